@@ -1,4 +1,4 @@
-# Two images, docs/operations/container.md: `server`, the server alone, and `trainer`, Python with the package.
+# Two images (docs/operations/container.md): `server` has only the server, `trainer` has Python with the package.
 
 FROM swift:6.3-bookworm AS build
 RUN apt-get update \
@@ -9,7 +9,7 @@ COPY LICENSE Package.swift ./
 COPY Sources Sources
 COPY Tests Tests
 COPY python_client python_client
-# The time of the files in the wheel, in seconds since 1970.
+# The modification time of the files in the wheel, in seconds since 1970.
 ARG SOURCE_DATE_EPOCH=1577836800
 RUN python3 python_client/packaging/build.py
 
@@ -23,13 +23,13 @@ LABEL org.opencontainers.image.title="twofold-server" \
 RUN install --directory --owner=twofold --group=twofold --mode=700 /run/twofold /var/lib/twofold
 COPY --from=build /twofold/.build/wheel/bundle/licenses /usr/share/doc/twofold/
 COPY --from=build /twofold/.build/wheel/bundle/twofold-server /usr/local/bin/
-# `ping` asks the first endpoint. Over ipc it needs no keys, whatever the tcp endpoint needs.
+# `ping` asks the first endpoint. Over ipc it needs no keys, even if the tcp endpoint does.
 ENV TWOFOLD_ENDPOINT=ipc:///run/twofold/server.sock,tcp://0.0.0.0:5555 \
     TWOFOLD_STATE_DIR=/var/lib/twofold/sessions
-# All that is written.
+# The only directories that the server writes to.
 VOLUME ["/run/twofold", "/var/lib/twofold"]
 EXPOSE 5555
-# A number, so that Kubernetes can see that it is not root.
+# A number, which lets Kubernetes verify that the user is not root.
 USER 10001:10001
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s CMD ["twofold-server", "ping"]
 ENTRYPOINT ["twofold-server"]

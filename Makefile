@@ -6,17 +6,17 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-# How much more `make test-long` does than `make test`, and the seconds that it spends stepping, resetting, opening and
-# closing at its end.
+# The factor by which `make test-long` does more than `make test`, and the duration of its final soak test, which steps,
+# resets, opens and closes sessions.
 LONG_SCALE ?= 10
 SOAK_SECONDS ?= 1200
 VENV := .venv
 SERVER := .build/release/twofold-server
-# `swift test` has the next build compile SwiftProtobuf again, so its program is called here.
+# `swift test` makes the next build compile SwiftProtobuf again, so the targets run its program directly.
 SWIFT_TESTS := .build/release/twofoldPackageTests.xctest --testing-library swift-testing
 PYTEST := ../$(VENV)/bin/python -m pytest
 
-# The code to format and lint. Generated code opts out by its own comment.
+# The code to format and lint. Generated code opts out by a comment.
 SWIFT_CODE := Package.swift Sources Tests
 
 .PHONY: help demo test test-long test-swift test-python fuzz sanitize check format server bench certify proto clean
@@ -27,8 +27,8 @@ help: ## List the targets.
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
 	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
 
-# The Python environment is installed during the build, and both halves run side by side, since each leaves a part of the
-# processors idle. Everything is built before: two builds at once wait for each other.
+# The Python environment is installed during the build. Both halves then run in parallel, because each leaves some
+# processors idle. Everything is built first, because two builds would wait for each other.
 test: ## Run all tests, Swift and Python.
 	+$(MAKE) --jobs --output-sync=target swift-tests $(VENV)/installed
 	+$(MAKE) --jobs --output-sync=target test-swift test-python
@@ -51,11 +51,11 @@ simulate: server $(VENV)/installed ## Run clients and servers in a simulated wor
 	$(VENV)/bin/python python_client/simulation/simulate.py --seed $(SEED) --steps $(STEPS) $(SIMULATE_ARGS)
 
 .PHONY: defects
-defects: server $(VENV)/installed ## Plant defects, one after another, and have the simulation find each (half an hour).
+defects: server $(VENV)/installed ## Plant defects, one after another, and check that the simulation finds each (half an hour).
 	$(VENV)/bin/python python_client/simulation/plant.py $(DEFECTS_ARGS)
 
-# Small messages, which reach the most code; then, for a fifth of that time, messages of up to 16 MiB, none of which
-# may take more than 10 s.
+# Starts with small messages, which reach the most code. Then, for a fifth of that time, sends messages of up to 16 MiB.
+# None of them may take more than 10 s.
 fuzz: .build/system-packages ## Run libFuzzer on the library's C interface, with AddressSanitizer; FUZZ_SECONDS=600.
 	TWOFOLD_FUZZ=1 swift build -c release --product FuzzRequests --scratch-path $(FUZZ_BUILD) \
 	    -Xswiftc -sanitize=fuzzer,address
@@ -72,7 +72,7 @@ fuzz: .build/system-packages ## Run libFuzzer on the library's C interface, with
 	@! grep "no interesting inputs" $(FUZZ_BUILD)/fuzz.log $(FUZZ_BUILD)/fuzz-large.log  # libFuzzer ran without coverage
 
 # Skips the tests that measure memory, because AddressSanitizer keeps freed memory. One test makes libzmq ask for more
-# memory than the machine has, hence allocator_may_return_null.
+# memory than the machine has, which requires allocator_may_return_null.
 sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, TwofoldCore's also under ThreadSanitizer (long).
 	ASAN_OPTIONS=allocator_may_return_null=1 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks-of-others.txt:print_suppressions=0 \
@@ -82,7 +82,7 @@ sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, 
 	    --scratch-path .build/tsan --filter TwofoldCoreTests
 
 .PHONY: swift-tests
-swift-tests: .build/system-packages ## Build everything, the Swift tests too.
+swift-tests: .build/system-packages ## Build everything, including the Swift tests.
 	swift build -c release --build-tests
 
 test-swift: swift-tests ## Run the Swift tests.
@@ -122,7 +122,7 @@ regret: server $(VENV)/installed .build/trainers/sb3/installed ## Train learners
 published: server $(VENV)/installed ## Fetch published networks, evaluate them, and print their rows of results.
 	$(VENV)/bin/python python_client/benchmarks/published.py $(PUBLISHED_ARGS)
 
-# Each library in an environment of its own, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
+# Each library in a separate environment, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
 .build/trainers/%/installed: python_client/tests/trainers/%.txt python_client/pyproject.toml
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout \
@@ -135,7 +135,7 @@ check: .build/system-packages $(VENV)/installed ## Lint and type-check.
 	cd python_client && ../$(VENV)/bin/mypy
 
 .PHONY: hooks
-hooks: $(VENV)/installed ## Have git run the linters before each commit.
+hooks: $(VENV)/installed ## Make git run the linters before each commit.
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'pre-commit >=4'
 	$(VENV)/bin/pre-commit install
 
@@ -150,7 +150,7 @@ server: .build/system-packages ## Build the server and the library in release mo
 times: ## Print where the time of `make test` goes, in a fresh clone (a quarter of an hour).
 	$(PYTHON) python_client/benchmarks/suites.py
 
-bench: server $(VENV)/installed ## Measure the server beside its peers and the transport's limit (long).
+bench: server $(VENV)/installed ## Compare the server with its peers and the transport's limit (long).
 	$(SERVER) bench
 	$(VENV)/bin/python python_client/benchmarks/end_to_end.py $(BENCH_ARGS)
 
@@ -181,7 +181,7 @@ swift-6.2: server ## Build with the oldest Swift that is supported, in a Debian 
 	$(PYTHON) python_client/packaging/try_swift.py
 
 .PHONY: container-test
-container-test: ## Build the images with Docker in a Debian system of its own, and run them (as root).
+container-test: ## Build the images with Docker in a separate Debian system, and run them (as root).
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_container.py
 
@@ -190,7 +190,7 @@ container-test: ## Build the images with Docker in a Debian system of its own, a
 docs: $(VENV)/installed ## Build the documentation site into .build/site.
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict
 
-docs-serve: $(VENV)/installed ## Serve the site on http://127.0.0.1:8000, anew after each change in docs.
+docs-serve: $(VENV)/installed ## Serve the site on http://127.0.0.1:8000 and reload it after each change in docs.
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs serve
 
 proto: ## Regenerate the protocol's code after a change in proto/ (minutes the first time).

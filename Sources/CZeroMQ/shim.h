@@ -1,5 +1,5 @@
-// What Swift sees of libzmq: its own header, from Debian's libzmq3-dev.
+// The C functions of libzmq for Swift: libzmq's own header, from Debian's libzmq3-dev.
 //
-// Package.swift links "zmq" by name (a wheel's server: an archive of its own). There is no pkgConfig entry there:
-// Debian's libzmq.pc lists flags that SwiftPM refuses with a warning on every build.
+// Package.swift links "zmq" by name (the server in a wheel links a separate archive). Package.swift does not use
+// pkgConfig, because Debian's libzmq.pc lists flags that SwiftPM refuses with a warning on every build.
 #include <zmq.h>

@@ -1,24 +1,23 @@
-// The rules of 2048 for 64 boards at once: the fast path, to be read from top to bottom. Boards have up to four
-// rows and columns; Sizes.swift has a type for each size, and the operations are compiled for each of them, so
-// that rows, columns and all that follows from them are constants.
+// The rules of 2048 for 64 boards at once. This is the fast path; read it from top to bottom. A board has at
+// most four rows and four columns. Sizes.swift has a type for each size, and the compiler specialises the
+// operations for each type. Rows, columns and the numbers derived from them are therefore constants.
 //
-// A block is 64 boards side by side: byte `cell * 64 + lane` is the exponent in a cell of a lane's board, so
-// that one vector instruction does the same to 16 (SSE2, NEON) or 32 (AVX2) boards. Work on bytes is written
-// with `Lanes`, a register at a time. Work on 32-bit numbers is in loops over the 64 lanes that LLVM turns into
-// vector code. Such a loop has no branch, and it reads one row and writes another, or the very elements that
-// it has read: a store that might change a later load stops the vectoriser.
+// A block is 64 boards side by side. Byte `cell * 64 + lane` is the exponent in one cell of one lane's board,
+// so one vector instruction works on 16 boards (SSE2, NEON) or 32 boards (AVX2). Operations on bytes use
+// `Lanes`, one register at a time. Operations on 32-bit numbers are loops over the 64 lanes that LLVM
+// vectorises. Such a loop has no branch. It reads one row and writes another, or overwrites the elements that
+// it has just read: a store that might change a later load stops the vectoriser.
 //
 // One step of a block:
 //
 //     actions ─► slide (turn, slide, turn back) ─► draw ─► place ─► count ─► restart ─► look ─► write
 //
-// A declared reward and the infos on request come from Report.swift, which reads what a step leaves in its
-// scratch memory.
+// Report.swift computes declared rewards and requested infos from the scratch memory that a step leaves.
 //
-// The kernel has to agree bit by bit with the readable rules (Board, Slide, Spawn, Game2048), and tests hold
-// the two together. All files but Layout.swift and Operations.swift are compiled twice, for every processor and for
-// AVX2; the flags apply to nothing else, so they must not use anything generic of other modules that could be
-// shared.
+// The kernel must agree bit by bit with the readable rules (Board, Slide, Spawn, Game2048); tests compare the
+// two. All files but Layout.swift and Operations.swift are compiled twice: once for every processor, once for
+// AVX2. The AVX2 flags apply to nothing else, so these files must not use a generic of another module: its
+// specialisation could be shared with code that runs on every processor.
 
 #if KERNEL_AVX2
 internal import Kernel2048
@@ -26,11 +25,12 @@ internal import Kernel2048
 
 // MARK: - slide: every direction becomes "left"
 
-/// How the boards turn so that each lane's action becomes "left": 0 up, 1 right, 2 down, 3 left.
+/// The turn of the boards that makes each lane's action a slide to the left. Actions are 0 up, 1 right, 2
+/// down, 3 left.
 struct Turn {
-    /// Columns are read as rows.
+    /// Whether columns are read as rows.
     let isVertical: Lanes
-    /// Each line is read backwards.
+    /// Whether each line is read backwards.
     let isReversed: Lanes
 
     init(_ actions: Bytes, _ lane: Int) {
@@ -40,14 +40,14 @@ struct Turn {
     }
 }
 
-/// Up to four cells of each board, from the wall on; 0 behind the end of a shorter line.
+/// Up to four cells of each board, starting at the wall. The cells behind the end of a shorter line are 0.
 struct Line {
     var a = Lanes(0), b = Lanes(0), c = Lanes(0), d = Lanes(0)
 
-    /// No cells.
+    /// Makes a line without cells.
     @inline(__always) init() {}
 
-    /// `length` cells from `first` on.
+    /// Reads `length` cells, the first of them at `first`.
     @inline(__always) init(_ first: Bytes, step: Int, length: Int, _ lane: Int) {
         if length > 0 { a = Lanes(first, lane) }
         if length > 1 { b = Lanes(first + step, lane) }
@@ -55,7 +55,7 @@ struct Line {
         if length > 3 { d = Lanes(first + 3 * step, lane) }
     }
 
-    /// The cells of one line or those of the other.
+    /// Returns the cells of `yes` where the condition holds, elsewhere the cells of `no`.
     @inline(__always) static func select(_ condition: Lanes, _ yes: Line, _ no: Line) -> Line {
         var line = Line()
         line.a = .select(condition, yes.a, no.a)
@@ -65,7 +65,7 @@ struct Line {
         return line
     }
 
-    /// Reads a line of this length backwards.
+    /// Reverses the first `length` cells where the condition holds.
     @inline(__always) mutating func mirror(_ length: Int, where condition: Lanes) {
         switch length {
         case 2: Lanes.exchange(&a, &b, where: condition)
@@ -76,7 +76,7 @@ struct Line {
         }
     }
 
-    /// The first cells, to a row of cells.
+    /// Writes the first `length` cells to a row of cells.
     @inline(__always) func store(_ first: Bytes, length: Int, _ lane: Int) {
         if length > 0 { a.store(first, lane) }
         if length > 1 { b.store(first + 64, lane) }
@@ -84,7 +84,7 @@ struct Line {
         if length > 3 { d.store(first + 192, lane) }
     }
 
-    /// How many of the first cells are empty.
+    /// Counts the empty cells among the first `length`.
     @inline(__always) func countEmpty(length: Int) -> Lanes {
         var empties = Lanes(0) &- a.isZero &- b.isZero
         if length > 2 { empties = empties &- c.isZero }
@@ -92,8 +92,9 @@ struct Line {
         return empties
     }
 
-    /// Slides the line to the wall; `moved` stays 0 where nothing moves. Returns the exponents of the tiles that
-    /// merges made, each in its cell, 0 elsewhere: at most two, the first pair's and one of the other two.
+    /// Slides the line to the wall; `moved` stays 0 where nothing moves. Returns the exponent of each merged
+    /// tile in its cell, and 0 in the other cells. A line has at most two merged tiles: one from the first
+    /// pair, one from the other two cells.
     @inline(__always) mutating func slide(_ moved: inout Lanes) -> Line {
         //  push the zeros out      a . c d  ─►  a c d .
         var hole = c.isZero
@@ -134,17 +135,17 @@ struct Line {
 }
 
 extension KernelSize {
-    /// A row of the boards; no cells if there are fewer rows.
+    /// Returns a row of the boards; it has no cells if the boards have fewer rows.
     @inline(__always) static func row(_ cells: Bytes, _ number: Int, _ lane: Int) -> Line {
         Line(cells + number * columns * 64, step: 64, length: number < rows ? columns : 0, lane)
     }
 
-    /// A column of the boards; no cells if there are fewer columns.
+    /// Returns a column of the boards; it has no cells if the boards have fewer columns.
     @inline(__always) static func column(_ cells: Bytes, _ number: Int, _ lane: Int) -> Line {
         Line(cells + number * 64, step: columns * 64, length: number < columns ? rows : 0, lane)
     }
 
-    /// The line with this number of the boards as they turn.
+    /// Returns the line with this number of the turned boards.
     @inline(__always) static func line(_ cells: Bytes, _ number: Int, _ turn: Turn, _ lane: Int) -> Line {
         var line = Line.select(
             turn.isVertical, column(cells, number, lane), row(cells, number, lane))
@@ -152,14 +153,14 @@ extension KernelSize {
         return line
     }
 
-    /// Reads the lines that are reversed backwards.
+    /// Reverses the line where the turn reads lines backwards.
     @inline(__always) static func mirror(_ line: inout Line, _ turn: Turn) {
         guard rows != columns else { return line.mirror(rows, where: turn.isReversed) }
         line.mirror(rows, where: turn.isReversed & turn.isVertical)
         line.mirror(columns, where: turn.isReversed & ~turn.isVertical)
     }
 
-    /// Puts the lines of boards as they turn, read forwards again, where they belong.
+    /// Turns a line back and writes it to its row or column.
     @inline(__always) static func store(
         _ first: Line, _ second: Line, _ third: Line, _ fourth: Line, _ turn: Turn, into cells: Bytes,
         _ lane: Int
@@ -177,12 +178,13 @@ extension KernelSize {
         fourth.store(cells + columns * 192, length: rows > 3 ? columns : 0, lane)
     }
 
-    /// Plays the lanes' actions in `scratch.action` as far as the afterstate; fills in `afterstate`, `merges`,
-    /// `moved` and `empties`.
+    /// Plays the actions in `scratch.action` up to the afterstate. Fills in `afterstate`, `merges`, `moved`
+    /// and `empties`.
     private static func slide(_ cells: Bytes, _ scratch: KernelScratch) {
         for lane in Lanes.starts {
             let turn = Turn(scratch.action, lane)
-            // Lines are as many and as long as the longest one; the cells beyond a board count as empty.
+            // Every line is treated as if it were as long as the longest one. The cells beyond the board
+            // count as empty.
             var (moved, empties) = (Lanes(0), Lanes(UInt8(truncatingIfNeeded: cellCount - longest * longest)))
             @inline(__always) func slideLine(_ number: Int) -> Line {
                 var line = line(cells, number, turn, lane)
@@ -198,7 +200,7 @@ extension KernelSize {
                 }
                 return line
             }
-            // Not a loop, which would hide from LLVM that the turn is made of conditions.
+            // Not a loop: a loop would hide from LLVM that the turn consists of conditions.
             let (first, second) = (slideLine(0), slideLine(1))
             let third = longest > 2 ? slideLine(2) : Line()
             let fourth = longest > 3 ? slideLine(3) : Line()
@@ -209,12 +211,12 @@ extension KernelSize {
     }
 }
 
-/// Sums of the values of the tiles with these exponents; 0 stands for no tile.
+/// Computes each lane's sum of the tile values for these exponents; exponent 0 means no tile.
 func addValues(_ exponents: Bytes, rows: Int, into sums: Ints) {
     for lane in stride(from: 0, to: 64, by: Numbers.scalarCount) {
         var halves = Numbers()
         for row in 0..<rows {
-            // One less, so that no tile is bit 31, which doubling the sum drops.
+            // Shift by one less, so that "no tile" sets bit 31, which doubling the sum drops.
             let shifts = Numbers(exponents + row * 64, lane, less: 1) & Numbers(repeating: 31)
             halves = halves &+ (Numbers(repeating: 1) &<< shifts)
         }
@@ -224,10 +226,11 @@ func addValues(_ exponents: Bytes, rows: Int, into sums: Ints) {
 
 // MARK: - draw and place: the new tile
 
-/// A 32-bit condition of a byte's.
+/// Widens a byte's condition to 32 bits.
 @inline(__always) func widen(_ condition: UInt8) -> Int32 { Int32(Int8(bitPattern: condition)) }
 
-/// Draws a number below `count`, at most 16: the upper half of the product with a word, in 32 bits.
+/// Draws a number below `count`, which is at most 16. The number is the upper half of the 32-bit product with
+/// a word.
 @inline(__always) private func scale(_ word: UInt32, below count: UInt32) -> UInt32 {
     ((word >> 16) &* count &+ (((word & 0xffff) &* count) >> 16)) >> 16
 }
@@ -248,8 +251,9 @@ private func nextWord(_ s0: inout UInt32, _ s1: inout UInt32, _ s2: inout UInt32
     return result
 }
 
-/// Draws the new tile's place among the empty cells and its exponent in the lanes that moved; the other
-/// generators stay as they are, and the exponent is 0. The recipe of SpawnLaw: two words, xoshiro128++.
+/// Draws the new tile's place among the empty cells and its exponent in the lanes that moved. In the other
+/// lanes the generator does not change, and the exponent is 0. Follows SpawnLaw's recipe: two words of
+/// xoshiro128++.
 private func draw(_ words: Words, fourThreshold: UInt64, _ scratch: KernelScratch) {
     let (empties, moved) = (scratch.empties, scratch.moved)
     let (place, tile) = (scratch.placeWords, scratch.tileWords)
@@ -275,10 +279,10 @@ private func draw(_ words: Words, fourThreshold: UInt64, _ scratch: KernelScratc
 }
 
 extension KernelSize {
-    /// Puts the drawn tile, where there is one, into the empty cell with the drawn number.
+    /// Puts the drawn tile, if there is one, into the empty cell with the drawn number.
     private static func place(_ cells: Bytes, into placed: Bytes, _ scratch: KernelScratch) {
         for lane in Lanes.starts {
-            // The empty cells still to pass: 0 at the one that is meant, below 0 (0xff …) behind it.
+            // The number of empty cells still to skip: 0 at the chosen cell, negative (0xff …) behind it.
             var skip = Lanes(scratch.place, lane)
             let tile = Lanes(scratch.tile, lane)
             for cell in stride(from: 0, to: cellCount * 64, by: 64) {
@@ -293,11 +297,11 @@ extension KernelSize {
 // MARK: - restart: a new episode in single lanes
 
 extension KernelSize {
-    /// Starts the new episodes of the lanes that have finished: the one part that goes lane by lane, since few
-    /// lanes of a block start at a time.
+    /// Starts new episodes in the finished lanes. This is the only part that works lane by lane, because few
+    /// lanes of a block start at the same time.
     private static func restartFinished(_ block: KernelBlock, _ phases: KernelPhases, rules: KernelRules) {
         for first in stride(from: 0, to: 64, by: 8) {
-            // Eight lanes' phases, of which a finished one has bit 0 or 1.
+            // The phases of eight lanes; bit 0 or 1 of a finished lane's phase is set.
             let eight = UnsafeRawPointer(phases).load(fromByteOffset: first, as: UInt64.self)
             var finished = UInt64(littleEndian: eight | eight &>> 1) & 0x0101_0101_0101_0101
             while finished != 0 {
@@ -310,12 +314,12 @@ extension KernelSize {
     static func start(_ block: KernelBlock, lane: Int, rules: KernelRules) {
         let (cells, words) = (block.cells + lane, block.words + lane)
         for cell in 0..<cellCount { cells[cell * 64] = 0 }
-        // A bit for each cell that has a tile.
+        // One bit for each cell that has a tile.
         var tiles: UInt16 = 0
         for placed in 0..<rules.startTiles {
             let first = nextWord(&words[0], &words[64], &words[128], &words[192])
             let second = nextWord(&words[0], &words[64], &words[128], &words[192])
-            // The cell that so many empty ones are before: tiles that are not behind it push it on.
+            // The cell number if all cells were empty. Each tile at or before it moves it one cell further.
             var cell = Int((UInt64(first) &* UInt64(cellCount - placed)) >> 32)
             var rest = tiles
             while rest != 0 {
@@ -331,16 +335,17 @@ extension KernelSize {
 
 // MARK: - look: which actions would move something
 
-/// What a board shows: a condition for each action that would move something, and the largest exponent.
+/// The legal directions of a board, a condition for each, and its largest exponent.
 private struct View {
     var up = Lanes(0), right = Lanes(0), down = Lanes(0), left = Lanes(0), maxExponent = Lanes(0)
 
-    /// Two tiles that are equal can merge both ways; a tile can move into an empty neighbour.
+    /// Combines neighbouring cells: two equal tiles can merge in both directions; a tile can move into an
+    /// empty neighbour.
     @inline(__always) static func look(
         _ line: Line, length: Int, _ towardsFirst: inout Lanes, _ towardsLast: inout Lanes
     ) {
         let (a, b, c, d) = (line.a.isZero, line.b.isZero, line.c.isZero, line.d.isZero)
-        // An empty cell is made 0xff, which no tile is.
+        // An empty cell counts as 0xff, which no tile has.
         let merges = (line.a .== (line.b | b)) | (line.b .== (line.c | c)) | (line.c .== (line.d | d))
         towardsFirst |= merges | (a & ~b) | (b & ~c) | (c & ~d)
         towardsLast |= merges | (b & ~a)
@@ -348,7 +353,7 @@ private struct View {
         if length > 3 { towardsLast |= d & ~c }
     }
 
-    /// Four rows of 0 or 1; all 0 where the episode is `closed`.
+    /// Writes four rows of 0 or 1; all four are 0 where the episode is `closed`.
     @inline(__always) func storeLegal(_ rows: Bytes, _ lane: Int, closed: Lanes) {
         let open = Lanes(1) & ~closed
         (up & open).store(rows, lane)
@@ -379,7 +384,7 @@ extension KernelSize {
     to.copyMemory(from: from, byteCount: bytes)
 }
 
-/// Interleaves the four quarters of `from`: byte i of the k-th goes to 4 i + k.
+/// Interleaves the four quarters of `from`: byte i of quarter k goes to 4 i + k.
 @inline(__always)
 private func interleave(_ from: Bytes, into to: Bytes, quarter: Int, _ scratch: KernelScratch) {
     #if KERNEL_AVX2
@@ -390,21 +395,21 @@ private func interleave(_ from: Bytes, into to: Bytes, quarter: Int, _ scratch: 
         to[4 * index + 3] = from[3 * quarter + index]
     }
     #else
-    // That loop would not be vector code; the halves interleaved, twice, is the same.
+    // LLVM would not vectorise that loop here. Interleaving halves twice gives the same result.
     interleave(from, into: scratch.halfShuffled, half: 2 * quarter)
     interleave(scratch.halfShuffled, into: to, half: 2 * quarter)
     #endif
 }
 
-/// Interleaves the two halves of `from`: byte i of the k-th goes to 2 i + k.
+/// Interleaves the two halves of `from`: byte i of half k goes to 2 i + k.
 @inline(__always)
 private func interleave(_ from: Bytes, into to: Bytes, half: Int) {
     for index in 0..<half { (to[2 * index], to[2 * index + 1]) = (from[index], from[half + index]) }
 }
 
 extension KernelSize {
-    /// `width` rows of 64 lanes become 64 rows of `width` cells: to interleave quarters is to rotate the bits of the
-    /// index (cell, lane) by two, halves by one, until it is (lane, cell).
+    /// Transposes `width` rows of 64 lanes into 64 rows of `width` cells. Interleaving quarters rotates the
+    /// bits of the index (cell, lane) by two, interleaving halves by one, until the index is (lane, cell).
     private static func transpose(_ cells: Bytes, into boards: Bytes, _ scratch: KernelScratch) {
         switch width {
         case 4: interleave(cells, into: boards, quarter: 64, scratch)
@@ -417,27 +422,28 @@ extension KernelSize {
         }
     }
 
-    /// `cellCount` rows of 64 lanes become 64 boards.
+    /// Transposes `cellCount` rows of 64 lanes into 64 boards.
     static func writeBoards(
         _ cells: Bytes, into boards: UnsafeMutableRawPointer, _ scratch: KernelScratch
     ) {
         if cellCount == width {
             return transpose(cells, into: boards.assumingMemoryBound(to: UInt8.self), scratch)
         }
-        // The rows behind the last cell hold anything: each board is written with as many bytes too much,
-        // which the next one overwrites.
+        // The rows behind the last cell hold arbitrary bytes. Each board is written with that many extra
+        // bytes, and the next board overwrites them.
         transpose(cells, into: scratch.wide, scratch)
         for lane in 0..<63 { copy(scratch.wide + lane * width, to: boards + lane * cellCount, width) }
         copy(scratch.wide + 63 * width, to: boards + 63 * cellCount, cellCount)
     }
 }
 
-/// The four rows of `scratch.legal` become 64 rows of four.
+/// Transposes the four rows of `scratch.legal` into 64 rows of four.
 private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPointer) {
     interleave(scratch.legal, into: mask.assumingMemoryBound(to: UInt8.self), quarter: 64, scratch)
 }
 
-/// What both a step and a reset report of a view, for a register of lanes.
+/// Writes the results that a step and a reset have in common and that come from a view, for one register of
+/// lanes.
 @inline(__always) private func write(
     _ view: View, closed: Lanes, goalExponent: UInt8, _ outputs: KernelOutputs, _ scratch: KernelScratch,
     _ lane: Int
@@ -447,7 +453,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     ((view.maxExponent .>= Lanes(goalExponent)) & Lanes(1)).store(outputs.goalReached, lane)
 }
 
-/// The rest of what both report, but for the observation.
+/// Writes the other results that a step and a reset have in common, without the observation.
 private func write(_ block: KernelBlock, _ outputs: KernelOutputs, _ scratch: KernelScratch) {
     writeLegal(scratch, into: outputs.actionMask)
     outputs.score.copyMemory(from: block.score, byteCount: 256)
@@ -463,7 +469,7 @@ private func writeRewards(_ earned: Ints, into rewards: UnsafeMutableRawPointer,
 
 // MARK: - count: the episode
 
-/// The counts of the episode; an illegal action counts as a step, not as a move.
+/// Updates the episode's counts; an illegal action counts as a step but not as a move.
 private func count(_ block: KernelBlock, limit: Int32, _ scratch: KernelScratch) {
     let (score, length, moves, earned) = (block.score, block.length, block.moves, scratch.earned)
     let (played, moved, isLast) = (scratch.played, scratch.moved, scratch.isLast)
@@ -471,7 +477,7 @@ private func count(_ block: KernelBlock, limit: Int32, _ scratch: KernelScratch)
         let plays = widen(played[lane])
         let reward = earned[lane] & plays
         earned[lane] = reward
-        // Both are at least 0: a negative sum is too large, and becomes the largest number.
+        // Both numbers are at least 0, so a negative sum has overflowed and becomes the largest number.
         let sum = score[lane] &+ reward
         score[lane] = (sum | (sum >> 31)) & .max
         length[lane] = length[lane] &- plays
@@ -523,7 +529,7 @@ extension KernelSize {
             terminated.store(scratch.terminated, lane)
             (terminated & Lanes(1)).store(stepOutputs.terminated, lane)
             (truncated & Lanes(1)).store(stepOutputs.truncated, lane)
-            // A lane that waits may have terminated long ago.
+            // A waiting lane may have terminated long ago.
             let closed = terminated | ((Lanes(phases, lane) .== Lanes(KernelPhase.terminated)) & holds)
             write(view, closed: closed, goalExponent: rules.goalExponent, outputs, scratch, lane)
         }
@@ -532,7 +538,7 @@ extension KernelSize {
         writeBoards(block.cells, into: outputs.observation, scratch)
     }
 
-    /// A board that waits for its reset stays as it is.
+    /// Leaves the boards of waiting lanes unchanged.
     private static func hold(_ cells: Bytes, _ scratch: KernelScratch) {
         for cell in stride(from: 0, to: cellCount * 64, by: 64) {
             for lane in Lanes.starts {
@@ -593,7 +599,7 @@ extension KernelSize {
 extension KernelSize {
     static func load(_ boards: UnsafeRawPointer, into block: KernelBlock, scratch: KernelScratch) {
         for lane in 0..<64 { copy(boards + lane * cellCount, to: scratch.boards + lane * width, cellCount) }
-        // The index (lane, cell) rotated by six bits.
+        // Rotates the index (lane, cell) by six bits.
         interleave(scratch.boards, into: scratch.shuffled, quarter: width * 16, scratch)
         interleave(scratch.shuffled, into: scratch.boards, quarter: width * 16, scratch)
         interleave(scratch.boards, into: block.cells, quarter: width * 16, scratch)
@@ -635,20 +641,21 @@ extension KernelSize {
 }
 
 extension KernelSize {
-    /// How many cells are empty.
+    /// Counts the empty cells.
     @inline(__always) static func countEmpty(_ cells: Bytes, _ lane: Int) -> Lanes {
         var empties = Lanes(0)
         for cell in 0..<cellCount { empties = empties &- Lanes(cells + cell * 64, lane).isZero }
         return empties
     }
 
-    /// The tile that appeared between two boards, int32 [64]: the cell for a 2, cells + the cell for a 4, else -1.
+    /// Writes the tile that appeared between two boards, int32 [64]: the cell for a 2, cells + the cell for a
+    /// 4, else -1.
     static func writeOutcomes(
         _ before: Bytes, _ after: Bytes, into outcomes: UnsafeMutableRawPointer, _ scratch: KernelScratch
     ) {
         let (part, numbers) = (scratch.part, scratch.counts)
         for lane in Lanes.starts {
-            // One more, so that 0 means no tile.
+            // One more than the outcome, so that 0 means no tile.
             var outcome = Lanes(0)
             for cell in 0..<cellCount {
                 let tile = Lanes(before + cell * 64, lane) ^ Lanes(after + cell * 64, lane)

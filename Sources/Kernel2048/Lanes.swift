@@ -1,7 +1,8 @@
-// The vector type of the kernel, and the one file that knows how wide it is.
+// The kernel's vector type. No other file knows how wide it is.
 //
-// Measured on Swift 6.3: comparing, adding and subtracting SIMD types of bytes is vector code, and so are a
-// SIMD mask's bitwise operators. Those of the integers are loops over the lanes, hence the masks.
+// Measured with Swift 6.3: comparing, adding and subtracting SIMD types of bytes compiles to vector code, and
+// so do the bitwise operators of a SIMD mask. The bitwise operators of SIMD integers compile to loops over
+// the lanes, so this file uses masks.
 
 #if KERNEL_AVX2
 private typealias Register = SIMD32<UInt8>
@@ -11,9 +12,9 @@ private typealias Register = SIMD16<UInt8>
 private typealias Mask = SIMDMask<SIMD16<Int8>>
 #endif
 
-/// A vector register: a byte of each of 32 neighbouring lanes with AVX2, of 16 elsewhere.
+/// A vector register: one byte of each of 32 neighbouring lanes with AVX2, of 16 lanes elsewhere.
 ///
-/// A condition is a byte too, 0x00 or 0xff: `&` selects by it, and subtracting it adds 1.
+/// A condition is also a byte, 0x00 or 0xff: `&` selects by it, and subtracting it adds 1.
 struct Lanes {
     private let bytes: Register
 
@@ -24,13 +25,13 @@ struct Lanes {
     @inline(__always) private init(_ mask: Mask) { bytes = unsafeBitCast(mask, to: Register.self) }
     @inline(__always) private var mask: Mask { unsafeBitCast(bytes, to: Mask.self) }
 
-    /// The same byte in each lane.
+    /// Repeats one byte in every lane.
     @inline(__always) init(_ byte: UInt8) { bytes = Register(repeating: byte) }
-    /// From a row that is aligned like a block.
+    /// Loads a register from a row aligned like a block.
     @inline(__always) init(_ row: UnsafeRawPointer, _ lane: Int) {
         bytes = row.load(fromByteOffset: lane, as: Register.self)
     }
-    /// To a row anywhere.
+    /// Stores the register in a row of any alignment.
     @inline(__always) func store(_ row: UnsafeMutableRawPointer, _ lane: Int) {
         row.storeBytes(of: bytes, toByteOffset: lane, as: Register.self)
     }
@@ -46,9 +47,9 @@ struct Lanes {
     @inline(__always) static func .== (a: Lanes, b: Lanes) -> Lanes { Lanes(a.bytes .== b.bytes) }
     @inline(__always) static func .>= (a: Lanes, b: Lanes) -> Lanes { Lanes(a.bytes .>= b.bytes) }
 
-    /// Where the byte is 0.
+    /// A condition that holds where the byte is 0.
     @inline(__always) var isZero: Lanes { self .== Lanes(0) }
-    /// `yes` where the condition holds, `no` elsewhere.
+    /// Returns `yes` where the condition holds, elsewhere `no`.
     @inline(__always) static func select(_ condition: Lanes, _ yes: Lanes, _ no: Lanes) -> Lanes {
         (yes & condition) | (no & ~condition)
     }
@@ -64,11 +65,11 @@ struct Lanes {
     }
 }
 
-/// 32-bit numbers of 16 neighbouring lanes.
+/// The 32-bit numbers of 16 neighbouring lanes.
 typealias Numbers = SIMD16<UInt32>
 
 extension Numbers {
-    /// The bytes of a row that is aligned like a block, less a number.
+    /// Loads the bytes of a row aligned like a block, and subtracts `less` from each.
     @inline(__always) init(_ row: UnsafeRawPointer, _ lane: Int, less: UInt8) {
         let bytes = row.load(fromByteOffset: lane, as: SIMD16<UInt8>.self) &- SIMD16<UInt8>(repeating: less)
         self.init()

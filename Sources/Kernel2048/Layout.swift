@@ -1,22 +1,23 @@
-// What the kernel works on: the memory of 64 boards, the arrays that it fills, the rules as numbers.
+// The kernel's data: the memory of 64 boards, the arrays that it fills, and the rules as numbers.
 
-/// What the rules take, in the form in which the loops use it.
+/// The parameters of the rules, in the form that the loops use.
 public struct KernelRules: Sendable {
-    /// A new tile is a 4 when a 32-bit word is below this; 0 ... 2^32.
+    /// The bound of the 32-bit words that make a new tile a 4, in 0 ... 2^32: a word below it makes a 4, any
+    /// other a 2.
     public var fourThreshold: UInt64
-    /// Tiles on a new board.
+    /// The number of tiles on a new board.
     public var startTiles = 2
-    /// `goal_reached` from this exponent on.
+    /// The exponent from which `goal_reached` is true.
     public var goalExponent: UInt8
     /// Whether reaching the goal ends the episode.
     public var stopAtGoal = false
     /// Whether an action that moves nothing ends the episode.
     public var illegalTerminates = false
-    /// Steps after which an episode is truncated.
+    /// The number of steps after which an episode is truncated.
     public var maxEpisodeSteps = Int32.max
-    /// Whether a finished lane waits for its reset, and a step doesn't start its next episode.
+    /// Whether a finished lane waits for its reset, instead of starting its next episode in the next step.
     public var holdsFinished = false
-    /// Whether a step leaves the boards before any restart for `Kernel.report`.
+    /// Whether a step keeps the boards before any restart for `KernelOperations.report`.
     public var isReported = false
 
     public init(fourThreshold: UInt64, goalExponent: UInt8) {
@@ -24,16 +25,16 @@ public struct KernelRules: Sendable {
     }
 }
 
-/// The memory of 64 boards side by side, aligned to 64 bytes. (Inlinable properties and not constants: the loops
-/// of both modules must see the numbers.)
+/// The memory of 64 boards side by side, aligned to 64 bytes. Offsets and sizes are inlinable properties, not
+/// constants, because the loops of both modules must see the numbers.
 ///
 ///     cells   16 rows of 64 bytes       exponents, row by row of the board; smaller ones use the first rows
 ///     words    4 rows of 64 UInt32      the generators' states
 ///     score, length, moves              64 Int32 each
 public struct KernelBlock {
-    /// Boards in a block.
+    /// The number of boards in a block.
     @inlinable public static var lanes: Int { 64 }
-    /// Bytes of a block, a multiple of 64.
+    /// The size of a block in bytes, a multiple of 64.
     @inlinable public static var size: Int { 2816 }
 
     public let memory: UnsafeMutableRawPointer
@@ -44,26 +45,27 @@ public struct KernelBlock {
     @inlinable public var words: UnsafeMutablePointer<UInt32> {
         (memory + 1024).assumingMemoryBound(to: UInt32.self)
     }
-    /// Sums of merged values in this episode.
+    /// The sum of the merged values in this episode.
     @inlinable public var score: UnsafeMutablePointer<Int32> { counts(2048) }
-    /// Steps in this episode.
+    /// The number of steps in this episode.
     @inlinable public var length: UnsafeMutablePointer<Int32> { counts(2304) }
-    /// Legal moves in this episode.
+    /// The number of legal moves in this episode.
     @inlinable public var moves: UnsafeMutablePointer<Int32> { counts(2560) }
 
     @inlinable func counts(_ offset: Int) -> UnsafeMutablePointer<Int32> {
         (memory + offset).assumingMemoryBound(to: Int32.self)
     }
 
-    /// A lane's counts at the start of an episode.
+    /// Sets a lane's counts to 0 at the start of an episode.
     @inlinable public func begin(_ lane: Int) {
         (score[lane], length[lane], moves[lane]) = (0, 0, 0)
     }
 }
 
-/// The memory that an operation needs, aligned like a block, that nobody else uses meanwhile.
+/// The memory for one operation's intermediate results, aligned like a block. Only one operation at a time
+/// may use it.
 public struct KernelScratch {
-    /// Its bytes.
+    /// The size in bytes.
     @inlinable public static var size: Int { 24_576 }
 
     public let memory: UnsafeMutableRawPointer
@@ -71,20 +73,22 @@ public struct KernelScratch {
     @inlinable public init(_ memory: UnsafeMutableRawPointer) { self.memory = memory }
 }
 
-/// The phases of 64 lanes' episodes, a byte each, aligned like a block. The kernel reads them; its caller changes them.
+/// The phases of 64 lanes' episodes, one byte each, aligned like a block. The kernel reads them; its caller
+/// changes them.
 public typealias KernelPhases = UnsafeMutablePointer<UInt8>
 
-/// The phases' values, each a bit.
+/// The values of the phases, each a single bit.
 public enum KernelPhase {
-    /// In an episode.
+    /// The episode is in progress.
     @inlinable public static var playing: UInt8 { 0 }
     /// The episode has ended by the rules.
     @inlinable public static var terminated: UInt8 { 1 }
-    /// The episode was cut by the step limit only.
+    /// Only the step limit has ended the episode.
     @inlinable public static var truncated: UInt8 { 2 }
 }
 
-/// The arrays of 64 lanes that a step or a reset fills, from the block's first lane on, at any alignment.
+/// The arrays that a step or a reset fills for 64 lanes. Each pointer is at the block's first lane; any
+/// alignment works.
 public struct KernelOutputs {
     /// uint8 [64, rows, columns]
     public var observation: UnsafeMutableRawPointer
@@ -114,7 +118,7 @@ public struct KernelOutputs {
     }
 }
 
-/// The arrays of 64 lanes that only a step fills.
+/// The arrays that only a step fills, for 64 lanes.
 public struct KernelStepOutputs {
     /// float32 [64]
     public var reward: UnsafeMutableRawPointer
@@ -131,7 +135,7 @@ public struct KernelStepOutputs {
     }
 }
 
-/// What a reward term counts or measures; TwofoldCore's `Game2048.Term` has the formulas.
+/// The event or potential of a reward term; TwofoldCore's `Game2048.Term` has the formulas.
 public enum KernelTermKind: Sendable {
     case mergeScore, mergeExponent, mergeCount, mergeTable
     case newMaxTile, goal, survival, illegalAction, gameOver
@@ -144,7 +148,7 @@ public struct KernelRewardTerm {
     public var weight: Double
     /// The discount of a potential.
     public var gamma = 1.0
-    /// 256 entries by exponent, the first of them 0, for `mergeTable`.
+    /// 256 entries by exponent for `mergeTable`. Entry 0 is 0.
     public var table: UnsafePointer<Double>?
     /// An integer for each cell, row by row, for `cellWeights`.
     public var cellWeights: UnsafePointer<Int16>?
@@ -158,7 +162,7 @@ public struct KernelRewardProgram {
     public var scale = 1.0
     public var low = -Double.infinity
     public var high = Double.infinity
-    /// From which exponent on the goal is reached.
+    /// The exponent from which the goal is reached.
     public var goalExponent: UInt8
 
     public init(terms: UnsafeBufferPointer<KernelRewardTerm>, goalExponent: UInt8) {
@@ -166,7 +170,7 @@ public struct KernelRewardProgram {
     }
 }
 
-/// The arrays of 64 lanes that a declared reward and the infos on request fill; nil where not requested.
+/// The arrays that a declared reward and the requested infos fill, for 64 lanes; nil if not requested.
 public struct KernelReportOutputs {
     /// float32 [64]
     public var reward: UnsafeMutableRawPointer

@@ -1,19 +1,20 @@
-// What a step did, for 64 boards at once: declared rewards, and the infos on request.
+// Declared rewards and requested infos of a step, for 64 boards at once.
 //
-// These passes read what a step leaves in its scratch memory: the board before it, the afterstate, the board
-// after the spawn, the merges, and which lanes played at all. They run only on request. Their manner is that of
-// Kernel.swift. Numbers stay integers until the last loop of a term, which weighs them in Double:
+// These passes run only on request. They read the scratch memory of the step: the board before it, the
+// afterstate, the board after the spawn, the merges, and the lanes that played. The code follows the
+// conventions of Kernel.swift. Numbers stay integers until the last loop of a term, which weights them in
+// Double:
 //
 //     count of an event                    weight · count
 //     potential before, potential after    weight · (gamma · after - before)
 //
-// The order of every Double operation is that of RewardProgram, so that the bytes are the same.
+// The Double operations have the same order as in RewardProgram, so the resulting bytes are equal.
 
 #if KERNEL_AVX2
 internal import Kernel2048
 #endif
 
-/// A row of bytes, a register at a time.
+/// Fills a row of bytes, one register at a time.
 @inline(__always) private func fill(_ row: Bytes, _ lanes: (_ lane: Int) -> Lanes) {
     for lane in Lanes.starts { lanes(lane).store(row, lane) }
 }
@@ -21,7 +22,8 @@ internal import Kernel2048
 // MARK: - events: a count for each lane
 
 extension KernelSize {
-    /// Sum of the exponents that merges made: at most eight merges, so a byte holds it.
+    /// Returns the sum of the merged tiles' exponents. There are at most eight merges, so the sum fits a
+    /// byte.
     @inline(__always) private static func mergeExponents(_ merges: Bytes, _ lane: Int) -> Lanes {
         var sum = Lanes(0)
         for row in 0..<mergeRows { sum = sum &+ Lanes(merges + row * 64, lane) }
@@ -34,8 +36,8 @@ extension KernelSize {
         return count
     }
 
-    /// Sum of a table's entries for the tiles made, in the order of the merges; entry 0 is 0. The one loop that
-    /// is not vector code: each entry is looked up.
+    /// Sums a table's entries for the merged tiles, in the order of the merges; entry 0 is 0. This is the
+    /// only loop that is not vector code, because it looks up each entry.
     private static func tableSums(_ table: UnsafePointer<Double>, _ scratch: KernelScratch) {
         let (made, sums) = (scratch.boards, scratch.values)
         for row in stride(from: 0, to: mergeRows * 64, by: 64) {
@@ -51,10 +53,10 @@ extension KernelSize {
 
 // MARK: - potentials: an integer for each board
 
-/// How much `to` is above `from`, 0 where it is not.
+/// Returns the rise from `from` to `to`, or 0 if `to` is not larger.
 @inline(__always) private func rise(_ from: Lanes, _ to: Lanes) -> Lanes { .max(from, to) &- from }
 
-/// What a line lacks of being sorted: the smaller one of its rises and its falls, at most 46.
+/// Returns the line's disorder: the smaller of its total rise and its total fall, at most 46.
 @inline(__always) private func lack(_ line: Line, length: Int) -> Lanes {
     var (rises, falls) = (rise(line.a, line.b), rise(line.b, line.a))
     if length > 2 { (rises, falls) = (rises &+ rise(line.b, line.c), falls &+ rise(line.c, line.b)) }
@@ -62,19 +64,19 @@ extension KernelSize {
     return .min(rises, falls)
 }
 
-/// How much two neighbours differ, 0 where one of the cells is empty.
+/// Returns the difference of two neighbours, 0 where one of the cells is empty.
 @inline(__always) private func gap(_ a: Lanes, _ b: Lanes) -> Lanes {
     let smaller = Lanes.min(a, b)
     return (.max(a, b) &- smaller) & ~smaller.isZero
 }
 
-/// The gaps of a line, at most 90.
+/// Returns the sum of a line's gaps, at most 90.
 @inline(__always) private func gaps(_ line: Line) -> Lanes {
     gap(line.a, line.b) &+ gap(line.b, line.c) &+ gap(line.c, line.d)
 }
 
 extension KernelSize {
-    /// Two rows: what the rows and the columns lack.
+    /// Writes two rows: the disorder of the rows, and the disorder of the columns.
     @inline(__always) private static func monotonicity(_ cells: Bytes, _ lane: Int, into part: Bytes) {
         var (inRows, inColumns) = (Lanes(0), Lanes(0))
         for number in 0..<rows { inRows = inRows &+ lack(row(cells, number, lane), length: columns) }
@@ -85,7 +87,8 @@ extension KernelSize {
         inColumns.store(part + 64, lane)
     }
 
-    /// As many rows as the longest line has cells: the gaps of each row and column of the boards together.
+    /// Writes as many rows as the longest line has cells. Each holds the gaps of one row and one column
+    /// together.
     @inline(__always) private static func smoothness(_ cells: Bytes, _ lane: Int, into part: Bytes) {
         for number in 0..<longest {
             let row = gaps(row(cells, number, lane))
@@ -93,14 +96,14 @@ extension KernelSize {
         }
     }
 
-    /// The largest exponent.
+    /// Returns the largest exponent.
     @inline(__always) private static func largest(_ cells: Bytes, _ lane: Int) -> Lanes {
         var largest = Lanes(0)
         for cell in 0..<cellCount { largest = .max(largest, Lanes(cells + cell * 64, lane)) }
         return largest
     }
 
-    /// The largest exponent where a corner has it, else 0.
+    /// Returns the largest exponent where a corner has it, elsewhere 0.
     @inline(__always) private static func corner(_ cells: Bytes, _ lane: Int) -> Lanes {
         let bottom = cells + (cellCount - columns) * 64
         let atTop = Lanes.max(Lanes(cells, lane), Lanes(cells + (columns - 1) * 64, lane))
@@ -109,7 +112,8 @@ extension KernelSize {
         return largest & (.max(atTop, atBottom) .== largest)
     }
 
-    /// Weights of 16 bits: their products with bytes need no 32-bit multiplication.
+    /// Adds the weighted exponents to `phi`. Weights have 16 bits, so their products with bytes need no
+    /// 32-bit multiplication.
     private static func addWeighted(_ cells: Bytes, _ weights: UnsafePointer<Int16>, into phi: Ints) {
         typealias Weights = (Int32, Int32, Int32, Int32)
         @inline(__always) func row(_ number: Int) -> Weights {
@@ -132,7 +136,7 @@ extension KernelSize {
         }
     }
 
-    /// The exponent of the tile that the spawn placed, 0 for none.
+    /// Returns the exponent of the tile that the spawn placed, 0 for none.
     @inline(__always) private static func spawned(_ scratch: KernelScratch, _ lane: Int) -> Lanes {
         var tile = Lanes(0)
         for cell in stride(from: 0, to: cellCount * 64, by: 64) {
@@ -144,7 +148,7 @@ extension KernelSize {
 
 // MARK: - weigh
 
-/// Adds a term to the total. Adding 0.0 makes every zero the positive one.
+/// Adds a weighted term to the total. Adding 0.0 turns a negative zero into a positive one.
 @inline(__always) private func weigh(
     _ weight: Double, _ scratch: KernelScratch, _ value: (_ lane: Int) -> Double
 ) {
@@ -156,8 +160,8 @@ extension KernelSize {
     }
 }
 
-/// Adds a potential, in `phi` and `nextPhi`, in the lanes that played; the second counts as 0 where the episode
-/// has terminated.
+/// Adds the potential in `phi` and `nextPhi` in the lanes that played. The second counts as 0 where the
+/// episode has terminated.
 private func weighPotential(_ term: KernelRewardTerm, _ scratch: KernelScratch) {
     let (phi, nextPhi, gamma) = (scratch.phi, scratch.nextPhi, term.gamma)
     let (played, terminated) = (scratch.played, scratch.terminated)
@@ -166,7 +170,7 @@ private func weighPotential(_ term: KernelRewardTerm, _ scratch: KernelScratch) 
     weigh(term.weight, scratch) { gamma * Double(nextPhi[$0]) - Double(phi[$0]) }
 }
 
-/// Adds a potential that is the sum of rows of bytes, or less than 0 by it; `store` fills them.
+/// Adds a potential that is the sum of rows of bytes, or minus that sum; `store` fills the rows.
 @inline(__always) private func weighPotential(
     _ term: KernelRewardTerm, _ scratch: KernelScratch, rows: Int, isNegative: Bool = false,
     _ store: (_ cells: Bytes, _ lane: Int) -> Void
@@ -187,7 +191,7 @@ private func addRows(_ rows: Bytes, _ count: Int, into sums: Ints, isNegative: B
     }
 }
 
-/// Adds an event's counts, a row of bytes, in the lanes that played.
+/// Adds an event's counts, which are a row of bytes, in the lanes that played.
 @inline(__always) private func weighEvent(
     _ term: KernelRewardTerm, _ scratch: KernelScratch, _ events: (_ lane: Int) -> Lanes
 ) {
@@ -198,7 +202,7 @@ private func addRows(_ rows: Bytes, _ count: Int, into sums: Ints, isNegative: B
 }
 
 extension KernelSize {
-    /// One term: its counts or potentials, weighed into `total` and `weighted`.
+    /// Weights the counts or potentials of one term into `total` and `weighted`.
     private static func add(_ term: KernelRewardTerm, goalExponent: UInt8, _ scratch: KernelScratch) {
         let (before, after) = (scratch.before, scratch.after)
         let (part, phi, nextPhi) = (scratch.part, scratch.phi, scratch.nextPhi)
@@ -237,7 +241,7 @@ extension KernelSize {
             addWeighted(after, term.cellWeights!, into: nextPhi)
             weighPotential(term, scratch)
         case .tileSum:
-            // Merges keep the sum, the spawn adds to it.
+            // Merges preserve the sum; the spawn increases it.
             addValues(before, rows: cellCount, into: phi)
             fill(part) { spawned(scratch, $0) }
             addValues(part, rows: 1, into: nextPhi)
@@ -287,7 +291,7 @@ extension KernelSize {
         outputs.reward.copyMemory(from: weighted, byteCount: 256)
     }
 
-    /// Slides once more, and keeps of each cell the exponent of the tile that a merge made there.
+    /// Repeats the slide and writes the exponent of each merged tile at its cell.
     private static func writeMerges(_ scratch: KernelScratch, into merges: UnsafeMutableRawPointer) {
         for lane in Lanes.starts {
             let turn = Turn(scratch.action, lane)
@@ -305,7 +309,7 @@ extension KernelSize {
         writePlayed(scratch.boards, into: merges, scratch)
     }
 
-    /// Boards, with zeros in the lanes that did not play.
+    /// Writes boards, with zeros in the lanes that did not play.
     private static func writePlayed(
         _ cells: Bytes, into boards: UnsafeMutableRawPointer, _ scratch: KernelScratch
     ) {

@@ -1,4 +1,4 @@
-// Names for the rows of the scratch memory: a byte, or a number, for each of 64 lanes.
+// Names for the rows of the scratch memory. A row has a byte or a number for each of 64 lanes.
 
 #if KERNEL_AVX2
 internal import Kernel2048
@@ -20,21 +20,21 @@ extension UnsafeMutableRawPointer {
     }
 }
 
-/// Conditions are 0x00 or 0xff.
+/// The rows of the scratch memory. Conditions are 0x00 or 0xff.
 extension KernelScratch {
-    // What a move leaves, and a step leaves for its report.
+    // Results of a move, which a step also keeps for its report.
 
-    /// The boards after slide and merge, before the spawn: a row for each cell, at most 16.
+    /// The boards after slide and merge, before the spawn: one row for each cell, at most 16 rows.
     var afterstate: Bytes { memory.bytes(0) }
-    /// The exponents that merges made: for each line of the direction one row, or two from the wall on where lines
-    /// of four cells have two merges.
+    /// The exponents of the merged tiles. Each line along the direction has one row; lines of four cells have
+    /// two, because two merges are possible. The row next to the wall comes first.
     var merges: Bytes { memory.bytes(1024) }
-    /// What the merges scored; after a step, 0 in a lane that did not play.
+    /// The merge score; after a step, 0 in a lane that did not play.
     var earned: Ints { memory.ints(1536) }
     var action: Bytes { memory.bytes(1792) }
-    /// Whether the action was legal; after a step, and played.
+    /// Whether the action was legal; after a step, whether it was legal and played.
     var moved: Bytes { memory.bytes(1856) }
-    /// Whether the action was played; the other lanes began a new episode, or wait for one.
+    /// Whether the action was played. The other lanes started a new episode or wait for a reset.
     var played: Bytes { memory.bytes(1920) }
     /// Whether the episode has ended by the rules.
     var terminated: Bytes { memory.bytes(1984) }
@@ -43,35 +43,35 @@ extension KernelScratch {
     /// The boards after the spawn, before any restart; only with `KernelRules.isReported`.
     var after: Bytes { memory.bytes(3072) }
 
-    // What passes from one phase of an operation to the next.
+    // Data that one phase of an operation passes to the next.
 
-    /// How many cells are empty.
+    /// The number of empty cells.
     var empties: Bytes { memory.bytes(4096) }
-    /// The number of the empty cell that the new tile goes to, and its exponent, 0 for no tile.
+    /// Two rows: the number of the empty cell for the new tile, and the tile's exponent, 0 for no tile.
     var place: Bytes { memory.bytes(4160) }
     var tile: Bytes { memory.bytes(4224) }
     /// Whether the step limit is reached.
     var isLast: Bytes { memory.bytes(4288) }
-    /// Four rows, up, right, down, left: 1 where the action is legal.
+    /// Four rows (up, right, down, left): 1 where the action is legal.
     var legal: Bytes { memory.bytes(4352) }
-    /// `place` and `tile` in 32 bits.
+    /// `place` and `tile` as 32-bit numbers.
     var placeWords: Words { memory.words(4608) }
     var tileWords: Words { memory.words(4864) }
-    /// What each of four actions scores: four rows.
+    /// The merge scores of the four actions: four rows.
     var scores: Ints { memory.ints(5120) }
     /// The rewards of four actions, lane by lane.
     var rewards: Floats { memory.floats(6144) }
-    /// 1024 bytes each, for boards on their way to a reply.
+    /// Three buffers of 1024 bytes each, for boards on their way to a reply.
     var boards: Bytes { memory.bytes(7168) }
     var shuffled: Bytes { memory.bytes(8192) }
     var halfShuffled: Bytes { memory.bytes(9216) }
     var wide: Bytes { memory.bytes(13_312) }
 
-    // The report's own.
+    // Rows that only the report uses.
 
-    /// Four rows of bytes that a term is made of.
+    /// Four rows of bytes, the parts of a term.
     var part: Bytes { memory.bytes(10_240) }
-    /// What an event counts; 0 in a lane that did not play.
+    /// The counts of an event; 0 in a lane that did not play.
     var counts: Ints { memory.ints(10_496) }
     /// A potential before the step; 0 in a lane that did not play.
     var phi: Ints { memory.ints(10_752) }
@@ -81,7 +81,7 @@ extension KernelScratch {
     var values: Doubles { memory.doubles(11_264) }
     /// The sum of the terms so far.
     var total: Doubles { memory.doubles(11_776) }
-    /// One weighted term, and all of them, lane by lane.
+    /// One weighted term, and then all of them, lane by lane.
     var weighted: Floats { memory.floats(12_288) }
     var terms: Floats { memory.floats(16_384) }
 }

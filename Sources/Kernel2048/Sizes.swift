@@ -1,25 +1,25 @@
-// The sizes of boards that the kernel runs: a type for each, so that its numbers are constants in the loops.
+// The board sizes that the kernel runs. Each has a type, so its numbers are constants in the loops.
 
 #if KERNEL_AVX2
 public import Kernel2048
 #endif
 
-/// A size of boards, rows and columns 2 ... 4 each. Every operation of Kernel.swift and Report.swift is compiled
-/// for each size by itself.
+/// A board size with 2 ... 4 rows and columns. The compiler specialises every operation of Kernel.swift and
+/// Report.swift for each size.
 protocol KernelSize: KernelOperations {
     static var rows: Int { get }
     static var columns: Int { get }
 }
 
 extension KernelSize {
-    /// Cells of a board.
+    /// The number of cells of a board.
     @inline(__always) static var cellCount: Int { rows * columns }
-    /// Cells of the longest line, and lines of a board that may turn.
+    /// The number of cells in the longest line, which is also the number of lines of a board that may turn.
     @inline(__always) static var longest: Int { rows > columns ? rows : columns }
-    /// Rows of `KernelScratch.merges` for each line: two merges take four cells.
+    /// The number of rows of `KernelScratch.merges` for each line: two merges need four cells.
     @inline(__always) static var mergesPerLine: Int { longest / 2 }
     @inline(__always) static var mergeRows: Int { longest * mergesPerLine }
-    /// Bytes of a board while it is transposed: `cellCount`, or the next power of two.
+    /// The number of bytes of a board while it is transposed: `cellCount`, rounded up to a power of two.
     @inline(__always) static var width: Int { cellCount > 8 ? 16 : cellCount > 4 ? 8 : 4 }
 }
 
@@ -68,7 +68,7 @@ private enum Board4x4: KernelSize {
     static var columns: Int { 4 }
 }
 
-/// The kernel for boards of this size, as it was compiled in this module; nil for larger boards.
+/// Returns this module's kernel for boards of this size; nil for larger boards.
 public func kernel(rows: Int, columns: Int) -> (any KernelOperations.Type)? {
     switch (rows, columns) {
     case (2, 2): Board2x2.self

@@ -1,14 +1,14 @@
-/// A file descriptor, which closes itself when it goes.
+/// A file descriptor that closes itself at the end of its life.
 package struct Descriptor: ~Copyable, Sendable {
     /// Valid until deinit, which alone closes it.
     package let number: Int32
 
-    /// Owns the descriptor that a call makes; the name is the call's, as in ``system(named:_:)``.
+    /// Owns the descriptor that `make` returns. `name` is the name of the call, as in ``system(named:_:)``.
     init(named name: String? = nil, _ make: () -> Int32) throws(SystemError) {
         number = try system(named: name, make)
     }
 
-    /// Opens a file, never through a link and never for a child process.
+    /// Opens a file. Never follows a link; child processes do not inherit the descriptor.
     ///
     /// The corresponding C function is `open`.
     package init(opening path: String, _ flags: Int32, mode: mode_t = 0) throws(SystemError) {
@@ -17,8 +17,8 @@ package struct Descriptor: ~Copyable, Sendable {
 
     deinit { close(number) }
 
-    /// Opens a file, or makes it, and locks it for as long as the descriptor is open; nil if another process has it
-    /// locked. Its owner may remove the file while it is locked.
+    /// Opens or creates a file, and locks it while the descriptor is open. Returns nil if another process
+    /// holds the lock. The owner may remove the locked file.
     ///
     /// The corresponding C function is `flock`.
     package static func locking(_ path: String, mode: mode_t) throws(SystemError) -> Descriptor? {
@@ -30,7 +30,8 @@ package struct Descriptor: ~Copyable, Sendable {
                 guard error.code == EWOULDBLOCK else { throw error }
                 return nil
             }
-            // because: between open and flock its owner may have removed the file, and then the lock means nothing.
+            // because: the owner may have removed the file between open and flock, which makes the lock
+            // meaningless.
             var held = stat()
             var there = stat()
             if fstat(file.number, &held) == 0, stat(path, &there) == 0, held.st_ino == there.st_ino {
@@ -39,7 +40,7 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Writes all of it, however many calls that takes.
+    /// Writes all bytes, in as many calls as necessary.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -50,7 +51,8 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Fills memory with the file's bytes from `offset` on; returns how many there were, fewer at the file's end.
+    /// Fills memory with the file's bytes from `offset` on. Returns the number of bytes read, which is
+    /// smaller at the end of the file.
     ///
     /// The corresponding C function is `pread`.
     package func read(into memory: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
@@ -65,7 +67,7 @@ package struct Descriptor: ~Copyable, Sendable {
         return done
     }
 
-    /// Bytes in the file; throws EINVAL for a FIFO, a directory or a device.
+    /// The number of bytes in the file. Throws EINVAL for a FIFO, a directory or a device.
     package var regularFileSize: Int {
         get throws(SystemError) {
             var status = stat()
@@ -75,12 +77,12 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Returns once what was written (or, in a directory, named) outlives a loss of power.
+    /// Returns once the written bytes (in a directory: the names) will survive a loss of power.
     ///
     /// The corresponding C function is `fsync`.
     package func flush() throws(SystemError) { try system { fsync(number) } }
 
-    /// The bytes of any file, also behind a link; throws EFBIG if there are more than `limit`.
+    /// Returns the bytes of any file, and follows links. Throws EFBIG if there are more than `limit`.
     package static func contents(of path: String, limit: Int) throws(SystemError) -> [UInt8] {
         let file = try Descriptor { open(path, O_RDONLY | O_CLOEXEC) }
         var bytes: [UInt8] = []
@@ -93,8 +95,8 @@ package struct Descriptor: ~Copyable, Sendable {
         throw SystemError(code: EFBIG)
     }
 
-    /// Makes a file of these bytes, which is on the disk when this returns. There must be none in its place, and none
-    /// stays behind when it can't be made.
+    /// Creates a file with these bytes, which are on the disk on return. Throws if the path exists. Leaves no
+    /// file behind on failure.
     package static func makeFile(
         at path: String, mode: mode_t, _ bytes: UnsafeRawBufferPointer
     ) throws(SystemError) {
@@ -109,7 +111,7 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 }
 
-/// The names of all files in a directory, in no order.
+/// Returns the names of all files in a directory, in no particular order.
 ///
 /// The corresponding C function is `readdir`.
 package func fileNames(in directory: String) throws(SystemError) -> [String] {
@@ -125,7 +127,7 @@ package func fileNames(in directory: String) throws(SystemError) -> [String] {
     return names
 }
 
-/// Whether there is something to read from a descriptor, or it hung up; it does not wait.
+/// Returns true if the descriptor has something to read or has hung up. Never waits.
 ///
 /// The corresponding C function is `poll`.
 package func isReadable(_ descriptor: Int32) -> Bool {

@@ -1,4 +1,4 @@
-/// Makes a directory and all missing ones above it; one that is there already stays as it is.
+/// Creates a directory and all missing parents. An existing directory stays as it is.
 ///
 /// The corresponding command is `mkdir -p`.
 package func makeDirectories(_ path: String, mode: mode_t) throws(SystemError) {
@@ -10,7 +10,7 @@ package func makeDirectories(_ path: String, mode: mode_t) throws(SystemError) {
     }
 }
 
-/// Makes a directory unless it is there already.
+/// Creates a directory unless it exists.
 private func makeDirectory(_ path: String, _ mode: mode_t) throws(SystemError) {
     do throws(SystemError) { try system(named: "mkdir") { mkdir(path, mode) } } catch {
         var status = stat()

@@ -1,17 +1,17 @@
 internal import Synchronization
 
-/// Bytes that this process is about to allocate, and that its own limits (`ulimit -v`, `ulimit -d`) leave.
+/// Bytes that this process is about to allocate within its own limits (`ulimit -v`, `ulimit -d`).
 ///
 ///     limit ┌──────────┬──────────────────┬──────┬───────────┐
 ///           │ in use   │ promised         │ left │ kept free │
 ///           └──────────┴──────────────────┴──────┴───────────┘
 ///
-/// While the promise lasts, nobody else is promised the same bytes. What is kept free is for allocations that can't
-/// fail: they are small.
+/// While the promise exists, nobody else is promised the same bytes. The part kept free serves small
+/// allocations that must not fail.
 package final class MemoryPromise: Sendable {
-    /// Bytes that are never promised: 64 MiB, and the stacks of the threads that Dispatch may start.
+    /// The bytes that are never promised: 64 MiB, and the stacks of the threads that Dispatch may start.
     package static let kept = 64 << 20 + (availableProcessors() + 2) * threadStackBytes()
-    /// Bytes of all promises.
+    /// The sum of all promises in bytes.
     private static let promised = Atomic(0)
 
     private let bytes: Int
@@ -20,12 +20,12 @@ package final class MemoryPromise: Sendable {
 
     deinit { Self.promised.subtract(bytes, ordering: .sequentiallyConsistent) }
 
-    /// A promise of so many bytes. Any thread may call it.
+    /// Promises this many bytes, or throws. Any thread may call it.
     package static func make(_ bytes: Int) throws(OutOfMemory) -> MemoryPromise {
         let all = promised.add(bytes, ordering: .sequentiallyConsistent).newValue
         let promise = MemoryPromise(bytes)
-        // because: what others have promised is read before what is in use, so that an allocation in between counts
-        // twice and not at all.
+        // because: this reads the promised bytes before the bytes in use, so an allocation in between counts
+        // twice rather than not at all.
         if let left = memoryLeft(), left - kept < all {
             returnFreedMemory()
             guard let left = memoryLeft(), left - kept >= all else { throw OutOfMemory(bytes: bytes) }

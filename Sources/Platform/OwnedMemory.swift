@@ -1,6 +1,6 @@
-/// Memory of a size that a request decides: where the process can't have it, the request fails and not the process.
+/// Memory whose size a request decides. If the process cannot get it, the request fails, not the process.
 ///
-/// It has one owner, and is freed even if the object that was to own it can't be made.
+/// It has one owner. It is freed even if the creation of its owner fails.
 package struct OwnedMemory: ~Copyable, @unchecked Sendable {
     /// The memory, aligned to a cache line; uninitialized.
     package let bytes: UnsafeMutableRawBufferPointer
@@ -18,7 +18,7 @@ package struct OwnedMemory: ~Copyable, @unchecked Sendable {
 
     deinit { free(bytes.baseAddress) }
 
-    /// The memory as values of one type, each the same.
+    /// Fills the memory with copies of one value and returns it as a buffer of that type.
     package func initialized<Value>(repeating value: Value) -> UnsafeMutableBufferPointer<Value> {
         let values = bytes.bindMemory(to: Value.self)
         values.initialize(repeating: value)
@@ -26,7 +26,7 @@ package struct OwnedMemory: ~Copyable, @unchecked Sendable {
     }
 }
 
-/// The system has no such memory left for this process.
+/// The error of an allocation for which the process has too little memory.
 package struct OutOfMemory: Error, CustomStringConvertible {
     package let bytes: Int
 

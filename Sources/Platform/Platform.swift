@@ -1,7 +1,8 @@
-// The operating system: its C library, which every other module takes from here, system calls (`system`, `Descriptor`),
-// and in the folder Linux what only Linux has.
+// The operating system: its C library, which every other module imports from here, and system calls
+// (`system`, `Descriptor`). The folder Linux holds the parts that exist on Linux only.
 //
-// Another system needs that folder and CLinux written for it. On macOS this might do; none of it has been tried:
+// A port to another system must rewrite that folder and CLinux. These functions may do on macOS; nobody has
+// tried them:
 //
 //     Memory         availableMemory        sysctl hw.memsize, and getrlimit
 //                    memoryLeft             getrlimit, and proc_pidinfo with PROC_PIDTASKINFO
@@ -18,5 +19,5 @@
 //                    refusedConnections     place of the system's for a shared library
 //                    unixSocket             socket, then fcntl
 //
-// The linker options of libtwofold.so in Package.swift are Linux's, too.
+// The linker options of libtwofold.so in Package.swift are for Linux, too.
 @_exported public import Glibc

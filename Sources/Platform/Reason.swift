@@ -1,14 +1,14 @@
-/// Why something can't be done, in words for the person who wanted it.
+/// An error in words for the user: the reason why something failed.
 public struct Reason: Error, CustomStringConvertible {
-    /// The words.
+    /// The text.
     public let description: String
 
-    /// With these words.
+    /// Makes a reason of this text.
     public init(_ description: String) { self.description = description }
 }
 
-/// Does what its caller can't do without: a system call that fails in it becomes a ``Reason`` of `failure` and the
-/// call's own, "can't make the lock: Permission denied".
+/// Runs code whose failure its caller cannot handle. A system call that fails in it becomes a ``Reason`` with
+/// `failure` and the error's text: "can't make the lock: Permission denied".
 @discardableResult
 package func explaining<Result: ~Copyable>(
     _ failure: @autoclosure () -> String, _ body: () throws(SystemError) -> Result

@@ -1,12 +1,12 @@
-/// The choke point: every system call that can fail goes through here, and what becomes of errno is written here
-/// alone.
+/// Makes a system call and throws its error. Every system call that can fail goes through here, and nothing
+/// else reads errno.
 ///
-/// The policy for EINTR: a signal is not a result. The call is made again until it has one. (Not so `close`, which
-/// only ``Descriptor`` calls: on Linux the descriptor is closed even then.)
+/// The policy for EINTR: a signal is not a result, so the call is repeated until it has one. (`close` is the
+/// exception, and only ``Descriptor`` calls it: on Linux the descriptor is closed even after EINTR.)
 ///
 /// - Parameters:
-///   - name: The call's name for the error, where the caller adds no words of its own.
-///   - call: The call; a negative result is a failure whose reason is in errno.
+///   - name: The name of the call for the error, if the caller adds no words of its own.
+///   - call: The call. A negative result is a failure whose reason is in errno.
 @inline(__always)
 @discardableResult
 package func system<Result: SignedInteger>(
@@ -19,12 +19,13 @@ package func system<Result: SignedInteger>(
     }
 }
 
-/// Why a system call failed: its errno, in the words of `strerror`.
+/// The error of a system call: its errno, in the words of `strerror`.
 public struct SystemError: Error, CustomStringConvertible {
     package let code: Int32
     let name: String?
 
-    /// A call that failed with this errno; `name` is the call's, where the reason alone does not say enough.
+    /// Makes the error for this errno. `name` is the name of the call, if the reason alone would not be
+    /// clear.
     package init(code: Int32, name: String? = nil) {
         self.code = code
         self.name = name

@@ -2,22 +2,22 @@ internal import TwofoldCore
 
 /// The settings of a benchmark.
 public struct BenchmarkPlan: Sendable {
-    /// Boards in a batch.
+    /// The batch sizes in boards.
     public var sizes = [1, 16, 256, 4096, 65_536, 1_048_576]
-    /// Numbers of threads to spread a batch over.
+    /// The numbers of threads that a batch is spread over.
     public var threads: [Int]
-    /// Number of measurements of each engine, interleaved.
+    /// The number of measurements of each engine. The engines alternate.
     public var rounds = 5
     /// Duration of the steps in each measurement.
     public var time = Duration.milliseconds(200)
     /// The prefix of the engines to measure; empty for all.
     public var only = ""
 
-    /// The defaults, with 1 and all threads.
+    /// Makes the default plan, which measures with 1 thread and with all threads.
     public init(allThreads: Int) { threads = allThreads == 1 ? [1] : [1, allThreads] }
 }
 
-/// The measured steps of one board in a second, over the rounds.
+/// The measured speed of one engine at one size, over all rounds.
 public struct BenchmarkRow: Encodable, Sendable {
     /// The game: "2048", "2048 on 3 x 3", "Concentration".
     public let game: String
@@ -27,11 +27,11 @@ public struct BenchmarkRow: Encodable, Sendable {
     public let boards: Int
     /// Threads that a batch is spread over.
     public let threads: Int
-    /// Boards stepped in a second, in the median round.
+    /// Boards stepped per second in the median round.
     public let median: Double
-    /// The same in the slowest round.
+    /// Boards stepped per second in the slowest round.
     public let minimum: Double
-    /// The same in the fastest round.
+    /// Boards stepped per second in the fastest round.
     public let maximum: Double
 
     init(game: String, engine: String, boards: Int, threads: Int, rates: [Double]) {
@@ -41,24 +41,26 @@ public struct BenchmarkRow: Encodable, Sendable {
     }
 }
 
-/// The signature of one engine, number of threads and chunk.
+/// The signature of one engine with a number of threads and a chunk size.
 public struct BenchmarkSignature: Encodable, Sendable {
     /// The engine.
     public let engine: String
-    /// Threads that the batch was spread over.
+    /// The number of threads that the batch was spread over.
     public let threads: Int
-    /// Lanes in a chunk.
+    /// The number of lanes in a chunk.
     public let chunk: Int
-    /// The game, its size unless it is the default, and its reward unless it is the game's own.
+    /// The game, its size if it is not the default, and its reward if it is not the game's own.
     public let play: String
     /// 16 hex digits.
     public let signature: String
 }
 
-/// Lanes and steps of a signature's run: with a partly used last block, several chunks and ended episodes.
+/// The lanes and steps of a signature's run. They cover a partly used last block, several chunks and ended
+/// episodes.
 private let signatureRun = (lanes: 1000, steps: 400)
 
-/// Measures all engines at all sizes, in rounds, so that a slow moment of the machine hits all of them.
+/// Measures all engines at all sizes. It works in rounds, so that a slow moment of the machine affects all
+/// engines.
 public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes {
@@ -71,7 +73,7 @@ public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
                 contests.append((contestant, threads, try RandomPlay(batch, workers), []))
             }
         }
-        // The first round brings the boards to mid-game and fills the caches; it does not count.
+        // The first round plays the boards to mid-game and fills the caches; it does not count.
         for round in 0...plan.rounds {
             for index in contests.indices {
                 let rate = try contests[index].play.measure(plan.time)
@@ -88,7 +90,8 @@ public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     return rows
 }
 
-/// The signature of each engine, thread count and chunk size; all with the same `play` have to be equal.
+/// Computes the signature of each engine, thread count and chunk size. Signatures with the same `play` must
+/// be equal.
 public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
     var signatures: [BenchmarkSignature] = []
     for contestant in Contestant.available {

@@ -1,6 +1,6 @@
 internal import TwofoldCore
 
-/// An engine of the benchmark, by its name there.
+/// An engine of the benchmark. The raw value is its name there.
 enum Contestant: String, CaseIterable {
     /// 64 boards at a time, AVX2.
     case avx2 = "kernel, AVX2"
@@ -25,15 +25,15 @@ enum Contestant: String, CaseIterable {
     /// Concentration with its default arguments, by its readable rules.
     case concentration = "Concentration"
 
-    /// The engines that this processor can run.
+    /// The engines that run on this processor.
     static var available: [Contestant] {
         allCases.filter { ![.avx2, .avx2Terms, .avx2Small].contains($0) || Engine.hasAVX2 }
     }
 
-    /// Whether its speed is measured.
+    /// Whether the benchmark measures its speed.
     var isMeasured: Bool { self != .referenceTerms && self != .referenceSmall }
 
-    /// The game, and its size unless that is the default.
+    /// The game, and its size if that is not the default.
     var game: String {
         switch self {
         case .concentration: "Concentration"
@@ -54,7 +54,7 @@ enum Contestant: String, CaseIterable {
         }
     }
 
-    /// All potentials of 2048, and merges by a table.
+    /// A reward with all potentials of 2048, and with merges weighted by a table.
     private static let eightTerms = RewardSpec([
         .init("merge_score", weight: 0.1),
         .init("merge_table", parameters: [.init("table", (0..<32).map { Double($0 * $0) / 7 })]),

@@ -1,18 +1,18 @@
 internal import TwofoldCore
 
-/// A batch under random legal play, with the memory of its replies.
+/// A batch under random legal play, with the memory for its replies.
 ///
-/// The actions are drawn from the reported masks, on the same threads that step; drawing takes longer than a
-/// step of the kernel and is never timed.
+/// Each step's actions are drawn from the reported masks, on the threads that step the batch. Drawing takes
+/// longer than a step of the kernel, so it is never timed.
 final class RandomPlay {
     private let batch: Batch
     private let workers: Workers
     private let stepReply: ArrayMemory
-    /// The first arrays of `stepReply`.
+    /// The arrays of `stepReply` that a reset fills, which come first.
     private let resetReply: BatchArrays
     private let actions: UnsafeMutableRawBufferPointer
     private let actionCount: Int
-    /// Number of draws of actions.
+    /// The number of draws of actions so far.
     private var draws: UInt64 = 0
     private let clock = ContinuousClock()
 
@@ -36,7 +36,7 @@ final class RandomPlay {
 
     deinit { actions.deallocate() }
 
-    /// Steps for about this long and returns boards stepped in a second of stepping.
+    /// Steps for about `time`, and returns the boards stepped per second of stepping.
     func measure(_ time: Duration) throws(EnvironmentError) -> Double {
         var stepping = Duration.zero
         var steps = 0
@@ -51,7 +51,7 @@ final class RandomPlay {
         return Double(steps * batch.lanes) / seconds
     }
 
-    /// All replies of this many steps, and of a last reset that continues the streams, as one number (FNV-1a).
+    /// Plays this many steps, then resets without a seed. Returns a hash of all replies (FNV-1a).
     func signature(steps: Int) throws(EnvironmentError) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for _ in 0..<steps {
@@ -68,7 +68,8 @@ final class RandomPlay {
         for byte in stepReply.bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
     }
 
-    /// Each block of 64 lanes has its own stream for each draw, so the actions are the same on any threads.
+    /// Draws an action for each lane. Each block of 64 lanes has its own stream for each draw, so the actions
+    /// do not depend on the threads.
     private func chooseActions() {
         draws += 1
         let draw = Draw(stepReply.arrays, batch.keys.actionMask, actions, actionCount, number: draws)
@@ -117,7 +118,7 @@ private struct Draw: @unchecked Sendable {
         actions[lane] = UInt8(rest.trailingZeroBitCount / 8)
     }
 
-    /// The same for any number of actions, byte by byte.
+    /// Draws an action from a mask of any length, byte by byte.
     private func chooseOfMany(_ lane: Int, _ generator: inout Generator) {
         let mask = UnsafeRawBufferPointer(start: reply.address(masks, lane: lane), count: actionCount)
         let legal = mask.count { $0 != 0 }

@@ -1,7 +1,7 @@
 internal import TwofoldCore
 
-/// Measures rollouts under random legal play, the choice of actions included: the arrays of a rollout's reply,
-/// written to memory and not sent. One thread; rounds as in the plan.
+/// Measures rollouts under random legal play, including the choice of actions. A rollout writes its reply's
+/// arrays to memory and sends nothing. Uses one thread, and the plan's rounds.
 public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes where boards <= 65_536 {
@@ -20,7 +20,7 @@ public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     return rows
 }
 
-/// A batch, its policy and the memory of a rollout of about 4 MB.
+/// A batch, its policy, and memory for a rollout of about 4 MB.
 private final class RolloutPlayer {
     private let batch: Batch
     private let rollout: BatchRollout
@@ -56,7 +56,7 @@ private final class RolloutPlayer {
         }
     }
 
-    /// Boards stepped in a second, over about this long.
+    /// Plays for about `time` and returns the boards stepped per second.
     func measure(_ time: Duration) throws(EnvironmentError) -> Double {
         let start = ContinuousClock.now
         var done = 0

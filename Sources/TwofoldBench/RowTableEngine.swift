@@ -1,11 +1,11 @@
 internal import Platform
 internal import TwofoldCore
 
-/// 2048 as the fastest known scalar engines play it: a board in one 64-bit word, rows moved by table.
-/// The opponent of the kernel, as fast as we can write it.
+/// 2048 in the style of the fastest known scalar engines: a board is one 64-bit word, and tables move its
+/// rows. It is the fastest opponent for the kernel that we can write.
 ///
-/// It plays Twofold's boards with the default arguments and NEXT_STEP autoreset, and gives the same
-/// bytes as long as no tile passes 32768.
+/// It plays Twofold's boards with the default arguments and NEXT_STEP autoreset. Its bytes are equal to the
+/// kernel's as long as no tile exceeds 32768.
 final class RowTableEngine: BatchEngine {
     private let tables = RowTables()
     private let storage: Storage
@@ -14,7 +14,7 @@ final class RowTableEngine: BatchEngine {
     private let infos: Game2048.Infos
     private let phases: LanePhases
 
-    /// A batch of boards that it plays.
+    /// Makes a batch that this engine plays.
     static func makeBatch(_ options: BatchOptions) throws(EnvironmentError) -> Batch {
         try Batch(Game2048(.init()), options) { (plan) in RowTableEngine(plan) }
     }
@@ -37,7 +37,7 @@ final class RowTableEngine: BatchEngine {
         var score: Int32 = 0
         var length: Int32 = 0
         var moves: Int32 = 0
-        /// Bits 0 up, 1 right, 2 down, 3 left.
+        /// The legal actions: bits 0 up, 1 right, 2 down, 3 left.
         var legal: UInt8 = 0
         var isTerminated: Bool { legal == 0 }
     }
@@ -121,7 +121,7 @@ final class RowTableEngine: BatchEngine {
         lane.board.bits |= exponent << UInt64(empty.trailingZeroBitCount)
     }
 
-    /// Bits 0 up, 1 right, 2 down, 3 left.
+    /// Returns the legal actions: bits 0 up, 1 right, 2 down, 3 left.
     @inline(__always)
     private func legal(_ board: Bitboard) -> UInt8 {
         let (horizontal, vertical) = (legalSlides(board), legalSlides(board.transposed))
@@ -154,7 +154,7 @@ final class RowTableEngine: BatchEngine {
         arrays.address(infos.goalReached, lane: index).storeBytes(of: largest >= 11, as: Bool.self)
     }
 
-    /// Eight nibbles to eight bytes.
+    /// Spreads eight nibbles over eight bytes.
     @inline(__always)
     private func spread(_ nibbles: UInt32) -> UInt64 {
         var bytes = UInt64(nibbles)
@@ -163,7 +163,7 @@ final class RowTableEngine: BatchEngine {
         return (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f
     }
 
-    /// The largest of sixteen bytes below 128.
+    /// Returns the largest of sixteen bytes, all below 128.
     @inline(__always)
     private func maxByte(_ low: UInt64, _ high: UInt64) -> UInt8 {
         var largest = larger(low, high)
@@ -172,7 +172,7 @@ final class RowTableEngine: BatchEngine {
         return UInt8(truncatingIfNeeded: larger(largest, largest >> 8))
     }
 
-    /// The larger of each two bytes below 128, chosen by bit 7 of their difference.
+    /// Returns the larger of each pair of bytes, all below 128. Bit 7 of their difference decides.
     @inline(__always)
     private func larger(_ left: UInt64, _ right: UInt64) -> UInt64 {
         let isLeft = ((left | 0x8080_8080_8080_8080) &- right) & 0x8080_8080_8080_8080

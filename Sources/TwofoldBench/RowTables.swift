@@ -1,12 +1,12 @@
 internal import TwofoldCore
 
-/// The legal slides of every row of four exponents, beside the slides that search has, too.
+/// The legal slides of every row of four exponents, and a reference to the slide tables that search uses,
+/// too.
 ///
-/// This is the room for the table's unsafe memory. `@unchecked Sendable` because nothing writes to it
-/// after init.
+/// This type holds the table's unsafe memory. `@unchecked Sendable` because nothing writes to it after init.
 final class RowTables: @unchecked Sendable {
     let slides = SlideTables.shared
-    /// Bit 0: a slide to the left moves something; bit 1: one to the right does.
+    /// Bit 0: a slide to the left moves something. Bit 1: a slide to the right moves something.
     let legal: UnsafeMutablePointer<UInt8>
 
     init() {

@@ -4,20 +4,20 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// A service for callers in this process: a session machine under a lock. The thread that calls performs the work, outside
-/// the lock.
+/// A service for callers in this process: a session machine under a lock. The calling thread does the work
+/// outside the lock.
 ///
-/// `@unchecked Sendable` because the machine is touched under `lock` alone, but for what never changes.
+/// `@unchecked Sendable` because only code under `lock` uses the machine, except for its constants.
 final class EmbeddedService: @unchecked Sendable {
-    /// The moment of everything: no session here is ever idle for too long, and none has statistics.
+    /// The time of every event. Sessions here never become idle and have no statistics.
     private static let anyTime = Moment(nanoseconds: 0)
 
     private let settings: ServiceSettings
-    /// Callers can't be distinguished, and each waits for its own reply.
+    /// The route of all callers: they cannot be distinguished, and each waits for its own reply.
     private let caller = Route(.anonymous, arrived: EmbeddedService.anyTime)
     private let lock = Mutex<Void>(())
     private var machine: SessionMachine
-    /// The effects of an event; under the lock, too.
+    /// The effects of an event; also under the lock.
     private var effects: [SessionMachine.Effect] = []
 
     init(_ settings: ServiceSettings) {
@@ -25,14 +25,14 @@ final class EmbeddedService: @unchecked Sendable {
         machine = SessionMachine(settings, keys: nil, at: Self.anyTime)
     }
 
-    /// Frees all sessions.
+    /// Ends all sessions.
     func end() {
         let fresh = SessionMachine(settings, keys: nil, at: Self.anyTime)
         lock.withLock { _ in machine = fresh }
     }
 
-    /// Answers the request in a header. `memory` is the caller's for the payload of a request without a session; nil where
-    /// nothing may be written before the reply's header is known.
+    /// Executes the request in a header. `memory` is the caller's memory for the payload of a request without
+    /// a session; nil if nothing may be written before the reply's header is known.
     func call(
         _ header: Frame, _ payload: Frame?, memory: UnsafeMutableRawBufferPointer?
     ) -> StoredReply {
@@ -41,7 +41,7 @@ final class EmbeddedService: @unchecked Sendable {
         }
     }
 
-    /// Answers a step.
+    /// Executes a step.
     func step(_ session: SessionID, epoch: UInt32, seq: UInt64, actions: Frame) -> StoredReply {
         answer(into: nil) { machine, effects in
             machine.takeStep(session, epoch: epoch, seq: seq, actions: actions, from: caller, into: &effects)
@@ -52,7 +52,7 @@ final class EmbeddedService: @unchecked Sendable {
         into memory: UnsafeMutableRawBufferPointer?,
         _ take: (SessionMachine, inout [SessionMachine.Effect]) -> Void
     ) -> StoredReply {
-        // A service that ends meanwhile has another machine, and this one goes with its last call.
+        // If the service ends meanwhile, it gets another machine; this one lives until its last call returns.
         var machine: SessionMachine!
         var reply: StoredReply?
         var work: Work?
@@ -73,7 +73,7 @@ final class EmbeddedService: @unchecked Sendable {
         return reply
     }
 
-    /// Takes what an event has for its caller: a reply, or work first.
+    /// Takes an event's effect for its caller: the reply, or work to do first.
     private func collect(_ reply: inout StoredReply?, _ work: inout Work?) {
         for effect in effects {
             switch effect {

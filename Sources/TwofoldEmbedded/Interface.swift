@@ -5,18 +5,18 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
-// The functions of twofold.h, which describes them. This is the room for the pointers of callers: here they become
-// buffers, checked, and nowhere else.
+// The functions of twofold.h, which documents them. Only this file touches callers' pointers: it checks them
+// and makes buffers of them.
 
-/// The services of this process by their numbers. A number is never given twice; its remainder is the service's slot.
-/// They are found without a lock, which a fork in the wrong moment would leave locked in the child.
+/// The services of this process by number. A number is never reused; its remainder selects the service's
+/// slot. Lookups take no lock, because a fork at the wrong moment would leave it locked in the child.
 private enum Services {
     static let limit = 4096
-    /// Numbers that were given, without their remainders.
+    /// The number of service numbers issued so far; a service's number adds its slot as the remainder.
     private static let given = Atomic<UInt64>(0)
     private static let all = (0..<limit).map { _ in Slot() }
 
-    /// The place of one service at a time:
+    /// The slot of one service at a time:
     ///
     ///     free ──add──► number, then its service ──remove──► no service, then free
     private final class Slot: Sendable {
@@ -24,16 +24,16 @@ private enum Services {
         static let emptied = UInt64.max
 
         let number = Atomic<UInt64>(free)
-        /// The address of the service, to which the slot holds a reference; 0 without one.
+        /// The address of the service, 0 without one. The slot holds a reference to it.
         let service = Atomic<UInt>(0)
-        /// Threads that have read the address, and may not hold a reference yet.
+        /// The number of threads that have read the address but may not hold a reference yet.
         let finders = Atomic(0)
     }
 
-    /// The number of a service that was just made; nil when there are too many.
+    /// Stores a new service and returns its number; nil if there are too many services.
     static func add(_ service: EmbeddedService) -> UInt64? {
         let turn = given.add(1, ordering: .relaxed).newValue
-        // Another slot each time, since all but a few are free.
+        // Starts at another slot each time, because all but a few are free.
         for offset in 0..<UInt64(limit) {
             let index = (turn &+ offset) % UInt64(limit)
             let (slot, number) = (all[Int(index)], turn * UInt64(limit) + index)
@@ -59,7 +59,7 @@ private enum Services {
         return reference(address)?.takeUnretainedValue()
     }
 
-    /// Forgets a service, and returns it.
+    /// Removes a service from its slot and returns it.
     static func remove(_ number: UInt64) -> EmbeddedService? {
         guard number != Slot.free, number != Slot.emptied else { return nil }
         let slot = all[Int(number % UInt64(limit))]
@@ -70,8 +70,8 @@ private enum Services {
         else { return nil }
         defer { slot.number.store(Slot.free, ordering: .sequentiallyConsistent) }
         let reference = reference(slot.service.exchange(0, ordering: .sequentiallyConsistent))
-        // because: a thread that has found the address and holds no reference yet must not find the memory freed; it
-        // stays for ever then.
+        // because: a thread that has read the address without holding a reference must not find freed memory.
+        // In that case the service is leaked.
         let isFound = slot.finders.load(ordering: .sequentiallyConsistent) > 0
         return isFound ? reference?.takeUnretainedValue() : reference?.takeRetainedValue()
     }
@@ -87,7 +87,7 @@ public func interface() -> UInt32 { UInt32(TWOFOLD_INTERFACE) }
 @_cdecl("twofold_version")
 public func version() -> UnsafePointer<CChar>? { versionText }
 
-/// Lives for as long as the process.
+/// The version as a C string that lives as long as the process.
 nonisolated(unsafe) private let versionText = UnsafePointer(strdup(EnvironmentService.version))
 
 @_cdecl("twofold_create")
@@ -159,10 +159,10 @@ private struct ReplyBuffers {
     private let header: UnsafeMutableRawBufferPointer
     let payload: UnsafeMutableRawBufferPointer
 
-    /// Whether the header of any reply fits whose payload is written before the header.
+    /// Whether there is room for any header that follows a payload that was already written.
     var takesAnyHeader: Bool { header.count >= 4096 }
 
-    /// Nil when a pointer is missing, or a capacity is impossible.
+    /// Returns nil if a pointer is missing or a capacity is impossible.
     init?(_ reply: UnsafeMutablePointer<twofold_reply>) {
         func room(_ start: UnsafeMutablePointer<UInt8>?, _ count: Int) -> UnsafeMutableRawBufferPointer? {
             guard count >= 0, start != nil || count == 0 else { return nil }
@@ -176,7 +176,7 @@ private struct ReplyBuffers {
         self.payload = payload
     }
 
-    /// Writes an answer, if there is room for it.
+    /// Writes an answer if there is room for it.
     func put(_ answer: StoredReply, isStep: Bool) -> Int32 {
         let isLean = isStep && answer.isPlainStep
         let frame = isLean ? [] : answer.header
@@ -185,7 +185,7 @@ private struct ReplyBuffers {
         guard frame.count <= header.count, size <= payload.count else { return status(TWOFOLD_TOO_SMALL) }
         header.copyBytes(from: frame)
         answer.payload?.withBytes { bytes in
-            // The payload of a request without a session is there already.
+            // The payload of a request without a session is already in the caller's memory.
             if size > 0, bytes.baseAddress != UnsafeRawPointer(payload.baseAddress) {
                 payload.copyMemory(from: bytes)
             }
@@ -194,5 +194,5 @@ private struct ReplyBuffers {
     }
 }
 
-/// A constant of twofold.h as its functions return it.
+/// Converts a constant of twofold.h to the functions' return type.
 private func status(_ code: Int) -> Int32 { Int32(code) }

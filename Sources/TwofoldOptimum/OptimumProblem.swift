@@ -1,8 +1,8 @@
 public import TwofoldCore
 
-/// What an optimum is of: a small board of 2048, how tiles appear, and what is to be as large as possible.
+/// The problem of an optimum: a small board of 2048, its law of new tiles, and the quantity to maximise.
 public struct OptimumProblem: Hashable, Sendable {
-    /// What a policy is the best for.
+    /// The quantity to maximise.
     public enum Objective: String, CaseIterable, Sendable {
         /// The expected score: the sum of the merged values.
         case score
@@ -12,27 +12,28 @@ public struct OptimumProblem: Hashable, Sendable {
         case goal
     }
 
-    /// Rows of the board, and columns; at most nine cells.
+    /// The number of rows and of columns; at most nine cells.
     public let rows: Int
     public let columns: Int
     /// The probability that a new tile is a 4.
     public let fourProbability: Double
-    /// Tiles on a new board.
+    /// The number of tiles on a new board.
     public let startTiles: Int
-    /// What is to be as large as possible.
+    /// The quantity to maximise.
     public let objective: Objective
-    /// The exponent of the tile that ends everything: the goal of the objective `goal`, or that of a game that stops
-    /// there; 0 without one.
+    /// The exponent of the tile that ends the game: the goal of the objective `goal`, or the tile at which
+    /// the game stops; 0 without such a tile.
     public let endExponent: Int
 
-    /// The problem of a game's optimum; throws with the name of an argument that has none.
+    /// Makes the problem of a game's optimum. Throws with the name of an argument for which there is no
+    /// optimum.
     public init(_ config: Game2048.Config, _ objective: Objective) throws(EnvironmentError) {
         let cells = config.rows * config.columns
-        guard cells <= PackedBoards.mostCells else {
+        guard cells <= PackedBoards.maxCells else {
             throw .invalid(
                 "size",
                 "size is \(config.rows) x \(config.columns); the optimum is known for at most "
-                    + "\(PackedBoards.mostCells) cells")
+                    + "\(PackedBoards.maxCells) cells")
         }
         let goal = config.goal.trailingZeroBitCount
         let isReachable = goal <= cells + 1
@@ -55,7 +56,7 @@ public struct OptimumProblem: Hashable, Sendable {
         endExponent = hasEnd ? goal : 0
     }
 
-    /// A problem that a file states; nil where no game has it.
+    /// Makes the problem that a file states; nil if no game has this problem.
     init?(
         rows: Int, columns: Int, fourProbability: Double, startTiles: Int, objective: Objective,
         endExponent: Int
@@ -72,11 +73,11 @@ public struct OptimumProblem: Hashable, Sendable {
 
     var cells: Int { rows * columns }
 
-    /// The largest exponent of a board on which play goes on. With n cells, n + 1 is the largest of all: a tile
-    /// of exponent k needs two of k - 1, and the smallest of such a chain can be a 4.
+    /// The largest exponent of a board on which the game continues. With n cells, n + 1 is the maximum: a
+    /// tile of exponent k needs two tiles of k - 1, and the smallest tile of such a chain can be a 4.
     var largestExponent: Int { endExponent == 0 ? cells + 1 : endExponent - 1 }
 
-    /// The name of its table's file, and of the folder that it is solved in.
+    /// The name of the table's file, and of the folder for solving the problem.
     var name: String {
         let end =
             switch objective {

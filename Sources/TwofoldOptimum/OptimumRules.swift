@@ -16,14 +16,14 @@ final class OptimumRules: Sendable {
         fourProbability = problem.fourProbability
     }
 
-    /// Whether a board's tiles are not to be played on.
+    /// Returns true if a board's tiles end the game.
     @inline(__always)
     func isEnd(_ afterstate: UInt64) -> Bool {
         problem.endExponent != 0
             && boards.contains(afterstate, UInt64(truncatingIfNeeded: problem.endExponent))
     }
 
-    /// What a move adds to the objective, apart from what follows.
+    /// Returns a move's own contribution to the objective.
     @inline(__always)
     func reward(score: UInt32, isEnd: Bool) -> Double {
         switch problem.objective {
@@ -33,7 +33,8 @@ final class OptimumRules: Sendable {
         }
     }
 
-    /// Calls `body` for each board that one new tile makes of an afterstate, with the value of the tile.
+    /// Calls `body` for each board that results from an afterstate and one new tile. `added` is the tile's
+    /// value.
     @inline(__always)
     func forEachNewTile(
         _ afterstate: UInt64, _ body: (_ board: UInt64, _ probability: Double, _ added: Int) -> Void
@@ -51,7 +52,7 @@ final class OptimumRules: Sendable {
         }
     }
 
-    /// The canonical start boards with their probabilities, ascending.
+    /// Returns the canonical start boards with their probabilities, in ascending order of the boards.
     func starts() -> [(board: UInt64, probability: Double)] {
         var starts: [UInt64: Double] = [0: 1]
         for _ in 0..<problem.startTiles {
@@ -66,7 +67,8 @@ final class OptimumRules: Sendable {
         return starts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 
-    /// Whether a number encodes a canonical board with this tile sum and no exponent above the largest.
+    /// Returns true if a number encodes a canonical board with this tile sum and no exponent above the
+    /// largest.
     func isBoard(_ number: UInt64, _ tileSum: Int) -> Bool {
         guard number >> UInt64(4 * boards.cells) == 0 else { return false }
         var (rest, sum) = (number, 0)
@@ -79,7 +81,7 @@ final class OptimumRules: Sendable {
         return sum == tileSum && boards.canonical(number) == number
     }
 
-    /// The sum of a board's tiles.
+    /// Returns the sum of a board's tiles.
     func tileSum(_ board: UInt64) -> Int {
         boards.exponents(board).reduce(0) { $0 + ($1 == 0 ? 0 : 1 << Int($1)) }
     }

@@ -1,7 +1,7 @@
 import SwiftProtobuf
 
 extension Request {
-    /// The request in a header frame; nil when the bytes are no such message.
+    /// Decodes the request in a header frame; nil if the bytes are not a request.
     public init?(frame: UnsafeRawBufferPointer) {
         guard let request = try? Request(serializedBytes: [UInt8](frame)) else { return nil }
         self = request
@@ -15,12 +15,12 @@ extension Request {
 }
 
 extension CreateRequest {
-    /// How many bytes it takes, encoded.
+    /// The encoded size in bytes.
     public var size: Int { (try? serializedBytes() as [UInt8])?.count ?? 0 }
 }
 
 extension Reply {
-    /// The reply in a header frame; nil when the bytes are no such message.
+    /// Decodes the reply in a header frame; nil if the bytes are not a reply.
     public init?(frame: UnsafeRawBufferPointer) {
         guard let reply = try? Reply(serializedBytes: [UInt8](frame)) else { return nil }
         self = reply
@@ -34,12 +34,12 @@ extension Reply {
 }
 
 extension SavedSession {
-    /// The session in the bytes of a file; nil when they are no such message.
+    /// Decodes the session in the bytes of a file; nil if they are not a saved session.
     public init?(bytes: UnsafeRawBufferPointer) {
         guard let saved = try? SavedSession(serializedBytes: [UInt8](bytes)) else { return nil }
         self = saved
     }
 
-    /// The session as bytes; nil when there are more than a message can have, 2 GiB.
+    /// The session as bytes; nil if it exceeds a message's maximum size of 2 GiB.
     public var bytes: [UInt8]? { try? serializedBytes() }
 }

@@ -1,4 +1,4 @@
-// The protocol's messages by the names that proto/ gives them, without the generator's prefix.
+// The protocol's messages under their names in proto/, without the generator's prefix.
 
 public typealias Request = Twofold_V1_Request
 public typealias Reply = Twofold_V1_Reply

@@ -4,13 +4,13 @@ internal import TwofoldCore
 public import TwofoldSessions
 internal import ZeroMQ
 
-/// Serves until `stopDescriptor` becomes readable (or the parent process has gone), then answers every
-/// request in flight, removes its ipc files and returns its counts.
+/// Serves until `stopDescriptor` becomes readable or the parent process has ended. Then answers every request in flight,
+/// removes its ipc files and returns its counts.
 ///
-/// `onListening` is called with each endpoint as clients reach it, once all of them can be served. Runs on the
+/// Calls `onListening` with each endpoint as clients reach it, once all endpoints can be served. Runs on the
 /// calling thread, which must not have other work.
 ///
-/// - Throws: ``Reason`` when it can't listen.
+/// - Throws: ``Reason`` if it cannot listen.
 @discardableResult
 public func serve(
     _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals? = nil,
@@ -23,12 +23,12 @@ public func serve(
     let statistics = try serveOnClaimedPaths(
         configuration, stopDescriptor: stopDescriptor, reloadSignals: reloadSignals, logger: logger,
         onListening: onListening)
-    // Only now that the context is gone: see IPCPath.
+    // Only after the context has ended: see IPCPath.
     withExtendedLifetime(paths) {}
     return statistics
 }
 
-/// All sockets are closed and the context has ended when this returns.
+/// Serves on paths that are already claimed. On return, all sockets are closed and the context has ended.
 private func serveOnClaimedPaths(
     _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals?,
     logger: Logger, onListening: (_ endpoint: String) -> Void
@@ -45,7 +45,8 @@ private func serveOnClaimedPaths(
     }
 }
 
-/// All sockets are closed when this returns: their last replies go out before the context ends.
+/// Serves on the endpoints of a context. On return, all sockets are closed; their last replies leave before
+/// the context ends.
 private func serve(
     _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
     reloadSignals: Signals?, logger: Logger, onListening: (_ endpoint: String) -> Void
@@ -78,7 +79,7 @@ private func serve(
             logger.info("stopping: the saved sessions stay in the state directory")
             return machine.statistics
         }
-        // Until now, no request could be read.
+        // No request could be read until now.
         machine.excuse(.now - begin, until: .now)
         stateDirectory = directory
     }

@@ -1,37 +1,38 @@
 public import TwofoldSessions
 public import ZeroMQ
 
-/// How a server is to run.
+/// The configuration of a server.
 public struct ServerConfiguration: Sendable {
-    /// Where to listen: "ipc:///path" or "tcp://host:port"; port 0 picks a free one.
+    /// The endpoints to listen at: "ipc:///path" or "tcp://host:port"; port 0 picks a free port.
     public var endpoints: [String]
-    /// What it serves, and within which limits.
+    /// The settings of the service, including its limits.
     public var service: ServiceSettings
-    /// End as soon as the parent is another process than this one: then the process that started a private
-    /// server has died.
+    /// The process that started a private server; nil for none. The server ends as soon as its parent is
+    /// another process, because then that process has died.
     public var parentProcess: Int32?
-    /// The directory where sessions are saved when the server stops, and restored from when it starts; nil for none.
+    /// The directory where sessions are saved when the server stops, and from which they are restored when it
+    /// starts; nil for none.
     public var stateDirectory: String?
-    /// Called on a queue's thread at the begin of each job that goes there: a test holds jobs up with it.
+    /// Called on a queue's thread at the start of each job for that queue. Tests use it to delay jobs.
     var jobDidBegin: (@Sendable () -> Void)?
-    /// How tcp endpoints are encrypted; nil for not at all. Ipc endpoints are guarded by their files.
+    /// The encryption of tcp endpoints; nil for none. The file of an ipc endpoint protects it.
     public var encryption: Encryption?
 
-    /// CURVE, with a list of the clients that are let in.
+    /// CURVE encryption with a list of the authorised clients.
     public struct Encryption: Sendable {
         /// The server's own keys.
         public var keys: CurveKeyPair
         /// The file with the clients' public keys.
         public var clients: String
 
-        /// With these keys, for the clients in that file.
+        /// Makes an encryption with these keys, for the clients in that file.
         public init(keys: CurveKeyPair, clients: String) {
             self.keys = keys
             self.clients = clients
         }
     }
 
-    /// A server that listens there.
+    /// Makes the configuration of a server that listens at these endpoints.
     public init(endpoints: [String], _ service: ServiceSettings) {
         self.endpoints = endpoints
         self.service = service

@@ -1,15 +1,15 @@
 internal import CZeroMQ
 
-/// The choke point: every call into libzmq that can fail goes through here, and what it does about a
-/// failure is written here alone.
+/// Calls a function of libzmq and throws its error. Every call into libzmq that can fail goes through here,
+/// and nothing else handles its failures.
 ///
-/// The policy for EINTR: a signal is not a result. The call is made again until it has one, so nothing
-/// else in this module (or above it) ever sees `ZeroMQError.Code.interrupted`.
+/// The policy for EINTR: a signal is not a result, so the call is repeated until it has one. Nothing else in
+/// this module or above it ever sees `ZeroMQError.Code.interrupted`.
 ///
 /// - Parameters:
-///   - operation: the name of the C function.
-///   - subject: what it was about (an endpoint, an option); only evaluated when the call failed.
-///   - call: the call; a negative result is a failure whose reason is in `zmq_errno`.
+///   - operation: The name of the C function.
+///   - subject: The subject of the call (an endpoint, an option); evaluated only if the call fails.
+///   - call: The call; a negative result is a failure whose reason is in `zmq_errno`.
 @inline(__always)
 @discardableResult
 func check(
@@ -25,7 +25,8 @@ func check(
     }
 }
 
-/// `check` for a call that says "not now" with EAGAIN: false then, true when it was done.
+/// Calls a function that reports "not now" as EAGAIN; returns false then, and true on success. Otherwise like
+/// `check`.
 @inline(__always)
 func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Bool {
     do throws(ZeroMQError) {
@@ -37,9 +38,10 @@ func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Boo
     }
 }
 
-/// `check` for a call that waits: `call` gets the milliseconds that are left, -1 for "forever".
+/// Calls a function that waits; otherwise like `check`. `call` gets the remaining milliseconds, -1 for
+/// "forever".
 ///
-/// Signals do not lengthen the wait: after EINTR the call gets only what remains of `timeout`.
+/// Signals do not lengthen the wait: after EINTR the call gets only the rest of `timeout`.
 @inline(__always)
 func check(
     _ operation: String, within timeout: Duration?, _ call: (CLong) -> CInt
@@ -53,7 +55,7 @@ func check(
     }
 }
 
-/// `check` for a call that makes something: null is the failure.
+/// Calls a function that creates an object and returns null on failure; otherwise like `check`.
 func check(
     _ operation: String, on subject: @autoclosure () -> String? = nil,
     making call: () -> UnsafeMutableRawPointer?
@@ -66,7 +68,7 @@ func check(
     return made!  // because: null was thrown above
 }
 
-/// Calls `body` with memory for this many bytes of text, which libzmq ends with a zero.
+/// Calls `body` with memory for this many bytes of text, which libzmq terminates with a zero.
 func withText<Result>(
     capacity: Int, _ body: (UnsafeMutablePointer<CChar>) throws(ZeroMQError) -> Result
 ) throws(ZeroMQError) -> Result {

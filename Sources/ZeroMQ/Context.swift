@@ -1,24 +1,23 @@
-/// A context: libzmq's I/O threads and everything that sockets of one process share.
+/// A context: libzmq's I/O threads and all state that the sockets of one process share.
 ///
-/// Make one, make sockets in it, from any thread: a context is the one thing in libzmq that is
-/// thread-safe. Sockets are not; each belongs to the thread that made it.
+/// Make one context, and make sockets in it from any thread. A context is the only thread-safe object of
+/// libzmq; each socket belongs to the thread that made it.
 ///
-/// What happens at the end, in whatever order things go:
+/// The end works in any order of deinits:
 ///
 /// ```
-/// the Context goes           every call on its sockets, blocked ones too, throws .terminated
-/// its last Socket goes too   zmq_ctx_term: waits for what sockets still linger on, ends the threads
+///   the Context ends             every call on its sockets throws .terminated, including blocked ones
+///   its last Socket ends, too    zmq_ctx_term waits for lingering messages and ends the threads
 /// ```
 ///
-/// So a socket that outlives its context is safe but useless, and nothing is terminated under a
-/// socket's feet. (Plain `zmq_ctx_term` would block until all sockets are closed elsewhere.)
+/// A socket that outlives its context is therefore safe but useless. Nothing is terminated while a socket
+/// still uses it. (Plain `zmq_ctx_term` would block until all sockets are closed elsewhere.)
 public struct Context: ~Copyable, Sendable {
     let handle: ContextHandle
 
-    /// A context with one background thread, which does about a gigabyte a second.
+    /// Makes a context with one background thread, which transfers about a gigabyte per second.
     ///
-    /// Sockets made in it have `linger` zero, not libzmq's "forever", so ending never hangs unless
-    /// asked to.
+    /// Its sockets start with `linger` zero, not with libzmq's "forever", so the end never hangs by default.
     ///
     /// The corresponding C functions are `zmq_ctx_new` and `zmq_ctx_set`.
     ///

@@ -1,63 +1,61 @@
 internal import CZeroMQ
 
-/// A public key of CURVE, ZeroMQ's encryption: 32 bytes, which people and files know as 40 characters of
-/// Z85. Anybody may see it.
+/// A public key of CURVE, ZeroMQ's encryption: 32 bytes, written as 40 characters of Z85. It is not secret.
 public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
     /// The key in Z85.
     public let description: String
 
-    /// A key from its 40 characters; nil for any other text.
+    /// Makes a key from its 40 characters; nil for any other text.
     public init?(_ z85: String) {
         guard CurveKeyText.isKey(z85) else { return nil }
         description = z85
     }
 
-    /// A key from its 32 bytes; nil for any other number of them.
+    /// Makes a key from its 32 bytes; nil for any other number of bytes.
     public init?(bytes: [UInt8]) {
         guard let text = CurveKeyText.encode(bytes) else { return nil }
         description = text
     }
 }
 
-/// A secret key of CURVE. Its text is there only by name, never by accident: printed, logged or dumped it is
-/// "a secret key".
+/// A secret key of CURVE. Only `secretText` reveals it; printed, logged or dumped, it reads "a secret key".
 public struct CurveSecretKey: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    /// The key in Z85: for the file that it is kept in, and nothing else.
+    /// The key in Z85. Use it only to write the key's file.
     public let secretText: String
 
-    /// A key from its 40 characters; nil for any other text.
+    /// Makes a key from its 40 characters; nil for any other text.
     public init?(_ z85: String) {
         guard CurveKeyText.isKey(z85) else { return nil }
         secretText = z85
     }
 
-    /// Not the key.
+    /// A placeholder that hides the key.
     public var description: String { "a secret key" }
 
-    /// Not the key.
+    /// A mirror without children, which hides the key.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// A secret key and the public one that belongs to it.
+/// A secret key and its public key.
 public struct CurveKeyPair: Hashable, Sendable {
-    /// What others may know.
+    /// The public key.
     public let publicKey: CurvePublicKey
-    /// What they may not.
+    /// The secret key.
     public let secretKey: CurveSecretKey
 
-    /// A new pair.
+    /// Makes a new pair.
     ///
     /// The corresponding C function is `zmq_curve_keypair`.
     ///
     /// - Throws: ENOTSUP by a libzmq without CURVE.
     public init() throws(ZeroMQError) {
         let (publicText, secretText) = try CurveKeyText.makePair()
-        // because: libzmq makes keys of the form that it reads.
+        // because: libzmq creates keys in the form that it reads.
         publicKey = CurvePublicKey(publicText)!
         secretKey = CurveSecretKey(secretText)!
     }
 
-    /// The pair that a secret key belongs to.
+    /// Makes the pair of a secret key.
     ///
     /// The corresponding C function is `zmq_curve_public`.
     ///
@@ -68,15 +66,15 @@ public struct CurveKeyPair: Hashable, Sendable {
     }
 }
 
-/// Keys as text. The unsafe room: each call gets a buffer of the size that its manual asks for, 41 bytes
-/// for 40 characters and their zero.
+/// The conversion of keys to text and back. All unsafe calls are here; each gets the buffer size that its
+/// manual requires: 41 bytes for 40 characters and a zero.
 private enum CurveKeyText {
     static let length = 40
 
     static func isKey(_ text: String) -> Bool {
         guard text.utf8.count == length else { return false }
         return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 32) { bytes in
-            // because: 40 characters decode to 32 bytes, and null says that some were not Z85.
+            // because: 40 characters decode to 32 bytes, and null means that some characters are not Z85.
             zmq_z85_decode(bytes.baseAddress, text) != nil
         }
     }
@@ -105,8 +103,8 @@ private enum CurveKeyText {
 }
 
 extension Socket {
-    /// Makes this socket let in only peers that know its public key and have keys of their own; before
-    /// bind. Whether it knows their keys is asked of the context's authenticator (see ``setZAPDomain(_:)``).
+    /// Makes this socket accept only encrypted peers that know its public key. Call it before bind. The
+    /// context's authenticator decides which peers' keys are allowed (see ``setZAPDomain(_:)``).
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVER` and
     /// `ZMQ_CURVE_SECRETKEY`.
@@ -117,8 +115,8 @@ extension Socket {
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: secretKey.secretText)
     }
 
-    /// Makes this socket talk only to a server with that public key, and show it these keys; before
-    /// connect.
+    /// Makes this socket talk only to the server with that public key, and identify itself with `keys`. Call
+    /// it before connect.
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVERKEY`,
     /// `ZMQ_CURVE_PUBLICKEY` and `ZMQ_CURVE_SECRETKEY`.
@@ -130,8 +128,8 @@ extension Socket {
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: keys.secretKey.secretText)
     }
 
-    /// The name under which the context's authenticator, which is bound to `inproc://zeromq.zap.01`, is
-    /// asked about peers of this socket; before bind.
+    /// Sets the domain name that identifies this socket in questions to the context's authenticator, which is
+    /// bound to `inproc://zeromq.zap.01`. Call it before bind.
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_ZAP_DOMAIN`.
     public func setZAPDomain(_ domain: String) throws(ZeroMQError) {
@@ -140,11 +138,11 @@ extension Socket {
 }
 
 extension Message {
-    /// The sender: the user id that the authenticator gave its connection; nil without an authenticator.
+    /// The user id that the authenticator gave the sender's connection; nil without an authenticator.
     ///
     /// The corresponding C function is `zmq_msg_gets` with "User-Id".
     public var userID: String? {
-        // because: the text belongs to the message and is copied at once; null says that there is none.
+        // because: the text belongs to the message and is copied at once; null means that the message has no user id.
         withUnsafePointer(to: raw) { zmq_msg_gets($0, "User-Id").map { String(cString: $0) } }
     }
 }

@@ -2,14 +2,14 @@ internal import CZeroMQ
 internal import Platform
 
 extension ZeroMQError {
-    /// An errno of libzmq: the system's numbers, and libzmq's own from 156384712 on.
+    /// An errno of libzmq: the system's numbers, and libzmq's own numbers from 156384712 on.
     ///
-    /// Open on purpose: a value that has no name here is still a value.
+    /// It is open: a code without a name here is still valid.
     public struct Code: RawRepresentable, Hashable, Sendable {
         /// The number itself.
         public let rawValue: CInt
 
-        /// A code with a number that libzmq or the system gave.
+        /// Makes a code of a number from libzmq or the system.
         public init(rawValue: CInt) { self.rawValue = rawValue }
     }
 }
@@ -17,20 +17,21 @@ extension ZeroMQError {
 extension ZeroMQError.Code: CustomStringConvertible {
     /// The corresponding C function is `zmq_strerror`.
     public var description: String {
-        // because: zmq_strerror returns a literal of libzmq or strerror's text, which glibc keeps per
-        // thread; it never returns null, and we copy the text at once.
+        // because: zmq_strerror returns a literal of libzmq, or strerror's text, which glibc keeps per
+        // thread. It never returns null, and we copy the text at once.
         String(cString: zmq_strerror(rawValue))
     }
 }
 
 extension ZeroMQError.Code {
-    /// EAGAIN: not now; the peer's queue is full, or nothing has arrived, or the timeout is over.
+    /// EAGAIN: the call would have to wait, because the peer's queue is full or nothing has arrived; or its
+    /// timeout is over.
     public static let wouldBlock = Self(rawValue: EAGAIN)
-    /// EINTR: a signal came. `check` retries, so no public function throws this.
+    /// EINTR: a signal arrived. `check` retries, so no public function throws this.
     public static let interrupted = Self(rawValue: EINTR)
-    /// EINVAL: the endpoint or the option's value makes no sense, or the option cannot be read.
+    /// EINVAL: the endpoint or the option's value is invalid, or the option cannot be read.
     public static let invalidArgument = Self(rawValue: EINVAL)
-    /// EFSM: not in this state; for instance a REQ that receives before it has sent.
+    /// EFSM: the socket's state does not allow the call; for example, a REQ receives before it has sent.
     public static let wrongState = Self(rawValue: EFSM)
     /// ETERM: the context was shut down. Close the socket.
     public static let terminated = Self(rawValue: ETERM)

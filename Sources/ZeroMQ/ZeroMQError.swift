@@ -1,22 +1,22 @@
 internal import CZeroMQ
 
-/// A failed call into libzmq: which call, on what, and why.
+/// A failed call into libzmq: the function, its subject, and the reason.
 ///
 /// ```
 /// zmq_bind tcp://127.0.0.1:5555: Address already in use
 /// └ operation  └ subject         └ code, in the words of zmq_strerror
 /// ```
 public struct ZeroMQError: Error, Hashable, Sendable {
-    /// Why: libzmq's errno.
+    /// The reason, libzmq's errno.
     public let code: Code
 
     /// The C function that failed.
     public let operation: String
 
-    /// What the call was about, where that is more than "this socket": an endpoint, an option.
+    /// The subject of the call, an endpoint or an option; nil if it is only the socket.
     public let subject: String?
 
-    /// An error as `check` makes it; public so that a caller's tests can make one too.
+    /// Makes an error as `check` does. Public so that tests of callers can make one, too.
     public init(code: Code, operation: String, subject: String? = nil) {
         self.code = code
         self.operation = operation

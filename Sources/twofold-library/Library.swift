@@ -1,3 +1,4 @@
-// libtwofold.so: TwofoldEmbedded with all that it needs, and nothing but its C functions to be seen from outside
-// (twofold.map). It is a target of its own since its linker settings would hold for the tests of TwofoldEmbedded, too.
+// libtwofold.so: TwofoldEmbedded with everything that it needs. It exports only the C functions
+// (twofold.map). It is a separate target because its linker settings would otherwise apply to the tests of
+// TwofoldEmbedded, too.
 internal import TwofoldEmbedded

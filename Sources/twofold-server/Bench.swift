@@ -4,7 +4,7 @@ import Platform
 import TwofoldBench
 import TwofoldService
 
-/// `twofold-server bench`
+/// The command `twofold-server bench`.
 struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Measure the engines in this process, without any transport.",

@@ -1,7 +1,7 @@
 import ArgumentParser
 import TwofoldServer
 
-/// `twofold-server keygen`
+/// The command `twofold-server keygen`.
 struct Keygen: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Make a pair of CURVE keys, for a server or for a client.",

@@ -2,7 +2,7 @@ import ArgumentParser
 import TwofoldServer
 import ZeroMQ
 
-/// `twofold-server ping`
+/// The command `twofold-server ping`.
 struct Ping: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Ask a server whether it serves: a probe for liveness and readiness.",

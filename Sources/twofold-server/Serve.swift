@@ -7,7 +7,7 @@ import TwofoldServer
 import TwofoldService
 import TwofoldSessions
 
-/// `twofold-server serve`
+/// The command `twofold-server serve`.
 struct Serve: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Serve environments until SIGTERM or SIGINT.",
@@ -77,9 +77,9 @@ struct Serve: ParsableCommand {
     func run() throws {
         let stopSignals = try Signals(SIGTERM, SIGINT)
         let reloadSignals = try Signals(SIGHUP)
-        // The reader of the log may be gone: that is not a reason to end.
+        // The process that reads the log may end first; that must not end the server.
         signal(SIGPIPE, SIG_IGN)
-        // A session that exceeds the limit of a file's size is an error, like a full disk.
+        // A session that exceeds the limit on file size is an error, like a full disk.
         signal(SIGXFSZ, SIG_IGN)
         try ConnectionLimit.install()
         let format = try setting(logFormat, "LOG_FORMAT") ?? .text
@@ -87,7 +87,7 @@ struct Serve: ParsableCommand {
         let logger = Logger(label: "twofold-server") { _ in
             StandardErrorLogHandler(format: format, logLevel: level)
         }
-        // Files of the server, such as the sockets of ipc endpoints, are for its own user.
+        // Only the server's user may access its files, such as the sockets of ipc endpoints.
         umask(0o077)
         let configuration = try makeConfiguration(logger)
         logger.info("starting", metadata: ["version": "\(EnvironmentService.version)"])
@@ -97,8 +97,8 @@ struct Serve: ParsableCommand {
                 configuration, stopDescriptor: stopSignals.descriptor, reloadSignals: reloadSignals,
                 logger: logger
             ) {
-                // Unbuffered, because the process that started the server waits for this line. On another thread, because
-                // nobody may read a pipe that is full.
+                // Unbuffered, because the process that started the server waits for this line. On another
+                // thread, because nobody may read a full pipe.
                 let line = Array("listening on \($0)\n".utf8)
                 announcements.async { write(STDOUT_FILENO, line, line.count) }
             }
@@ -142,7 +142,7 @@ struct Serve: ParsableCommand {
         }
     }
 
-    /// The numbers that the library has variables for, too.
+    /// The numeric settings that the library also reads from variables.
     private var numbers: [String: Int] {
         [
             "threads": threads, "search-threads": searchThreads, "max-bytes": maxBytes,
@@ -155,7 +155,7 @@ struct Serve: ParsableCommand {
 }
 
 extension ArgumentHelp {
-    /// The help for one of ``ServiceSettings/numbers``, by its name. A long default has a separate line.
+    /// Returns the help for one of ``ServiceSettings/numbers``, by name. A long default gets its own line.
     static func number(_ name: String) -> ArgumentHelp {
         let number = ServiceSettings.numbers.first { $0.name == name }!
         let standard = number.standard ?? "\(ServiceSettings(threads: 1)[keyPath: number.property])"

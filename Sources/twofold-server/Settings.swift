@@ -5,8 +5,8 @@ public import TwofoldCore
 public import TwofoldOptimum
 import TwofoldSessions
 
-/// The option's value where it was given, else the variable's; throws when the variable can't be read
-/// as such a value.
+/// Returns the option's value if it was given, otherwise the variable's. Throws if the variable does not hold
+/// such a value.
 func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) throws -> Value? {
     if let option { return option }
     guard let text = ServiceSettings.variable(name) else { return nil }
@@ -16,14 +16,14 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
     return value
 }
 
-/// The given endpoints, else the endpoints of the variable, else the default.
+/// Returns the given endpoints, otherwise the variable's, otherwise the default.
 func endpoints(_ given: [String]) -> [String] {
     if !given.isEmpty { return given }
     let named = ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
     return named.isEmpty ? ["tcp://127.0.0.1:5555"] : named
 }
 
-/// The settings of the service; a wrong one is reported like a wrong option.
+/// Returns the settings of the service. An invalid setting is reported like an invalid option.
 func serviceSettings(options: [String: Int] = [:], engine: Engine? = nil) throws -> ServiceSettings {
     do throws(Reason) { return try ServiceSettings(options: options, engine: engine) } catch {
         throw ValidationError(error.description)

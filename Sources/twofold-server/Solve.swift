@@ -5,7 +5,7 @@ import TwofoldCore
 import TwofoldOptimum
 import TwofoldSessions
 
-/// `twofold-server solve`
+/// The command `twofold-server solve`.
 struct Solve: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Compute the optimum of a small board of 2048, for the infos of environments on it.",
@@ -63,7 +63,7 @@ struct Solve: ParsableCommand {
         let errorBound: Double
         let score: Double
         let moves: Double
-        /// The probability that the highest tile is at least so much.
+        /// The probability that the highest tile reaches at least the value in the key.
         let reached: [String: Double]
         let path: String
         let bytes: Int
@@ -151,7 +151,7 @@ struct Solve: ParsableCommand {
     }
 }
 
-/// The size of a board on the command line: "3", "2x4".
+/// A board size on the command line: "3", "2x4".
 struct BoardSize: ExpressibleByArgument {
     let rows: Int
     let columns: Int

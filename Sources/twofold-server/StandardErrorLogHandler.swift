@@ -2,15 +2,15 @@ import ArgumentParser
 import FoundationEssentials
 import Logging
 
-/// How a log line looks.
+/// The format of log lines.
 enum LogFormat: String, ExpressibleByArgument {
     /// `2026-01-31T12:00:00.000Z info message key=value`
     case text
-    /// One JSON object a line: time, level, message, and the metadata beside them.
+    /// One JSON object per line, with time, level and message next to the metadata.
     case json
 }
 
-/// Writes one line for each entry to standard error, unless that would have to wait.
+/// Writes each log entry to standard error as one line, unless the write would have to wait.
 struct StandardErrorLogHandler: LogHandler {
     let format: LogFormat
     var logLevel: Logger.Level
@@ -50,8 +50,8 @@ struct StandardErrorLogHandler: LogHandler {
         return Self.escaped("\(time) \(level) \(message)" + pairs.joined())
     }
 
-    /// The text on one line: what clients send may hold line breaks, which would begin a line of theirs, and codes
-    /// that terminals obey.
+    /// Returns the text on one line. Text from clients may contain line breaks, which would forge log lines,
+    /// and control codes for terminals.
     private static func escaped(_ text: String) -> String {
         var line = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
@@ -73,17 +73,17 @@ struct StandardErrorLogHandler: LogHandler {
         fields["message"] = .text("\(message)")
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        // Strings and whole numbers always encode.
+        // Strings and integers always encode.
         return String(decoding: try! encoder.encode(fields), as: UTF8.self)
     }
 }
 
-/// A value in a line of JSON.
+/// A value in a JSON log line.
 private enum Field: Encodable {
     case text(String)
     case number(Int)
 
-    /// A number where a number was logged.
+    /// Keeps a logged number a number.
     init(_ value: Logger.MetadataValue) {
         if case .stringConvertible(let number as Int) = value {
             self = .number(number)

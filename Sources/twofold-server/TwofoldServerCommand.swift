@@ -1,7 +1,8 @@
 import ArgumentParser
 import TwofoldService
 
-/// The executable: `twofold-server serve`, `ping`, `keygen`, `bench`, `solve` and `version`.
+/// The executable `twofold-server` with its commands `serve`, `ping`, `keygen`, `bench`, `solve` and
+/// `version`.
 @main
 struct TwofoldServerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -11,7 +12,7 @@ struct TwofoldServerCommand: ParsableCommand {
         subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Solve.self, Version.self])
 }
 
-/// Prints the version.
+/// The command `twofold-server version`.
 struct Version: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Print the version.")
 

@@ -2,8 +2,9 @@ import CTwofold
 import TwofoldEmbedded
 import TwofoldProtocol
 
-// What `make fuzz` runs: libFuzzer makes inputs, guided by the code that they reach, and calls this. Each goes to the
-// library's C interface, and so through the decoder, the ledger and the service, as it would behind a socket.
+// The fuzz target of `make fuzz`. libFuzzer makes inputs, guided by the code that they reach. Each input goes
+// to the library's C interface, and from there through the decoder, the ledger and the service, as it would
+// from a socket.
 //
 //     kind (1 byte) │ header's length (2 bytes, little-endian) │ header │ payload …
 //
@@ -12,18 +13,18 @@ import TwofoldProtocol
 //     kind & 4    room for a few bytes only
 //     kind >> 3   the width of a step's actions
 //
-// Nothing here may trap, read or write out of bounds, or answer what can't be read again.
+// Nothing here may trap, read or write out of bounds, or return a reply that cannot be decoded.
 
-/// Boards of the session: enough for a whole block of the kernel and a part of one.
+/// The number of boards in the session: a whole block of the kernel and part of another.
 private let lanes = 67
-/// Room for the largest reply that is asked for again after one that did not fit.
+/// Room for the largest reply that is requested again after it did not fit.
 private let room = 64 << 20
 
-/// Unsafe, and right, because libFuzzer calls from one thread: the same for all that follows.
+/// `nonisolated(unsafe)` is correct here and below because libFuzzer calls from one thread.
 nonisolated(unsafe) private let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: room)
 nonisolated(unsafe) private let headerMemory = UnsafeMutablePointer<UInt8>.allocate(capacity: 1 << 20)
 nonisolated(unsafe) private var service: UInt64 = 0
-/// The session's id, which changes with each create, and the last request that was carried out.
+/// The session's id, which changes with each create, and the last executed request.
 nonisolated(unsafe) private var session: [UInt8] = []
 nonisolated(unsafe) private var seq: UInt64 = 0
 nonisolated(unsafe) private var sessions: UInt64 = 0
@@ -51,7 +52,7 @@ public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
             seq = 0
             begin()
         }
-        // A session that could not be made, or that was not reset, would hide all that follows.
+        // If the session could not be created or reset, it would hide all later behaviour.
         if case .some(.create) = answer { reset() }
     case 2:
         if step(session, epoch: 1, seq: seq + 1, payload, width, isTight) { seq += 1 }
@@ -68,13 +69,13 @@ public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     return 0
 }
 
-/// Session, epoch and seq of the next request, encoded: in a message the last ones count.
+/// The encoded session, epoch and seq of the next request. In a message, the last ones count.
 private var position: [UInt8] {
     [0x0a, 16] + session + [0x15, 1, 0, 0, 0, 0x19]
         + (0..<8).map { UInt8(truncatingIfNeeded: (seq + 1) >> (8 * $0)) }
 }
 
-/// Another id in the place of the session's, which is closed if it is open.
+/// Gives the session another id, and closes the old session if it is open.
 private func newSession() {
     if seq > 0 { _ = call(Request.frame(.close(.init())) + position, [], false) }
     sessions &+= 1
@@ -82,7 +83,7 @@ private func newSession() {
     seq = 0
 }
 
-/// Another session, with boards that were reset.
+/// Starts another session and resets its boards.
 private func begin() {
     if service == 0 { precondition(create(&service, nil, 0) == TWOFOLD_ANSWERED) }
     newSession()
@@ -108,7 +109,7 @@ private func reset() {
     }
 }
 
-/// The answer to a call; nil when it is not a reply. An empty payload counts as none.
+/// Returns the answer to a call; nil if it is not a reply. An empty payload counts as none.
 private func call(_ header: [UInt8], _ payload: [UInt8], _ isTight: Bool) -> Reply.OneOf_Result? {
     answer(isTight) { reply in
         header.withUnsafeBufferPointer { header in
@@ -121,7 +122,7 @@ private func call(_ header: [UInt8], _ payload: [UInt8], _ isTight: Bool) -> Rep
     }.result
 }
 
-/// Whether a step was carried out.
+/// Returns true if a step was executed.
 private func step(
     _ session: [UInt8], epoch: UInt32, seq: UInt64, _ actions: [UInt8], _ width: Int32, _ isTight: Bool
 ) -> Bool {
@@ -140,7 +141,7 @@ private func step(
     return status == TWOFOLD_STEPPED
 }
 
-/// Calls with room for few bytes first, and then, as a caller does, with as many as it takes.
+/// Calls first with room for a few bytes, and then, like a caller, with as many as the reply takes.
 private func answer(
     _ isTight: Bool, _ body: (inout twofold_reply) -> Int32
 ) -> (status: Int32, result: Reply.OneOf_Result?) {
@@ -161,7 +162,7 @@ private func answer(
 }
 
 extension Request {
-    /// A request without its place in a session, encoded.
+    /// Encodes a request without its place in a session.
     fileprivate static func frame(_ op: OneOf_Op) -> [UInt8] {
         var request = Request()
         request.op = op
@@ -170,7 +171,7 @@ extension Request {
 }
 
 extension Request.OneOf_Op {
-    /// What a header asks for, if it can be read.
+    /// Returns the operation of a header; nil if the header cannot be decoded.
     fileprivate static func kind(of header: [UInt8]) -> Self? {
         header.withUnsafeBytes { Request(frame: $0) }?.op
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Where `make fuzz` begins.
+"""The seeds of `make fuzz`.
 
 The golden messages that are requests, in a session and outside, and steps; requests with large payloads go to a
 second directory.
@@ -34,7 +34,7 @@ def message(field: int, content: bytes) -> bytes:
 
 
 def blob(rules: bytes, lanes: int, record: bytes) -> bytes:
-    """A snapshot whose sizes and checksum are right, whatever is in it."""
+    """Returns a snapshot with correct sizes and checksum and arbitrary content."""
     head = b"TWOFOLDS" + struct.pack("<IIQI", 1, len(rules), lanes, len(record))
     content = head + rules + record * lanes + bytes([1]) * (16 * lanes)
     return content + struct.pack("<I", zlib.crc32(content))

@@ -29,7 +29,7 @@ import Testing
                 #expect(refusal?.description.contains("ulimit -v") == true)
                 #expect(memoryLeft()! >= MemoryPromise.kept)
             }
-            // It was given back.
+            // The memory was returned.
             _ = try OwnedMemory(byteCount: 40 << 20)
         }
     }
@@ -70,7 +70,7 @@ import Testing
     }
 }
 
-/// Limits the process's address space to what it has, and this much more.
+/// Limits the process's address space to the present size plus this many bytes.
 private func leave(_ bytes: Int) {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)

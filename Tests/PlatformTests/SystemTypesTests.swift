@@ -3,8 +3,8 @@ import Dispatch
 import Glibc
 import Testing
 
-/// Two modules that declare one of glibc's types differently don't compile together as soon as a file that
-/// sees both looks it up. Other files may or may not do so, from build to build; this one always does.
+/// If two modules declare one of glibc's types differently, they do not compile together once a file that
+/// imports both uses the type. Other files may or may not do so, from build to build; this file always does.
 @Test func `system types are the same to CLinux, Dispatch and Glibc`() {
     #expect(MemoryLayout<fd_set>.size * 8 == FD_SETSIZE)
     #expect(MemoryLayout<sigset_t>.size > 0 && MemoryLayout<stat>.size > 0)

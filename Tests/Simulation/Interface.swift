@@ -4,18 +4,18 @@ internal import TwofoldSessions
 
 // The functions that python_client/simulation calls; its world.py describes them.
 //
-// The room for the pointers of callers, and for the worlds themselves: a world is used by one thread, which holds its
-// number.
+// Only this file touches callers' pointers and the addresses of worlds. A single thread uses a world and
+// holds its number.
 
-/// A world by its number: the address of the object that the caller owns until it destroys it.
+/// Returns the world with this number, the address of the object. The caller owns it until it destroys it.
 private func world(_ number: UInt64) -> Held {
     Unmanaged<Held>.fromOpaque(UnsafeRawPointer(bitPattern: UInt(number))!).takeUnretainedValue()
 }
 
-/// A world, and the message that its caller looks at.
+/// A world, and the message that its caller is reading.
 private final class Held {
     let world: World
-    /// Lives until the next one is asked for.
+    /// Lives until the caller asks for the next message.
     var message: World.Packet?
 
     init(_ world: World) { self.world = world }
@@ -30,7 +30,7 @@ private func bytes(_ start: UnsafePointer<UInt8>?, _ count: Int64) -> [UInt8]? {
     return Array(UnsafeBufferPointer(start: start, count: Int(count)))
 }
 
-/// Writes as much as there is room for; returns how much there is.
+/// Writes as much text as fits. Returns the full size.
 private func put(_ text: String, _ memory: UnsafeMutablePointer<UInt8>?, _ capacity: Int64) -> Int64 {
     let text = Array(text.utf8)
     if let memory { for (place, byte) in text.prefix(Int(capacity)).enumerated() { memory[place] = byte } }
@@ -96,7 +96,7 @@ public func simulationReceive(
     let held = world(number)
     held.message = held.world.receive(Int(socket))
     guard let message = held.message else { return 0 }
-    // The arrays stay where they are for as long as `message` does.
+    // The arrays stay in place as long as `message` exists.
     header.pointee = message.header.withUnsafeBufferPointer { $0.baseAddress }
     headerSize.pointee = Int64(message.header.count)
     payload.pointee = message.payload?.withUnsafeBufferPointer { $0.baseAddress }

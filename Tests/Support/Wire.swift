@@ -2,13 +2,13 @@ package import Foundation
 import SwiftProtobuf
 package import TwofoldProtocol
 
-// Requests as they travel, for the tests of several modules.
+// Requests and replies as bytes, for the tests of several modules.
 
 extension Request {
-    /// The header frame.
+    /// The bytes of the header frame.
     package var bytes: [UInt8] { try! serializedBytes() }
 
-    /// A request of a session.
+    /// Makes a request of a session.
     package init(_ op: OneOf_Op, session: Data = Data(), epoch: UInt32 = 1, seq: UInt64 = 0) {
         self.init()
         self.session = session
@@ -19,15 +19,15 @@ extension Request {
 }
 
 extension Reply {
-    /// The reply in a header frame.
+    /// Decodes the reply in a header frame.
     package init(bytes: [UInt8]) throws { try self.init(serializedBytes: bytes) }
 
-    /// Whether anything travelled that the protocol doesn't know.
+    /// Whether the message contains fields that the protocol does not know.
     package var hasUnknownFields: Bool { !unknownFields.data.isEmpty }
 }
 
 extension Request.OneOf_Op {
-    /// Hello in this protocol's version.
+    /// A hello of this protocol's version.
     package static var hello: Self {
         var request = HelloRequest()
         request.protocolVersion = 1
@@ -35,7 +35,7 @@ extension Request.OneOf_Op {
         return .hello(request)
     }
 
-    /// Create boards of 2048.
+    /// Makes a create request for boards of 2048.
     package static func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> Self {
         var request = CreateRequest()
         request.environmentID = "twofold/Game2048-v0"
@@ -44,7 +44,7 @@ extension Request.OneOf_Op {
         return .create(request)
     }
 
-    /// Reset all lanes with new seeds.
+    /// A reset of all lanes with new seeds.
     package static var seededReset: Self {
         var request = ResetRequest()
         request.seeds = true
@@ -57,13 +57,13 @@ extension Request.OneOf_Op {
     package static var close: Self { .close(.init()) }
 }
 
-/// Seeds as they travel: 8 bytes each, little-endian.
+/// Returns the bytes of seeds on the wire: 8 bytes each, little-endian.
 package func bytes(of seeds: [UInt64]) -> [UInt8] {
     seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
 }
 
 extension PayloadLayoutMessage {
-    /// The rows that some lanes have in a payload, array after array.
+    /// Returns the rows of some lanes in a payload, array by array.
     package func rows(_ lanes: Range<Int>, of payload: [UInt8]) -> [String: [UInt8]] {
         var rows: [String: [UInt8]] = [:]
         for array in arrays {
@@ -78,13 +78,13 @@ extension PayloadLayoutMessage {
         return rows
     }
 
-    /// One array of a payload.
+    /// Returns one array of a payload.
     package func array(_ name: String, of payload: [UInt8]) -> [UInt8] {
         rows(0..<Int(arrays[0].shape[0]), of: payload)[name]!
     }
 }
 
-/// Numbers that look random and are the same in every run.
+/// A generator of random-looking numbers that are the same in every run.
 package struct Dice: RandomNumberGenerator {
     private var state: UInt64
 
@@ -98,7 +98,7 @@ package struct Dice: RandomNumberGenerator {
         return word ^ (word >> 31)
     }
 
-    /// So many bytes of anything.
+    /// Returns this many random bytes.
     package mutating func bytes(_ count: Int) -> [UInt8] {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
     }

@@ -3,13 +3,13 @@ import Testing
 
 @testable import TwofoldCore
 
-/// The rules over arrays of arbitrary boards: the kernel against the readable rules, and both against what
-/// a board says by itself.
+/// Compares the kernel with the readable rules over arrays of arbitrary boards, and both with the boards' own
+/// methods.
 @Suite struct BoardRulesTests {
-    /// What an operation told, array by array.
+    /// The results of an operation, array by array.
     private typealias Told = [String: [UInt8]]
 
-    /// Boards and what goes with them, at an odd address.
+    /// Boards and their arguments, at an odd address.
     private struct Question {
         let count: Int
         let cells: Int
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    /// Arrays at odd addresses, with a byte between them that has to stay.
+    /// Runs an operation with result arrays at odd addresses. The bytes between them must not change.
     private func told(
         _ specs: [ArraySpec], _ count: Int, _ body: (BatchArrays) throws -> Void
     ) throws -> Told {
@@ -80,7 +80,8 @@ import Testing
         }
     }
 
-    /// Any exponents that are accepted: full or sparse, of many kinds of tiles or few, empty too.
+    /// Returns random allowed exponents: full or sparse boards, with many kinds of tiles or few, or empty
+    /// boards.
     private static func randomBoard(_ cells: Int, _ generator: inout Generator) -> [UInt8] {
         let fill = generator.next(below: 6)
         let lowest = 1 + generator.next(below: 26)
@@ -178,7 +179,7 @@ import Testing
 
     @Test(arguments: [Engine.reference, .automatic])
     func `a spawn is the first draw of a stream with that seed`(_ engine: Engine) throws {
-        // With start tiles drawn one by one, the environment's first tile is a spawn on the empty board.
+        // If start tiles are drawn one by one, the environment's first tile is a spawn on the empty board.
         let game = try Game2048(.init(startTiles: 1))
         let rules = BoardRules(game, workers: Workers(threads: 1), engine: engine)
         let seeds = (0..<500).map { UInt64($0) &* 0x9e37_79b9_7f4a_7c15 }
@@ -232,7 +233,7 @@ import Testing
             var next = slide.afterstate
             next.place(law.draw(on: next, generator: &generator))
             let actions = try TrackedBoard.explain(board, direction, next)
-            // Played back on the tiles, the list gives the next board and its score.
+            // The list, applied to the tiles, must give the next board and its score.
             var tiles: [Int: Int] = [:]
             for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = 1 << Int(board[cell]) }
             var arriving: [Int: [Int]] = [:]

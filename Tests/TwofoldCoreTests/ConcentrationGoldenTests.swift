@@ -3,7 +3,7 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Whole games of Concentration that an independent Python reference has played
+/// Complete games of Concentration played by an independent Python reference
 /// (`Tests/Fixtures/golden/README.md`).
 struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
     var name = ""
@@ -30,7 +30,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         let generator: [UInt32]
     }
 
-    /// What a reset tells, and what a step tells of the cards.
+    /// The arrays of a reset, and the arrays of a step that describe the cards.
     struct State: Decodable, Equatable {
         let observation: [UInt8]
         let actionMask: [UInt8]

@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 extension Concentration.Config {
-    /// The defaults but for what is named; peeks only where they are asked for.
+    /// Makes the default arguments with the given changes. Peeks exist only if requested.
     init(
         rows: Int = 2, columns: Int = 4, symbols: Int? = nil, peeks: Int? = 0,
         matchedCards: Concentration.MatchedCards = .removed,
@@ -22,7 +22,7 @@ extension Concentration.Config {
     }
 }
 
-/// All arrangements of `pairs` pairs of cards.
+/// Returns all arrangements of `pairs` pairs of cards.
 func allDecks(pairs: Int) -> [[UInt8]] {
     func extend(_ left: [Int]) -> [[UInt8]] {
         guard left.contains(where: { $0 > 0 }) else { return [[]] }
@@ -42,7 +42,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     ///     3 2 1 0
     private static let deck: [UInt8] = [0, 1, 2, 3, 3, 2, 1, 0]
 
-    /// How a card face down and a removed one look on it.
+    /// The observation of a card that is face down.
     private let down: UInt8 = 4
     private let gone: UInt8 = 5
 
@@ -252,7 +252,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(throws: EnvironmentError.self) { try without.step([8]) }
     }
 
-    // MARK: what is told
+    // MARK: observations and infos
 
     @Test func `the observation ends with the last action on request`() throws {
         let batch = try game(.init(peeks: nil, observesLastAction: true))
@@ -394,8 +394,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         }
     }
 
-    /// The expected number of steps until all pairs are found, when each step plays any of its choices
-    /// alike: by value iteration over what the rules themselves make of each state.
+    /// Returns the expected number of steps until all pairs are found, when each step plays one of its
+    /// choices with equal probability. Computed by value iteration over the rules' transitions.
     private func expectedSteps(
         _ game: Concentration, _ deck: [UInt8], choices: (CardTable) -> [Int]
     ) throws -> Double {
@@ -435,8 +435,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         return values[Key(start)]!
     }
 
-    /// With m pairs left a turn finds one with probability 1 / (2m - 1), so n pairs take
-    /// 1 + 3 + … + (2n - 1) = n² turns. The other two follow alike, a touch being a step of its own.
+    /// With m pairs left, a turn finds one with probability 1 / (2m - 1), so n pairs take 1 + 3 + … + (2n -
+    /// 1) = n² turns. The other two results follow in the same way; a touch is a separate step.
     @Test(arguments: [2, 3, 4])
     func `random play takes the exact expected number of steps`(pairs: Int) throws {
         let n = Double(pairs)
@@ -458,7 +458,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(abs(ending - withEnds) < 1e-6)
     }
 
-    /// Turns that perfect memory needs with `known` cards seen whose mates are not, and `unseen` others.
+    /// Returns the number of turns that a perfect memory needs with `known` seen cards whose mates are
+    /// unseen, and `unseen` other cards.
     private func perfectTurns(known: Int, unseen: Int) -> Double {
         guard unseen > 0 else { return 0 }
         let (k, u) = (Double(known), Double(unseen))
@@ -501,8 +502,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     }
 }
 
-/// Plays without forgetting: takes a known pair, else an unseen card and its mate where known, else a
-/// second unseen card.
+/// A player that never forgets. It takes a known pair, otherwise an unseen card and its mate if known,
+/// otherwise a second unseen card.
 private struct PerfectMemory {
     private let cards: Int
     private let faceDown: UInt8

@@ -4,9 +4,9 @@ import Testing
 @testable import TwofoldCore
 
 @Suite struct DeterminismTests {
-    /// A fingerprint of everything that each lane is told over some steps (FNV-1a over all bytes).
+    /// Returns a fingerprint of each lane's arrays over some steps (FNV-1a over all bytes).
     ///
-    /// Lane i is seeded with `seed + i` and plays actions that depend on its seed alone.
+    /// Lane i has the seed `seed + i`, and its actions depend only on its seed.
     private func fingerprints(
         _ config: Game2048.Config, lanes: Int, seed: UInt64, steps: Int,
         workers: Workers = Workers(threads: 1)
@@ -56,7 +56,7 @@ import Testing
                     "\(lanes) lanes, \(threads) threads, chunks of \(chunk)")
             }
         }
-        // A lane of its own, started with the seed that it has in the batch.
+        // A single lane, started with its seed in the batch.
         for lane in [1, 63, 64, 255, 256, 511, 999] {
             let alone = try fingerprints(Self.config, lanes: 1, seed: UInt64(lane), steps: Self.steps)
             #expect(alone == [reference[lane]], "lane \(lane) alone")

@@ -2,9 +2,9 @@ import Testing
 
 @testable import TwofoldCore
 
-/// The extra info `episode_return`, against sums of the rewards that the steps report.
+/// Compares the extra info `episode_return` with sums of the rewards that the steps report.
 @Suite(.everyEngine) struct EpisodeReturnTests {
-    /// Shaped, scaled and clipped, so that the sums are no round numbers.
+    /// Shaped, scaled and clipped, so that the sums are not round numbers.
     private static let reward: RewardSpec = {
         var spec = RewardSpec([
             .init("merge_score", weight: 0.1), .init("illegal_action", weight: -0.7),
@@ -105,7 +105,7 @@ import Testing
     }
 }
 
-/// What every game has for free.
+/// The behaviour that every game inherits.
 @Suite struct ToyEpisodeReturnTests {
     @Test func `any game reports it`() throws {
         var options = BatchOptions(lanes: 130, maxEpisodeSteps: 6)

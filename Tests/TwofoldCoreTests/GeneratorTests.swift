@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// What the same C program makes of some seeds: the state, and the first five numbers from it.
+    /// For some seeds, the state and the first five numbers from the same C program.
     static let seeded: [(seed: UInt64, words: [UInt32], numbers: [UInt32])] = [
         (
             0, [2_065_550_767, 3_793_791_033, 2_713_282_036, 1_853_398_634],

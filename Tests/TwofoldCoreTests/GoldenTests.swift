@@ -3,7 +3,7 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Whole games that an independent Python reference has played (`Tests/Fixtures/golden/README.md`).
+/// Complete games played by an independent Python reference (`Tests/Fixtures/golden/README.md`).
 struct GoldenFile: Decodable, CustomTestStringConvertible {
     var name = ""
     let environmentID: String
@@ -32,9 +32,9 @@ struct GoldenFile: Decodable, CustomTestStringConvertible {
         let generator: [UInt32]
     }
 
-    /// What a reset tells, or what an episode ended with.
+    /// The arrays of a reset, or the final arrays of an episode.
     struct Told: Decodable {
-        /// Where it belongs; none for the first reset.
+        /// The step to which the arrays belong; nil for the first reset.
         let step: Int?
         let observation: [UInt8]
         let actionMask: [UInt8]
@@ -102,7 +102,7 @@ struct GoldenFile: Decodable, CustomTestStringConvertible {
 }
 
 extension GoldenFile.Lane {
-    /// What the file says of a step.
+    /// Returns the file's values for a step.
     func told(_ step: Int) -> Model.Told {
         Model.Told(
             observation: steps.observation[step], mask: steps.actionMask[step],
@@ -112,13 +112,13 @@ extension GoldenFile.Lane {
             isTerminated: steps.terminated[step] == 1, isTruncated: steps.truncated[step] == 1)
     }
 
-    /// What the file says of the reset.
+    /// The file's values for the first reset.
     var toldInitially: Model.Told { initial.told }
 
-    /// What the file says that the episode ended with that a step ended.
+    /// Returns the file's final values of the episode that a step ended.
     func final(_ step: Int) -> Model.Told? { finals?.first { $0.step == step }?.told }
 
-    /// What the file says of the reset before a step.
+    /// Returns the file's values for the reset before a step.
     func reset(_ step: Int) -> Model.Told? { resets?.first { $0.step == step }?.told }
 }
 
@@ -178,7 +178,7 @@ extension GoldenFile.Told {
                 try #require(batch.final(lane: lane) == golden.final(step), "step \(step) of lane \(lane)")
             }
         }
-        // Where the streams stand: 64 unseeded starts are as the file's last words of the generator say.
+        // The positions of the streams: 64 unseeded starts must match the file's last words of the generator.
         var streams = file.lanes.map { Generator(words: words($0.generator)) }
         let game = try Game2048(file.gameConfig())
         for _ in 0..<64 {
@@ -222,7 +222,7 @@ extension GoldenFile.Told {
         }
     }
 
-    /// The files hold the test's own model to account as well.
+    /// The files check the tests' own model, too.
     @Test(arguments: try GoldenFile.all())
     func `the tests' model plays the golden games`(file: GoldenFile) throws {
         for golden in file.lanes {

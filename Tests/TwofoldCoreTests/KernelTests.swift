@@ -2,7 +2,7 @@ import Testing
 
 @testable import TwofoldCore
 
-/// The kernel, in both forms in which it is compiled, against the readable rules.
+/// Compares both compiled forms of the kernel with the readable rules.
 @Suite struct KernelTests {
     static let kernels: [Engine] = Engine.hasAVX2 ? [.baseline, .avx2] : [.baseline]
     /// The sizes that the kernel runs.
@@ -10,7 +10,7 @@ import Testing
         (2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (3, 4), (4, 2), (4, 3), (4, 4),
     ]
 
-    /// The same batch run by each kernel and by the reference.
+    /// The same batch for each kernel and for the reference.
     struct Engines {
         let kernels: [TestBatch]
         let reference: TestBatch
@@ -40,7 +40,7 @@ import Testing
 
         var all: [TestBatch] { kernels + [reference] }
 
-        /// Has each do the same; their replies have to be the same, byte by byte.
+        /// Makes the same call on each batch. Their replies must be equal, byte by byte.
         func each(_ what: String, _ call: (TestBatch) throws -> Void) throws {
             for batch in all { try call(batch) }
             let readable = reference.reply
@@ -62,7 +62,7 @@ import Testing
             }
         }
 
-        /// Their snapshots of these lanes have to be the same, too.
+        /// Returns a snapshot of these lanes, which must be equal for all batches.
         func snapshot(_ lanes: [Int]) throws -> [UInt8] {
             let record = try reference.snapshot(lanes)
             for kernel in kernels { #expect(try kernel.snapshot(lanes) == record) }
@@ -70,7 +70,8 @@ import Testing
         }
     }
 
-    /// A board with a legal action: exponents 0 ... 17, full or sparse, of many kinds of tiles or few.
+    /// Returns a random board with a legal action: exponents 0 ... 17, full or sparse, with many kinds of
+    /// tiles or few.
     static func randomBoard(_ rows: Int, _ columns: Int, _ generator: inout Generator) -> [UInt8] {
         let fill = generator.next(below: 5)
         let lowest = 1 + generator.next(below: 15)
@@ -97,7 +98,7 @@ import Testing
         var generator = Generator(seed: 1)
         var boards = (0..<lanes).map { _ in Self.randomBoard(rows, columns, &generator) }
         for round in 0..<rounds {
-            // New boards for a part of the lanes, all of them in other places, with other generators.
+            // New boards for part of the lanes, all in other places and with other generators.
             for _ in 0..<lanes / 4 {
                 boards[generator.next(below: lanes)] = Self.randomBoard(rows, columns, &generator)
             }
@@ -108,7 +109,7 @@ import Testing
             try engines.each("step \(round)") { try $0.step(actions) }
             if round % 8 == 0 { try engines.each("afterstates \(round)") { try $0.afterstates() } }
         }
-        // The generators' states show in what they draw next.
+        // The next draws show the generators' states.
         try engines.each("the last reset") { try $0.reset() }
         _ = try engines.snapshot(Array(0..<lanes))
     }
@@ -134,8 +135,8 @@ import Testing
     ) throws {
         let (rows, columns) = size
         for isColumn in [false, true] {
-            // All lines of 16 exponents, but for the empty one: on 4 x 4 65,535 boards, the line in each of
-            // four places.
+            // All lines of 16 exponents except the empty one. On 4 x 4 these are 65,535 boards, with the line
+            // in each of four places.
             let (length, lines) = isColumn ? (rows, columns) : (columns, rows)
             let boards = (1..<1 << (4 * length)).map { line -> [UInt8] in
                 var board = [UInt8](repeating: 0, count: rows * columns)
@@ -212,7 +213,7 @@ import Testing
                 var generator = Generator(seed: UInt64(lanes))
                 try engines.each("reset") { try $0.reset(seed: 99) }
                 var ended = 0
-                // Where many episodes end at a time, few steps see as many ends.
+                // If many episodes end at the same time, few steps see as many ends.
                 for step in 0..<(lanes >= 200 ? 60 : 20 * size.0 * size.1) {
                     let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
                     try engines.each("step \(step)") { try $0.step(actions) }

@@ -1,9 +1,9 @@
 @testable import TwofoldCore
 
-/// One lane of `twofold/Game2048-v0` in plain words: naive slides, the draw recipe, and
-/// what reset, step and autoreset do. Shares the generator with the engine and nothing else.
+/// A simple model of one lane of `twofold/Game2048-v0`: naive slides, the draw recipe, and the effects of
+/// reset, step and autoreset. It shares only the generator with the engine.
 struct Model {
-    /// What a call tells of the lane, under the names that users know.
+    /// The results of a call for the lane, under the names for users.
     struct Told: Equatable {
         var observation: [UInt8]
         var mask: [UInt8]
@@ -29,7 +29,7 @@ struct Model {
 
     var isFinished: Bool { isTerminated || isTruncated }
 
-    /// A lane after its first reset.
+    /// Makes a lane and resets it.
     init(_ config: Game2048.Config, maxEpisodeSteps: Int? = nil, seed: UInt64) {
         self.config = config
         self.maxEpisodeSteps = maxEpisodeSteps
@@ -47,7 +47,7 @@ struct Model {
         }
     }
 
-    /// One step under NEXT_STEP autoreset (under DISABLED, only while the lane is not finished).
+    /// Plays one step under NEXT_STEP autoreset, or under DISABLED while the lane is not finished.
     mutating func step(_ action: Int) -> Told {
         if isFinished {
             reset()
@@ -70,7 +70,8 @@ struct Model {
         return told
     }
 
-    /// One step under SAME_STEP autoreset: what it tells, and what an episode ended with that it ended.
+    /// Plays one step under SAME_STEP autoreset. Returns its results, and the final results of the episode
+    /// that it ended.
     mutating func sameStep(_ action: Int) -> (told: Told, final: Told?) {
         let last = step(action)
         guard isFinished else { return (last, nil) }
@@ -81,7 +82,7 @@ struct Model {
         return (told, last.state)
     }
 
-    /// What the last call told, with reward 0.
+    /// The results of the last call, with reward 0.
     var told: Told {
         Told(
             observation: board, mask: isTerminated ? [0, 0, 0, 0] : mask, episodeLength: episodeLength,
@@ -96,7 +97,7 @@ struct Model {
     private var mask: [UInt8] { (0..<4).map { slide($0).moved ? 1 : 0 } }
     private var isGoalReached: Bool { board.contains { 1 << Int($0) >= config.goal } }
 
-    /// The draw recipe: cell by the first word, value by the second.
+    /// Follows the draw recipe: the first word chooses the cell, the second the value.
     private mutating func spawn() {
         let empty = board.indices.filter { board[$0] == 0 }
         let cellWord = UInt64(generator.next())
@@ -107,7 +108,7 @@ struct Model {
 }
 
 extension TestBatch {
-    /// What the last step told of a lane.
+    /// Returns a lane's results of the last step.
     func told(lane: Int = 0) -> Model.Told {
         var told = toldState(lane: lane)
         told.reward = reward(lane: lane)
@@ -116,7 +117,7 @@ extension TestBatch {
         return told
     }
 
-    /// What the episode ended with that the last step ended; SAME_STEP only.
+    /// Returns the final results of the episode that the last step ended; SAME_STEP only.
     func final(lane: Int = 0) -> Model.Told? {
         guard let arrays = finals[lane] else { return nil }
         func integer(_ name: String) -> Int {
@@ -129,7 +130,7 @@ extension TestBatch {
             isGoalReached: integer("goal_reached") == 1)
     }
 
-    /// What the last call told of a lane, leaving out what only a step tells.
+    /// Returns a lane's results of the last call, without the results that only a step has.
     func toldState(lane: Int = 0) -> Model.Told {
         Model.Told(
             observation: observation(lane: lane), mask: mask(lane: lane),
@@ -140,7 +141,7 @@ extension TestBatch {
 }
 
 extension Model.Told {
-    /// The part that a reset or an observation tells too.
+    /// The results that a reset or an observation also has.
     var state: Model.Told {
         var state = self
         (state.reward, state.isTerminated, state.isTruncated) = (0, false, false)

@@ -5,7 +5,7 @@ import Testing
 @Suite struct MoveActionTests {
     private func id(_ number: UInt32) -> TileID { TileID(rawValue: number) }
 
-    // MARK: what a move tells
+    // MARK: the effects of a move
 
     @Test func `tiles are numbered row by row, and one that only slides keeps its number`() {
         var tracked = TrackedBoard(Board([[0, 2, 0, 4], [0, 0, 8, 0]]))
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    /// What a view would do: move tiles about by what it is told, knowing no rule.
+    /// A view that moves tiles only by the listed effects and knows no rule.
     private struct Replay {
         private var cells: [Int: [(tile: TileID, value: Int)]] = [:]
         private var used: Set<TileID> = []

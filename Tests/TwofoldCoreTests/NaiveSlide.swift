@@ -1,6 +1,6 @@
-/// A second opinion on a slide, sharing nothing with the reference: no lines, no condensing; tiles have
-/// values, not exponents, and go one cell at a time, those nearest the wall first, until they hit a wall
-/// or another tile. A tile that was made in this slide takes no further part.
+/// A second implementation of a slide, which shares nothing with the reference. It has no lines and does not
+/// condense. Tiles have values, not exponents, and move one cell at a time, the tiles nearest the wall first,
+/// until they hit a wall or another tile. A merged tile does not move or merge again in this slide.
 ///
 ///     towards the left      2 . 2 4      2 2 . 4      4 . . 4      4 . 4 .      4 4 . .
 struct NaiveSlide {

@@ -2,20 +2,20 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Policies and rollouts in the core: they are a loop of choosing and stepping, whatever runs the boards.
+/// Tests policies and rollouts of the core: a rollout is a loop of choosing and stepping, on any engine.
 extension Deadline {
     fileprivate static func after(_ time: Duration) -> Deadline { Deadline(after: time, on: .system) }
 }
 
 @Suite struct PolicyTests {
-    /// What a rollout told, each array's rows one behind the other.
+    /// The results of a rollout: each array's rows, one after another.
     struct Told: Equatable {
         var steps = 0
         var arrays: [String: [UInt8]] = [:]
         var finals: [String: [UInt8]] = [:]
     }
 
-    /// A batch, its policies' streams, and memory for what rollouts tell.
+    /// A batch, its policies' streams, and memory for the results of rollouts.
     final class Player {
         let environment: Batch
         let streams: PolicyStreams
@@ -195,7 +195,7 @@ extension Deadline {
         let told = try whole(1, .reference)
         #expect(try whole(2, .automatic) == told)
         #expect(try whole(1, .baseline) == told)
-        // Lane 7 by itself, and in three pieces.
+        // Lane 7 alone, and in three pieces.
         let single = try Player(Self.make(lanes: 1, autoreset: autoreset, limit: 70), seed: 18)
         var actions: [UInt8] = []
         for steps in [1, 30, 59] {
@@ -319,7 +319,7 @@ extension Deadline {
         }
     }
 
-    /// Expectimax as one would write it down, without tables.
+    /// Expectimax in its simplest form, without tables.
     private struct PlainSearch {
         let heuristic = Heuristic()
         let four: Double
@@ -411,7 +411,7 @@ extension Deadline {
         }
         #expect(error?.field == "policy" && error?.kind == .resourceExhausted)
         #expect(try late.play(RandomPolicy(), steps: 20) == twin.play(RandomPolicy(), steps: 20))
-        // In time for the first step, however slow the machine is: the rest is for another request.
+        // In time for the first step, even on a slow machine. Another request plays the rest.
         var (time, steps) = (Duration.milliseconds(30), 0)
         while steps == 0 {
             steps = (try? late.play(policy, steps: 100_000, until: .after(time)).steps) ?? 0
@@ -450,7 +450,7 @@ extension Deadline {
         var generator = Generator(seed: 2)
         for _ in 0..<500 {
             let board = (0..<16).map { _ in UInt8(generator.next(below: 9)) }
-            // All eight images, made by turning and mirroring the board itself.
+            // All eight images, made by rotating and mirroring the board itself.
             var images: [[UInt8]] = []
             var image = board
             for _ in 0..<4 {

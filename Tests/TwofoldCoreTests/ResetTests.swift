@@ -121,7 +121,7 @@ import Testing
         #expect(error.kind == .failedPrecondition)
         #expect(error.field == "reset_mask")
         #expect(error.lane == 1)
-        // Lane 0 was not reset on the way.
+        // Lane 0 must not have been reset.
         #expect(throws: EnvironmentError.self) { try batch.observe() }
     }
 
@@ -142,7 +142,7 @@ import Testing
         #expect(batch.integer("moves", lane: 0) == 0)
         #expect(batch.byte("max_exponent", lane: 0) == 20)
         #expect(batch.flag("goal_reached", lane: 0))
-        // The stream is still at its beginning: the next random start is that of the seeds.
+        // The stream is still at its start: the next random start is the first one of the seeds.
         try batch.reset()
         for lane in 0..<2 {
             #expect(batch.toldState(lane: lane) == Model(config, seed: 11 + UInt64(lane)).told)
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    /// The pair that a tutorial's neighbour check overlooks.
+    /// A pair that a tutorial's check of neighbours overlooks.
     @Test(arguments: [[1, 1, 2, 3] as [UInt8], [1, 2, 1, 3]])
     func `a full board with a pair in row 0 or column 0 can be played`(board: [UInt8]) throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2))

@@ -4,7 +4,7 @@ import Testing
 @testable import TwofoldCore
 
 extension RewardSpec {
-    /// Every term of 2048 once on 4 x 4, with weights and tables that are no round numbers in binary.
+    /// Every term of 2048 once on 4 x 4. Its weights and tables are not round numbers in binary.
     static let everyTerm: RewardSpec = {
         var spec = RewardSpec([
             .init("merge_score", weight: 0.1), .init("merge_exponent", weight: -0.7),
@@ -29,9 +29,9 @@ extension RewardSpec {
     static let everyInfo = ["reward_terms", "merges", "chance", "afterstates"]
 }
 
-/// Declared rewards and extra infos of 2048, on boards that one can look at.
+/// Tests declared rewards and extra infos of 2048 on hand-made boards.
 @Suite(.everyEngine) struct RewardTests {
-    /// One step from a given board: a batch that tells every term with weight 1, and every info.
+    /// Plays one step from a given board, in a batch that reports every term with weight 1 and every info.
     private func step(
         _ values: [[Int]], _ action: Direction, config: Game2048.Config = .init(), gamma: Double = 1,
         maxEpisodeSteps: Int? = nil, fours: Double = 0
@@ -94,9 +94,9 @@ extension RewardSpec {
             #expect(terms["merge_table"] == Float(entries[0] + entries[1] + entries[2]))
             #expect(terms["new_max_tile"] == 0 && terms["goal"] == 0 && terms["game_over"] == 0)
             #expect(terms["survival"] == 1 && terms["illegal_action"] == 0)
-            // 5 empty cells before, 8 less the spawn after.
+            // 5 empty cells before; 8 minus the spawn after.
             #expect(terms["empty_cells"] == 2)
-            // 16 stood in a corner, and does.
+            // 16 was in a corner and still is.
             #expect(terms["corner"] == 0)
             #expect(terms["tile_sum"] == 2)
             #expect(abs(batch.reward(lane: lane) - terms.values.reduce(0, +)) < 1e-3)
@@ -109,10 +109,10 @@ extension RewardSpec {
             [2, 2, 2, 2],
             [4, 0, 4, 2],
         ])
-        // Rows: 3 1 0 2 falls 3, rises 2; 1 1 1 1; 2 0 2 1 falls 3, rises 2.
-        // Columns: 3 1 2 falls 2, rises 1; 1 1 0; 0 1 2; 2 1 1.
+        // Rows: 3 1 0 2 falls 3, rises 2. 1 1 1 1. 2 0 2 1 falls 3, rises 2.
+        // Columns: 3 1 2 falls 2, rises 1. 1 1 0. 0 1 2. 2 1 1.
         #expect(board.monotonicity == -(2 + 0 + 2 + 1))
-        // Rows: 3-1; none; 2-1. Columns: 3-1, 1-2; 1-1; 1-2; 2-1, 1-1.
+        // Rows: 3-1, then none, then 2-1. Columns: 3-1, 1-2, then 1-1, then 1-2, then 2-1, 1-1.
         #expect(board.smoothness == -(2 + 0 + 1 + 2 + 1 + 0 + 1 + 1 + 0))
         #expect(board.cornerExponent == 3)
         #expect(board.emptyCount == 2 && board.tileSum == 32)
@@ -132,7 +132,7 @@ extension RewardSpec {
     }
 
     @Test func `a terminated state has no potential, a truncated one keeps it`() throws {
-        // Right: 8 and 4 with one empty cell, then a 2 in it: nothing moves any more.
+        // Right: the 8 and the 4 leave one empty cell, and a 2 appears in it. No tile can move any more.
         let terminated = try step([[8, 2, 2], [16, 32, 64]], .right, gamma: 0.5)
         #expect(terminated.isTerminated() && !terminated.isTruncated())
         #expect(terms(terminated)["tile_sum"] == -124)
@@ -223,7 +223,7 @@ extension RewardSpec {
     }
 }
 
-/// What the passes behind the kernel's step tell, against the readable rules.
+/// Compares the passes after the kernel's step with the readable rules.
 @Suite struct KernelReportTests {
     private func engines(
         _ size: (Int, Int), lanes: Int, _ change: (inout RewardSpec) -> Void = { _ in }
@@ -274,7 +274,7 @@ extension RewardSpec {
     }
 }
 
-/// Whole games under a declared reward that an independent Python reference has played
+/// Complete games under a declared reward, played by an independent Python reference
 /// (`Tests/Fixtures/rewards/README.md`).
 struct RewardGoldenFile: Decodable, CustomTestStringConvertible {
     var name = ""

@@ -5,10 +5,10 @@ import Testing
 @Suite struct SlideTests {
     // MARK: against the naive slide
 
-    /// The four cells of a row by its number: 16 exponents each.
+    /// Returns the four cells of a row by its number: 16 exponents each.
     private func row(_ number: Int) -> [UInt8] { (0..<4).map { UInt8(number >> ($0 * 4) & 15) } }
 
-    /// The row as one of two rows or columns, the other empty.
+    /// Returns boards with the row as one of two rows or columns; the other is empty.
     private func boards(of row: [UInt8]) -> [Board] {
         let asRow = Board(rows: 2, columns: 4, exponents: [0, 0, 0, 0] + row)
         let asColumn = Board(rows: 4, columns: 2, exponents: row.flatMap { [$0, 0] })
@@ -68,7 +68,7 @@ import Testing
 
     // MARK: the rules, one by one
 
-    /// A line as one counts it from the wall, before and after, and what it earns.
+    /// A line counted from the wall, before and after the slide, and its score.
     struct Case: CustomTestStringConvertible {
         let before: [Int]
         let after: [Int]
@@ -90,7 +90,7 @@ import Testing
         Case(before: [0, 2, 2, 2], after: [4, 2, 0, 0], score: 4, merges: 1),
         Case(before: [4, 2, 2, 2], after: [4, 4, 2, 0], score: 4, merges: 1),
         Case(before: [2, 0, 2, 2], after: [4, 2, 0, 0], score: 4, merges: 1),
-        // Gaps don't part equal tiles, other tiles do.
+        // Gaps do not separate equal tiles, other tiles do.
         Case(before: [2, 0, 0, 2], after: [4, 0, 0, 0], score: 4, merges: 1),
         Case(before: [2, 4, 2, 4], after: [2, 4, 2, 4], score: 0, merges: 0, moved: false),
         Case(before: [2, 4, 0, 2], after: [2, 4, 2, 0], score: 0, merges: 0),
@@ -109,7 +109,8 @@ import Testing
         Case(before: [2, 65536, 65536, 2], after: [2, 131_072, 2, 0], score: 131_072, merges: 1),
     ]
 
-    /// In each place of a 4x4 board of otherwise stuck lines, so that a write into a neighbour shows.
+    /// Puts the line in each place of a 4x4 board whose other lines are stuck, to reveal writes into a
+    /// neighbour.
     @Test(arguments: lines)
     func `a line slides by the rules in every direction and place`(line: Case) {
         for direction in Direction.allCases {
@@ -157,7 +158,7 @@ import Testing
 
     // MARK: symmetries
 
-    /// One of the eight symmetries of the square; on a rectangle those that transpose swap its sides.
+    /// One of the eight symmetries of the square. On a rectangle, the transposing ones swap its sides.
     struct Symmetry: CustomTestStringConvertible {
         let flipsRows: Bool
         let flipsColumns: Bool
@@ -226,7 +227,7 @@ import Testing
         }
     }
 
-    /// A tutorial looks for pairs from row 1 and column 1 on, and ends such games too early.
+    /// A tutorial looks for pairs from row 1 and column 1 on, so it ends such games too early.
     @Test func `one pair anywhere on a full board keeps the game alive, in row 0 and column 0 too`() {
         for (rows, columns) in allSizes {
             let stuck = stuckExponents(rows: rows, columns: columns)
@@ -254,7 +255,7 @@ import Testing
                 var exponents = stuckExponents(rows: rows, columns: columns)
                 exponents[cell] = 0
                 let legal = Board(rows: rows, columns: columns, exponents: exponents).legalActions
-                // The gap's neighbour on the other side slides into it.
+                // The tile on the other side of the gap slides into it.
                 #expect(legal.contains(.up) == (cell / columns + 1 < rows))
                 #expect(legal.contains(.down) == (cell / columns > 0))
                 #expect(legal.contains(.left) == (cell % columns + 1 < columns))

@@ -3,10 +3,10 @@ import Testing
 @testable import TwofoldCore
 
 extension TestBatch {
-    /// The records of these lanes.
+    /// Returns the records of these lanes.
     func snapshot(_ lanes: [Int]) throws -> [UInt8] {
         let size = environment.recordSize * lanes.count
-        // A byte on each side, which has to stay as it is.
+        // The byte on each side must not change.
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size + 2, alignment: 16)
         defer { memory.deallocate() }
         memory.initializeMemory(as: UInt8.self, repeating: 0x3c)
@@ -15,7 +15,7 @@ extension TestBatch {
         return Array(memory[1..<size + 1])
     }
 
-    /// Puts rows of records into lanes.
+    /// Restores rows of records into lanes.
     func restore(_ records: [UInt8], lanes: [Int], rows: [Int], seeds: [UInt64]? = nil) throws {
         let bytes = seeds?.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
         try records.withUnsafeBytes { records in
@@ -30,7 +30,7 @@ extension TestBatch {
 }
 
 @Suite(.everyEngine) struct SnapshotTests {
-    /// A batch in the middle of things: some lanes finished, most of them playing.
+    /// Makes a batch in mid-game: some lanes finished, most of them playing.
     private func batch(
         _ config: Game2048.Config = .init(), lanes: Int = 70, seed: UInt64 = 0, steps: Int = 30
     ) throws -> TestBatch {
@@ -64,7 +64,7 @@ extension TestBatch {
                 try batch.step(actions(step, lanes: 70))
                 continued.append(batch.reply)
             }
-            // Into the same batch, and into one that was never reset.
+            // Into the same batch, and into a batch that was never reset.
             for other in [batch, try TestBatch(config, lanes: 70, maxEpisodeSteps: 25)] {
                 try other.restore(records, lanes: all, rows: all)
                 #expect(other.reply == before)
@@ -152,12 +152,12 @@ extension TestBatch {
         }
         let disabled = try target(.disabled)
         #expect(throws: EnvironmentError.self) { try disabled.step(actions(0, lanes: all.count)) }
-        // What has ended starts anew in the next step, with SAME_STEP as with NEXT_STEP.
+        // Finished lanes restart in the next step, with SAME_STEP as with NEXT_STEP.
         let (next, same) = (try target(.nextStep), try target(.sameStep))
         for batch in [next, same] { try batch.step(actions(0, lanes: all.count)) }
         #expect(next.reply == same.reply)
         #expect(all.allSatisfy { next.integer("episode_length", lane: $0) == 0 })
-        // A lane past the limit is cut by its next step.
+        // The next step truncates a lane that is past the limit.
         let long = try TestBatch(lanes: 1)
         try long.reset(seed: 0)
         for step in 0..<10 { try long.step([UInt8(step % 4)]) }
@@ -185,7 +185,7 @@ extension TestBatch {
         try fresh.step([0, 1, 2])
     }
 
-    /// What a client may have made up: where, which bytes, and what is told.
+    /// Records that a client may have made up: the offset, the bytes, and a word of the error.
     static let forged: [(name: String, offset: Int, bytes: [UInt8], word: String)] = [
         ("no stream", 0, [UInt8](repeating: 0, count: 16), "stream"),
         ("no phase", 16, [3], "phase"),
@@ -224,7 +224,7 @@ extension TestBatch {
     }
 }
 
-/// What every game has for free.
+/// The behaviour that every game inherits.
 @Suite struct ToySnapshotTests {
     @Test(arguments: [1, 2])
     func `any game's lanes continue from their records`(threads: Int) throws {
@@ -310,7 +310,8 @@ extension TestBatch {
         }
     }
 
-    /// Where in a state, which bytes, and what is told; 16 cards, of which 0 and 1 are face up first.
+    /// Made-up states: the offset, the bytes, and a word of the error. There are 16 cards; 0 and 1 are face
+    /// up at first.
     static let forged: [(offset: Int, bytes: [UInt8], word: String)] = [
         (0, [1], "matched"), (2, [1], "16 cards"), (16 + 15, [0x80], "16 cards"), (32, [99], "open"),
         (32, [7, 0, 0, 0], "hidden"), (39, [0x80], "turns"), (40, [3], "peeks"), (44, [99], "action"),
@@ -339,7 +340,7 @@ extension TestBatch {
     private let format = SnapshotFormat(
         environmentID: "twofold/Toy-v0", rules: [Rule("places", 6), Rule("prize", 2.5)], recordSize: 3)
 
-    /// A snapshot of these records, and of streams with the seeds 0, 1, … unless they are empty.
+    /// Makes a snapshot of these records, and of streams with the seeds 0, 1, … if the records are not empty.
     private func blob(
         _ format: SnapshotFormat, _ records: [UInt8], areStreamsEmpty: Bool = false
     ) -> [UInt8] {

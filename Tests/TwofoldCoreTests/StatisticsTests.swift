@@ -2,13 +2,13 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Uniform random legal play through the vector environment against what is known of it: exact values by
+/// Compares uniform random legal play through the vector environment with known results: exact values by
 /// dynamic programming for small boards, a count of 20 million games for 4x4.
 ///
-/// The policy has a generator of its own. All seeds are fixed, so these tests can't fail by chance; a
-/// mean counts as right within 4.5 standard errors.
+/// The policy has a separate generator. All seeds are fixed, so these tests cannot fail by chance. A mean
+/// counts as right within 4.5 standard errors.
 @Suite struct StatisticsTests {
-    /// The sample sizes of a debug build, whose steps take ten times as long.
+    /// The scale of the sample sizes. A debug build's steps take ten times as long.
     private static let scale: Int = {
         #if DEBUG
         1
@@ -24,7 +24,7 @@ import Testing
         var games: Int
         var score: Double
         var moves: Double
-        /// Probability that the highest tile is at least this value.
+        /// The probabilities that the highest tile is at least each value.
         var reaching: [(value: Int, probability: Double)] = []
 
         var testDescription: String {
@@ -108,8 +108,8 @@ import Testing
     // MARK: 4x4
 
     /// The shares and means of 20 million games (standard errors 0.12 and 0.0085), which agree with a
-    /// published count of 5 million. What a typical bug does to (score, moves): merging from the wrong
-    /// end gives 1050.9 and 115.0, which is 6 standard errors away even in a debug build's sample.
+    /// published count of 5 million. A typical bug, merging from the wrong end, gives (score, moves) =
+    /// (1050.9, 115.0). That is 6 standard errors away even in a debug build's sample.
     @Test func `random play on 4x4 has the known score, moves and highest tiles`() throws {
         let config = Game2048.Config()
         let episodes = try play(config, games: 6_000 * Self.scale)
@@ -123,7 +123,7 @@ import Testing
         #expect(score.isNear(1094.91, error: 0.12), "score \(score)")
         #expect(moves.isNear(118.387, error: 0.0085), "moves \(moves)")
         #expect(tileSum.isNear(0), "tile sum less 2.2 (moves + 2): \(tileSum)")
-        // The rare ends go with their neighbours: 8 with 16, 512 with 256.
+        // The rare ends count with their neighbours: 8 with 16, 512 with 256.
         let shares = [0.0017 + 0.268, 6.778, 37.47, 47.65, 7.816 + 0.0194].map { $0 / 100 }
         var highest = [Int](repeating: 0, count: 5)
         for episode in episodes { highest[min(max(episode.maxExponent, 4), 8) - 4] += 1 }
@@ -166,7 +166,7 @@ import Testing
 
     // MARK: playing
 
-    /// What a finished game leaves.
+    /// The results of a finished game.
     struct Episode {
         var observation: ArraySlice<UInt8>
         var score: Int
@@ -176,7 +176,8 @@ import Testing
         var tileSum: Int
     }
 
-    /// At least so many games, the same number on each board: the first to finish would favour short ones.
+    /// Plays at least this many games, the same number on each board. Taking the first games to finish would
+    /// favour short ones.
     private func play(_ config: Game2048.Config, games: Int) throws -> [Episode] {
         let lanes = 100
         let perLane = (games + lanes - 1) / lanes
@@ -210,7 +211,7 @@ import Testing
         return episodes
     }
 
-    /// A legal action, all alike; anything on a board that waits for its autoreset.
+    /// Chooses uniformly among the legal actions; any action on a board that waits for its autoreset.
     private func uniform(_ mask: UnsafeBufferPointer<UInt8>, at start: Int, _ policy: inout Generator)
         -> UInt8
     {
@@ -231,8 +232,8 @@ import Testing
         return sum
     }
 
-    /// True of every game under any policy: each merge to 2^k has been paid, so score and tiles tell how
-    /// many 4s and 2s were ever placed, and those how many moves there were.
+    /// Checks facts that hold for every game under any policy. Each merge to 2^k has been paid, so score and
+    /// tiles determine the numbers of 4s and 2s ever placed, which determine the number of moves.
     private func expectInvariants(_ episodes: [Episode], _ config: Game2048.Config) {
         var broken: [Episode] = []
         for episode in episodes {

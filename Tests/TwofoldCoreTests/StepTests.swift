@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 @Suite(.everyEngine) struct StepTests {
-    /// 8 16 / 32 . : right moves the 32, and then nothing can move, whatever appears.
+    /// 8 16 / 32 . : right moves the 32, and then no tile can move, whatever tile appears.
     private let lastMove: [UInt8] = [3, 4, 5, 0]
     private let config = Game2048.Config(rows: 2, columns: 2)
 
@@ -96,7 +96,7 @@ import Testing
         #expect(error.lane == 1, "the first lane is to blame")
     }
 
-    /// The generators too: what comes later is the same as without the refused calls.
+    /// Includes the generators: later results are the same as without the refused calls.
     @Test func `a call that throws changes nothing`() throws {
         let batch = try TestBatch(lanes: 3, autoreset: .disabled)
         let twin = try TestBatch(lanes: 3, autoreset: .disabled)
@@ -137,7 +137,7 @@ import Testing
         #expect(batch.integer("moves") == 1)
     }
 
-    /// As Gymnasium's TimeLimit counts.
+    /// Counts like Gymnasium's TimeLimit.
     @Test func `the step number max_episode_steps truncates an episode, illegal ones counted`() throws {
         let batch = try TestBatch(maxEpisodeSteps: 4)
         try batch.reset(seed: 3)
@@ -186,7 +186,7 @@ import Testing
         #expect(!batch.isTruncated())
     }
 
-    /// By an illegal action: the board could still move, and its mask must not say so.
+    /// An illegal action ends the episode: the board could still move, but its mask must not say so.
     @Test func `a lane that is terminated and truncated masks all actions`() throws {
         let config = Game2048.Config(rows: 2, columns: 2, illegalAction: .terminate)
         let batch = try TestBatch(config, maxEpisodeSteps: 1)
@@ -248,7 +248,7 @@ import Testing
             #expect(!batch.isTerminated(lane: lane))
             #expect(batch.mask(lane: lane) != [0, 0, 0, 0])
         }
-        // Then play goes on, and only the start tiles had been drawn.
+        // Play continues, and only the start tiles were drawn.
         let next = UInt8(try #require(start.mask.firstIndex(of: 1)))
         try batch.step([next, next, next, next])
         let told = model.step(Int(next))
@@ -333,8 +333,8 @@ import Testing
         (Game2048.Config(rows: 8, columns: 8, fourProbability: 1, startTiles: 40), .disabled, 30),
     ]
 
-    /// Steps, resets of all kinds, observations and refused calls in any order: every field of every lane
-    /// agrees with a plain model of one lane.
+    /// Makes steps, resets of all kinds, observations and refused calls in random order. Every field of every
+    /// lane must agree with a simple model of one lane.
     @Test(arguments: configs)
     func `any sequence of calls agrees with the model`(
         config: Game2048.Config, autoreset: AutoresetMode, maxEpisodeSteps: Int?

@@ -6,11 +6,11 @@ import Testing
 /// The factor for the number of random boards: 1 in `make test`, more in `make test-long`.
 let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMap { Int($0) } ?? 1
 
-/// A vector environment with memory for its replies: what a carrier is to it, for tests.
+/// A vector environment with memory for its replies, which plays the carrier in tests.
 ///
-/// The arrays lie the way no carrier would lay them: at odd addresses, with a gap behind each. Before
-/// every call the memory is filled with another byte, so that nothing can be left over from the call
-/// before, and afterwards the gaps have to be untouched.
+/// Its arrays lie as no carrier would place them: at odd addresses, each with a gap behind it. Before every
+/// call the memory is filled with another byte, so that no result of an earlier call survives. Afterwards the
+/// gaps must be unchanged.
 ///
 ///     fill | observation | fill … | action_mask | fill … | …
 ///     1 B                  gap B                  gap B
@@ -19,7 +19,7 @@ final class TestBatch {
     private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
     private var told: [String: (spec: ArraySpec, offset: Int)] = [:]
-    /// What the episodes that ended in the last step ended with, by lane, array by array; SAME_STEP only.
+    /// The final arrays of the episodes that ended in the last step, by lane and array; SAME_STEP only.
     private(set) var finals: [Int: [String: [UInt8]]] = [:]
 
     private static let gap = 5
@@ -35,7 +35,7 @@ final class TestBatch {
 
     deinit { memory.deallocate() }
 
-    /// A batch of 2048 boards.
+    /// Makes a batch of 2048 boards.
     convenience init(
         _ config: Game2048.Config = Game2048.Config(), lanes: Int = 1, autoreset: AutoresetMode = .nextStep,
         maxEpisodeSteps: Int? = nil, workers: Workers = Workers(threads: 1), reward: RewardSpec? = nil,
@@ -79,7 +79,7 @@ final class TestBatch {
         }
     }
 
-    /// What a carrier does in SAME_STEP; the memory of the finals is as that of the other arrays.
+    /// Does a carrier's work in SAME_STEP. The finals' memory has the same layout as the other arrays.
     private func restartEndedLanes(in arrays: BatchArrays) {
         let ended = environment.endedLanes(in: arrays)
         if ended.isEmpty { return }
@@ -148,16 +148,16 @@ final class TestBatch {
 
     // MARK: the last reply
 
-    /// The arrays that the last call told.
+    /// The names of the last reply's arrays.
     var names: Set<String> { Set(told.keys) }
 
-    /// One lane's bytes of one array.
+    /// Returns one lane's bytes of one array.
     func bytes(_ name: String, lane: Int) -> [UInt8] {
         let (spec, offset) = told[name]!
         return Array(memory[offset + lane * spec.bytesPerLane..<offset + (lane + 1) * spec.bytesPerLane])
     }
 
-    /// All bytes of one array.
+    /// Returns all bytes of one array.
     func bytes(_ name: String) -> [UInt8] {
         let (spec, offset) = told[name]!
         return Array(memory[offset..<offset + spec.bytesPerLane * lanes])
@@ -166,7 +166,7 @@ final class TestBatch {
     /// All bytes of the last reply, array by array.
     var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: told.keys.map { ($0, bytes($0)) }) }
 
-    /// One element of one array.
+    /// Loads one element of one array.
     private func load<Value: BitwiseCopyable>(
         _ name: String, _ dtypes: [DataType], lane: Int, at element: Int
     )
@@ -192,7 +192,7 @@ final class TestBatch {
 
     func double(_ name: String, lane: Int = 0) -> Double { load(name, [.float64], lane: lane, at: 0) }
 
-    /// A flag; a byte other than 0 and 1 is an issue.
+    /// Returns a flag; a byte other than 0 and 1 is an issue.
     func flag(_ name: String, lane: Int = 0) -> Bool {
         let byte: UInt8 = load(name, [.bool], lane: lane, at: 0)
         if byte > 1 { Issue.record("\(name) is \(byte), neither 0 nor 1") }
@@ -215,10 +215,9 @@ private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointe
 
 // MARK: engines
 
-/// Runs each test of a suite once for every engine: what holds for the readable rules has to hold for the
-/// kernel.
+/// Runs each test of a suite once for every engine, because the kernel must behave like the readable rules.
 struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
-    /// The engine that `TestBatch` makes its environment with.
+    /// The engine of the environments that `TestBatch` makes.
     @TaskLocal static var current = Engine.automatic
 
     var isRecursive: Bool { true }
@@ -233,14 +232,14 @@ struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == EveryEngine {
-    /// Every engine, one after the other.
+    /// Every engine in turn.
     static var everyEngine: Self { EveryEngine() }
 }
 
 // MARK: boards
 
 extension Game2048.Config {
-    /// The defaults but for what is named.
+    /// Makes the default arguments with the given changes.
     init(
         rows: Int = 4, columns: Int = 4, goal: Int = 2048, stopAtGoal: Bool = false,
         fourProbability: Double = 0.1, startTiles: Int = 2, illegalAction: Game2048.IllegalAction = .noop
@@ -257,23 +256,24 @@ extension Game2048.Config {
 }
 
 extension Board {
-    /// A board of tile values, as one would draw it: `[[2, 0], [4, 2]]`.
+    /// Makes a board of tile values, written as a drawing: `[[2, 0], [4, 2]]`.
     init(_ values: [[Int]]) {
         self.init(rows: values.count, columns: values[0].count, exponents: exponentList(values))
     }
 }
 
-/// The exponents of a board of tile values, row by row.
+/// Returns the exponents of a board of tile values, row by row.
 func exponentList(_ values: [[Int]]) -> [UInt8] {
     values.joined().map { $0 == 0 ? 0 : UInt8($0.trailingZeroBitCount) }
 }
 
-/// Every size that a board may have.
+/// Every size that a board can have.
 let allSizes: [(rows: Int, columns: Int)] = Board.sides.flatMap { rows in
     Board.sides.map { (rows, $0) }
 }
 
-/// A board of few different tiles, so that many merge; about a third of the cells empty, or none at all.
+/// Returns a board with few different tiles, so that many merge. About a third of the cells are empty, or
+/// none.
 func randomExponents(_ count: Int, generator: inout Generator) -> [UInt8] {
     let kinds = 2 + generator.next(below: 4)
     let isFull = generator.next(below: 5) == 0
@@ -283,14 +283,15 @@ func randomExponents(_ count: Int, generator: inout Generator) -> [UInt8] {
     }
 }
 
-/// A board that no action can move: no cell empty, no equal neighbours.
+/// Returns a board that no action can move: no empty cell, no equal neighbours.
 func stuckExponents(rows: Int, columns: Int) -> [UInt8] {
     (0..<rows * columns).map { UInt8(1 + ($0 / columns + 2 * ($0 % columns)) % 5) }
 }
 
 // MARK: statistics
 
-/// Whether a measured mean is near the expected one: within 4.5 standard errors (one in 150,000).
+/// A measured mean that can be compared with an expected one. It is near within 4.5 standard errors (one in
+/// 150,000).
 struct Mean: CustomStringConvertible {
     private var count = 0.0
     private var sum = 0.0
@@ -305,7 +306,8 @@ struct Mean: CustomStringConvertible {
     var value: Double { sum / count }
     var standardError: Double { ((squares / count - value * value) / (count - 1)).squareRoot() }
 
-    /// How many standard errors the mean is away; `error` is the expected value's own.
+    /// Returns the distance of the mean in standard errors; `error` is the standard error of the expected
+    /// value.
     func distance(from expected: Double, error: Double = 0) -> Double {
         (value - expected) / (standardError * standardError + error * error).squareRoot()
     }
@@ -317,7 +319,7 @@ struct Mean: CustomStringConvertible {
     var description: String { "\(value) ± \(standardError)" }
 }
 
-/// Whether counts agree with probabilities: chi-square as a standard normal (Wilson and Hilferty).
+/// Compares counts with probabilities. Returns chi-square as a standard normal (Wilson and Hilferty).
 func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
     let total = Double(counts.reduce(0, +))
     let freedom = Double(counts.count - 1)
@@ -330,7 +332,7 @@ func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
 }
 
 private enum Cube {
-    /// The cube root by bisection: the standard library has none without a C library.
+    /// Computes the cube root by bisection, because the standard library lacks it without a C library.
     static func root(_ value: Double) -> Double {
         var (low, high) = (0.0, max(1, value))
         for _ in 0..<100 {

@@ -2,12 +2,12 @@ import Platform
 
 @testable import TwofoldCore
 
-/// A game as unlike 2048 as it gets, to show what every game has for free: a marker walks along six
-/// places, from a random one of the first three, and wins at the last.
+/// A game very unlike 2048, which shows the behaviour that every game inherits. A marker walks along six
+/// places. It starts at a random one of the first three, and wins at the last.
 ///
 ///     . . m . . *      actions: back, stay, on, leap (to a random place before the last)
 ///
-/// Walking back from the first place is no legal action, and changes nothing.
+/// Walking back from the first place is illegal and changes nothing.
 struct ToyGame: Game {
     struct State: Sendable {
         var place = 0
@@ -99,7 +99,7 @@ struct ToyGame: Game {
         case prize
         /// 1 anywhere else.
         case effort
-        /// How far the last place is.
+        /// The distance to the last place.
         case distance
         /// The table's entry for the place.
         case landing
@@ -146,7 +146,7 @@ struct ToyGame: Game {
     }
 }
 
-/// One lane of it in plain words.
+/// A simple model of one lane of this game.
 struct ToyModel {
     private(set) var generator: Generator
     private(set) var place = 0
@@ -168,7 +168,7 @@ struct ToyModel {
         (visits, episodeLength) = ([0, 0], 0)
     }
 
-    /// The reward.
+    /// Plays an action and returns the reward.
     mutating func step(_ action: Int) -> Float {
         if isTerminated || isTruncated {
             start()

@@ -2,7 +2,8 @@ import Testing
 
 @testable import TwofoldCore
 
-/// What every game has for free: seeding, autoreset, step limits, episode lengths, batches, threads.
+/// Tests the behaviour that every game inherits: seeding, autoreset, step limits, episode lengths, batches,
+/// threads.
 @Suite struct ToyGameTests {
     private func batch(
         lanes: Int, autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil,

@@ -5,7 +5,7 @@ import TwofoldEmbedded
 import TwofoldProtocol
 import TwofoldTestSupport
 
-/// A service, and what comes back from it. Every call writes to memory with a margin that has to stay as it was.
+/// A service and its answers. Every call writes to memory whose margin must not change.
 final class Library {
     let number: UInt64
     private static let margin = 64
@@ -22,12 +22,12 @@ final class Library {
 
     deinit { _ = destroy(number) }
 
-    /// What a call has returned and written.
+    /// The returned and written results of a call.
     struct Answer {
         let status: Int32
         let header: [UInt8]
         let payload: [UInt8]
-        /// What it says of the sizes, be they written or not.
+        /// The reported sizes, whether or not the bytes were written.
         let sizes: (header: Int, payload: Int)
 
         var reply: Reply {
@@ -44,7 +44,7 @@ final class Library {
     func call(_ header: [UInt8], _ payload: [UInt8]? = nil) -> Answer {
         answer { reply in
             header.withUnsafeBufferPointer { header in
-                // An array without bytes has no address, and is a payload all the same.
+                // An array without bytes has no address, but is still a payload.
                 var empty: UInt8 = 0
                 return withUnsafePointer(to: &empty) { empty in
                     guard let payload else {
@@ -65,7 +65,7 @@ final class Library {
         answer { $0.step(number, session, epoch, seq, actions, actions.count, 1) }
     }
 
-    /// A step whose actions are integers of another width.
+    /// Makes a step whose actions are integers of another width.
     func step<Value: FixedWidthInteger>(_ session: [UInt8], seq: UInt64, wide actions: [Value]) -> Answer {
         let width = Int32(Value.bitWidth / 8) * (Value.isSigned ? -1 : 1)
         return answer { $0.step(number, session, 1, seq, actions, actions.count, width) }
@@ -94,7 +94,7 @@ final class Library {
 }
 
 extension twofold_reply {
-    /// Has a step carried out whose reply goes here.
+    /// Executes a step that writes its reply here.
     mutating func step(
         _ service: UInt64, _ session: [UInt8], _ epoch: UInt32, _ seq: UInt64, _ actions: UnsafeRawPointer?,
         _ count: Int, _ width: Int32
@@ -134,7 +134,7 @@ final class Boards {
 
     func request(_ op: Request.OneOf_Op) -> Request { Request(op, session: Data(id), seq: seq + 1) }
 
-    /// Has the next request carried out.
+    /// Executes the next request.
     @discardableResult
     func ask(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> Library.Answer {
         let answer = library.call(request(op), payload)
@@ -143,7 +143,7 @@ final class Boards {
         return answer
     }
 
-    /// Has the next step carried out.
+    /// Executes the next step.
     @discardableResult
     func step(_ actions: [UInt8]) throws -> Library.Answer {
         let answer = library.step(id, seq: seq + 1, actions)
@@ -152,9 +152,9 @@ final class Boards {
         return answer
     }
 
-    /// Has the last step carried out once more.
+    /// Repeats the last step.
     func repeatStep(_ actions: [UInt8]) -> Library.Answer { library.step(id, seq: seq, actions) }
 
-    /// Actions that differ from lane to lane and turn to turn.
+    /// Returns actions that differ by lane and turn.
     func actions(_ turn: Int) -> [UInt8] { (0..<lanes).map { UInt8(($0 * 7 + turn * 3) % 4) } }
 }

@@ -129,7 +129,7 @@ import TwofoldTestSupport
         }
     }
 
-    /// For calls that any thread may make.
+    /// A wrapper for values of calls that any thread may make.
     private struct Unchecked<Value>: @unchecked Sendable {
         let value: Value
     }
@@ -163,7 +163,7 @@ import TwofoldTestSupport
             }
             let step = library.step(boards.id, seq: 3, wide: [0, 1, 2, 3] as [Value])
             #expect(step.status == TWOFOLD_STEPPED && step.payload == expected)
-            // The same in another width is the same request.
+            // The same actions in another width are the same request.
             #expect(library.step(boards.id, seq: 3, [0, 1, 2, 3]).payload == expected)
         }
         try check(UInt8.self)

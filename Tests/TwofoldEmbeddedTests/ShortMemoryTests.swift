@@ -15,7 +15,7 @@ import TwofoldTestSupport
         await #expect(processExitsWith: .success) { [mebibytes] in
             leave(MemoryPromise.kept + ample)
             let refused = try play(leaving: mebibytes << 20)
-            // Without anything left all are.
+            // Without any memory left, all requests are refused.
             if mebibytes == 0 { #expect(refused == requests, "\(refused)") }
         }
     }
@@ -48,7 +48,7 @@ import TwofoldTestSupport
     }
 }
 
-/// Limits the process's address space to what it has, and this much more.
+/// Limits the process's address space to its present size plus this many bytes.
 private func leave(_ bytes: Int) {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
@@ -56,17 +56,18 @@ private func leave(_ bytes: Int) {
     setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
 }
 
-/// More than any of the requests takes.
+/// More than any of the requests needs.
 private let ample = 200 << 20
 
 private let requests = ["expand", "create", "reset", "step", "snapshot", "restore", "random", "greedy"]
 
-/// Makes each request with so many bytes left, and again with more if it is refused; returns those that were.
+/// Makes each request with this many bytes left, and repeats it with more if it is refused. Returns the names
+/// of the refused requests.
 private func play(leaving bytes: Int) throws -> [String] {
     let lanes = 100_000
     var refused: [String] = []
     let library = try Library()
-    // With so little room for its header, the payload of an expand waits in memory of the library.
+    // With this little room for its header, the payload of an expand waits in the library's memory.
     (library.headerRoom, library.payloadRoom) = (1000, 16 << 20)
     let id = [UInt8](repeating: 1, count: 16)
     var seq: UInt64 = 1
@@ -96,14 +97,14 @@ private func play(leaving bytes: Int) throws -> [String] {
     _ = try ask("reset", .seededReset, [UInt8](repeating: 1, count: 8 * lanes))
     let actions = [Int64](repeating: 0, count: lanes)
     let step = try attempt("step") { library.step(id, seq: seq, wide: actions) }
-    // A repeat takes no memory, in whatever width it comes.
+    // A repeat needs no memory, in any width.
     leave(MemoryPromise.kept)
     let repeats = [
         library.step(id, seq: seq - 1, wide: actions),
         library.step(id, seq: seq - 1, wide: [UInt16](repeating: 0, count: lanes)),
         library.step(id, seq: seq - 1, [UInt8](repeating: 0, count: lanes)),
     ]
-    // because: a comparison that fails inside an expectation takes a lot of memory.
+    // because: a failed comparison inside an expectation needs a lot of memory.
     let areSame = repeats.allSatisfy { $0.payload == step }
     #expect(areSame)
     let others = [Int64](repeating: 256, count: lanes)

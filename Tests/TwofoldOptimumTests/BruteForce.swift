@@ -2,11 +2,12 @@ import TwofoldCore
 
 @testable import TwofoldOptimum
 
-/// The optimum by recursion over all boards with the readable rules: no packed boards, no symmetries, no layers.
+/// The optimum by recursion over all boards with the readable rules. It has no packed boards, symmetries or
+/// layers.
 final class BruteForce {
     private let config: Game2048.Config
     private let objective: OptimumProblem.Objective
-    /// The value of each board that was asked for, by its exponents.
+    /// The values of the boards evaluated so far, by exponents.
     private(set) var values: [[UInt8]: Double] = [:]
 
     init(_ config: Game2048.Config, _ objective: OptimumProblem.Objective) {
@@ -14,7 +15,7 @@ final class BruteForce {
         self.objective = objective
     }
 
-    /// The boards that one new tile makes of a board, with their probabilities.
+    /// Returns the boards that result from one new tile, with their probabilities.
     private func spawned(_ exponents: [UInt8]) -> [(board: [UInt8], probability: Double)] {
         let empty = exponents.indices.filter { exponents[$0] == 0 }
         return empty.flatMap { cell in
@@ -32,7 +33,7 @@ final class BruteForce {
         (config.stopAtGoal || objective == .goal) && 1 << Int(exponents.max()!) >= config.goal
     }
 
-    /// The value of each action; nil for an illegal one.
+    /// Returns the value of each action; nil for an illegal one.
     func actions(_ exponents: [UInt8]) -> [Double?] {
         let board = Board(rows: config.rows, columns: config.columns, exponents: exponents)
         return Direction.allCases.map { direction in

@@ -5,9 +5,9 @@ import TwofoldCore
 
 private let sizes = [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)]
 
-/// The packed boards, their moves and their numbers beside the readable rules.
+/// Compares the packed boards, their moves and their numbers with the readable rules.
 @Suite struct RulesTests {
-    /// Boards with exponents up to 10, about a third of the cells empty.
+    /// Returns random boards with exponents up to 10 and about a third of the cells empty.
     private func randomBoards(_ cells: Int, _ count: Int) -> [[UInt8]] {
         var draws = Draws(7)
         return (0..<count).map { _ in
@@ -22,7 +22,7 @@ private let sizes = [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)]
         exponents.withUnsafeBufferPointer { boards.pack($0.baseAddress!).board }
     }
 
-    /// The board after a quarter turn (a half turn where it is no square), and after a reflection.
+    /// Returns the board after a quarter turn (a half turn if it is not square), and after a reflection.
     private func turned(_ board: [UInt8], _ rows: Int, _ columns: Int) -> [UInt8] {
         guard rows == columns else { return board.reversed() }
         return board.indices.map { board[(rows - 1 - $0 % columns) * columns + $0 / columns] }
@@ -151,7 +151,7 @@ private let sizes = [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)]
         #expect(refusal(.board(4, 4))?.field == "size")
         #expect(refusal(.board(2, 2, goal: 64), .goal)?.field == "goal")
         #expect(refusal(.board(2, 2, goal: 4, stopAtGoal: true))?.field == "goal")
-        // A goal that no game reaches never ends one.
+        // A goal that no game reaches never ends a game.
         let endless = try OptimumProblem(.board(2, 2, goal: 64, stopAtGoal: true), .score)
         #expect(try endless == OptimumProblem(.board(2, 2), .score))
     }

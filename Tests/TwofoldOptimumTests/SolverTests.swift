@@ -71,7 +71,7 @@ import TwofoldCore
         #expect(try bytes(.board(2, 3), in: one) == bytes(.board(2, 3), in: four))
     }
 
-    /// Copies the folder of a solver at work.
+    /// Copies the folder of a running solver.
     private func copyPart(of problem: OptimumProblem, _ from: TemporaryDirectory, _ to: TemporaryDirectory)
         throws
     {
@@ -106,12 +106,12 @@ import TwofoldCore
         try solve(.board(2, 3), in: other, threads: 2) { progress in
             if progress.stage == .forward { done += 1 }
         }
-        // What was found before is not looked for again.
+        // Boards that were found before are not searched again.
         #expect(done < 110 || moment == (.forward, 4))
         #expect(try bytes(.board(2, 3), in: directory) == bytes(.board(2, 3), in: other))
     }
 
-    /// A directory with the folder of a solver of 2 x 3 that was stopped near its end.
+    /// Makes a directory with the folder of a solver of 2 x 3 that was stopped near its end.
     private func stopped() throws -> TemporaryDirectory {
         let (directory, other) = (TemporaryDirectory(), TemporaryDirectory())
         let problem = try OptimumProblem(.board(2, 3), .score)
@@ -142,7 +142,8 @@ import TwofoldCore
         }
     }
 
-    /// Solves 2 x 3 in a directory with the folder of a stopped solver, to the table of one that never stopped.
+    /// Solves 2 x 3 in a directory with a stopped solver's folder, and compares the table with an
+    /// uninterrupted solver's.
     private func expectWhole(_ directory: TemporaryDirectory) throws {
         try solve(.board(2, 3), in: directory)
         let whole = TemporaryDirectory()
@@ -153,7 +154,7 @@ import TwofoldCore
     @Test(arguments: [true, false])
     func `a whole layer that is not the problem's is cut off`(isOfBoards: Bool) throws {
         let directory = try stopped()
-        // The first layer, 32 bytes of a head before its rows, with another content and the checksum of that.
+        // The first layer with other content and a matching checksum. Its rows follow a head of 32 bytes.
         let log = isOfBoards ? "boards" : "values"
         try change(log, in: directory) { data in
             var layer = [UInt8](repeating: 0, count: 32 + (isOfBoards ? 8 : 24) * 2)

@@ -4,7 +4,7 @@ import TwofoldCore
 
 @testable import TwofoldOptimum
 
-/// A directory of its own, removed at the end.
+/// A temporary directory, which is removed at the end.
 final class TemporaryDirectory {
     let path: String
 
@@ -20,7 +20,7 @@ final class TemporaryDirectory {
     var tables: TableDirectory { TableDirectory(path) }
 }
 
-/// A generator for tests whose draws never change.
+/// A generator for tests whose draws are always the same.
 struct Draws: RandomNumberGenerator {
     private var generator: Generator
     init(_ seed: UInt64) { generator = Generator(seed: seed) }
@@ -48,12 +48,12 @@ func solve(
     threads: Int = 1, _ report: (OptimumSolver.Progress) -> Void = { _ in }
 ) throws -> OptimumTable {
     let problem = try OptimumProblem(config, objective)
-    // Small chunks, so that small layers use all threads.
+    // Small chunks, so that even small layers use all threads.
     let workers = Workers(threads: threads, chunk: 64)
     return try OptimumSolver(problem, workers: workers).solve(in: directory.tables, report)
 }
 
-/// The bytes of a problem's table.
+/// Returns the bytes of a problem's table.
 func bytes(
     _ config: Game2048.Config, _ objective: OptimumProblem.Objective = .score,
     in directory: TemporaryDirectory

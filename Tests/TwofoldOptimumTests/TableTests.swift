@@ -56,7 +56,7 @@ import TwofoldCore
         try solve(.board(2, 2), in: directory)
         let whole = try bytes(.board(2, 2), in: directory)
         let path = directory.tables.path(of: try OptimumProblem(.board(2, 2), .score))
-        // Behind the header's words there are zeros that mean nothing.
+        // The zeros after the header's words mean nothing.
         let places = Array(0..<272) + Array(stride(from: 4096, to: whole.count, by: 7)) + [whole.count - 1]
         for place in places {
             var changed = whole
@@ -74,7 +74,7 @@ import TwofoldCore
         #expect(try failure(directory).contains("it is the table of optimum-2x2-score-four0.1-start1"))
     }
 
-    /// The values of some boards' actions; a NaN as any.
+    /// Returns the values of some boards' actions, with one representation for all NaNs.
     private func values(_ table: OptimumTable, of boards: [[UInt8]]) -> [Float?] {
         boards.flatMap { board in
             var values = [Float](repeating: 0, count: 4)
@@ -103,7 +103,7 @@ import TwofoldCore
         #expect(values(table, of: Self.boards) == before)
     }
 
-    /// Changes a table's file behind its header, and writes the checksums that fit.
+    /// Changes a table's file after its header, and writes matching checksums.
     private func forge(
         _ config: Game2048.Config, in directory: TemporaryDirectory, _ change: (inout [UInt8]) -> Void
     ) throws {
@@ -116,7 +116,7 @@ import TwofoldCore
         try Data(forged).write(to: URL(filePath: path))
     }
 
-    /// Byte 0 ... 7 of a line count boards, and each bit of the others is a board.
+    /// Bytes 0 ... 7 of a line count boards; every bit of the others is a board.
     @Test(arguments: [0, 2, 3, 4, 5, 7, 8, 15, 17, 64, 64 * 100 + 3, 64 * 100 + 63])
     func `a table that counts its boards wrong is refused, even with the right checksums`(byte: Int) throws {
         let directory = TemporaryDirectory()
@@ -144,7 +144,7 @@ import TwofoldCore
         #expect(try failure(directory).contains("'\(path)' is a directory"))
         rmdir(path)
         try #require(mkfifo(path, 0o600) == 0)
-        // A writer, so that nothing waits for one where this is opened without O_NONBLOCK.
+        // A writer, so that opening the file does not wait for one even without O_NONBLOCK.
         let writer = try Descriptor(opening: path, O_RDWR)
         #expect(try failure(directory).contains("'\(path)' is a FIFO"))
         withExtendedLifetime(writer) {}
@@ -152,7 +152,7 @@ import TwofoldCore
 
     // MARK: memory
 
-    /// A budget that notes what is reserved in it.
+    /// A budget that records its reservations.
     private final class Budget: Sendable {
         struct Exhausted: Error {}
 
@@ -213,7 +213,7 @@ import TwofoldCore
         let file = URL(filePath: tables.path(of: problem))
         var changed = whole
         changed[whole.count - 1] ^= 1
-        // Each time another file in the same place.
+        // Each time, another file at the same path.
         try changed.write(to: file, options: .atomic)
         for _ in 0..<3 {
             let error = #expect(throws: OptimumFailure.self) { try tables.table(of: problem) }

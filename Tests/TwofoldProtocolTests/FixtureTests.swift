@@ -30,12 +30,12 @@ let messageTypes: [String: any Message.Type] = Dictionary(
         Twofold_V1_SavedSession.self, Twofold_V1_SavedFrames.self,
     ] as [any Message.Type]).map { ($0.protoMessageName, $0) })
 
-/// One message of Tests/Fixtures/messages.json, which Python writes and reads too.
+/// One message of Tests/Fixtures/messages.json, which Python also reads and writes.
 struct Fixture: Decodable, CustomTestStringConvertible, Sendable {
-    /// Its name in proto/.
+    /// The message's name in proto/.
     let type: String
     private let binary: String
-    /// Protobuf's canonical JSON.
+    /// The message in protobuf's canonical JSON.
     let json: JSON
 
     var testDescription: String { type }
@@ -51,12 +51,12 @@ struct Fixture: Decodable, CustomTestStringConvertible, Sendable {
         return try! JSONDecoder().decode([Fixture].self, from: data)
     }()
 
-    /// The repository.
+    /// The root of the repository.
     static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 }
 
-/// Any JSON value: true is not 1, and "1" neither.
+/// Any JSON value. It distinguishes true from 1, and "1" from 1.
 enum JSON: Decodable, Equatable {
     case bool(Bool)
     case number(Double)
@@ -80,7 +80,7 @@ enum JSON: Decodable, Equatable {
     }
 }
 
-/// Whether Swift and Python mean the same by the same bytes.
+/// Checks that Swift and Python understand the same bytes in the same way.
 @Suite struct FixtureTests {
     @Test func `the fixtures, the table of this test and proto have the same message types`() throws {
         let inFixtures = Set(Fixture.all.map(\.type))
@@ -110,7 +110,7 @@ enum JSON: Decodable, Equatable {
         let type = try #require(messageTypes[fixture.type])
         let message = try type.init(serializedBytes: fixture.bytes)
         #expect(try message.serializedBytes() == fixture.bytes)
-        // JSON has no place for fields that are unknown, however deep.
+        // JSON has no room for unknown fields at any depth.
         let json: String = try message.jsonString()
         let again = try type.init(jsonString: json)
         #expect(again.isEqualTo(message: message))
@@ -119,12 +119,12 @@ enum JSON: Decodable, Equatable {
 
     @Test(arguments: messageTypes.keys.sorted())
     func `the fixtures have every field that a type has`(type: String) throws {
-        // Of a oneof only one can be there: its slots are spread over several fixtures.
+        // A oneof holds one field at a time, so several fixtures together cover its fields.
         let populated = Fixture.all.filter { $0.type == type }.flatMap { fieldNumbers(in: $0.bytes) }
         #expect(try Set(populated) == fieldNumbers(of: type))
     }
 
-    /// The numbers of the fields that stand in a message's bytes, one after the other.
+    /// Returns the numbers of the fields in a message's bytes, in order.
     private func fieldNumbers(in binary: [UInt8]) -> [Int] {
         var rest = binary[...]
         func varint() -> Int {
@@ -152,7 +152,7 @@ enum JSON: Decodable, Equatable {
         return numbers
     }
 
-    /// The numbers that proto/ gives to a message's fields.
+    /// Returns the field numbers of a message in proto/.
     private func fieldNumbers(of type: String) throws -> Set<Int> {
         let folder = Fixture.root.appending(path: "proto/twofold/v1")
         let files = try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)

@@ -26,7 +26,8 @@ import TwofoldProtocol
         }
     }
 
-    /// session: tag, length, 16 bytes; epoch: tag, 4 bytes; seq: tag, 8 bytes.
+    /// Returns the range of the seq's bytes. Fields in order: session (tag, length, 16 bytes), epoch (tag, 4
+    /// bytes), seq (tag, 8 bytes).
     private func seqBytes(_ header: [UInt8]) -> Range<Int> {
         #expect(header[0] == 1 << 3 | 2 && header[1] == 16)
         #expect(header[18] == 2 << 3 | 5)
@@ -68,7 +69,7 @@ import TwofoldProtocol
     }
 
     @Test func `messages nested without end are no request`() {
-        // A group in a group in a group …, of an unknown field.
+        // An unknown field: a group nested in a group, and so on.
         let bytes = [UInt8](repeating: 0xfb, count: 1) + [UInt8](repeating: 0x0b, count: 100_000)
         #expect(bytes.withUnsafeBytes { Request(frame: $0) } == nil)
     }
@@ -84,7 +85,7 @@ import TwofoldProtocol
     }
 
     @Test func `a result stands in its request's slot`() throws {
-        // The number of an op's field is that of its result: the first byte or two of the message.
+        // An op's field and its result's field have the same number: the first byte or two of the message.
         let pairs: [(Request.OneOf_Op, Reply.OneOf_Result)] = [
             (.hello(.init()), .hello(.init())), (.create(.init()), .create(.init())),
             (.reset(.init()), .reset(.init())), (.step(.init()), .step(.init())),

@@ -9,13 +9,13 @@ import TwofoldTestSupport
 @testable import TwofoldServer
 @testable import ZeroMQ
 
-/// Frames behind the delimiter that are no request, or none that can be carried out.
+/// Frames after the delimiter that are not a request, or not an executable one.
 struct Garbage: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let frames: @Sendable (_ session: Data, _ nextSeq: UInt64) -> [[UInt8]]
     let field: String
     let code: ErrorCode
-    /// Whether the request's seq could be read.
+    /// Whether the request's seq can be read.
     let echoesSeq: Bool
 
     init(
@@ -111,7 +111,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         // One message waits on this side.
         try socket.setNumber(Self.sendHighWaterMark, name: "ZMQ_SNDHWM", to: CInt(1))
         try socket.connect(server.endpoint)
-        // More than the system has room for.
+        // Larger than the system's buffers.
         let frame = [UInt8](repeating: 0, count: (1 << 20) / frames)
         var sent = 0
         while sent < 100 {
@@ -146,7 +146,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
             #expect(!error.message.isEmpty)
             #expect((answer.reply.seq != 0) == garbage.echoesSeq)
             #expect(answer.payload == nil)
-            // The reply that comes next is this step's: garbage had one only.
+            // The next reply is to this step: the garbage got only one reply.
             #expect(try player.step(turn: turn) == twin.step(turn: turn))
         }
         let statistics = try server.stop()
@@ -161,7 +161,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         let long = [[UInt8]](repeating: [1], count: 20)
         for frames in [[hello], [hello, [1, 2, 3]], [[1], [2], [3], [4]], long] { try peer.send(raw: frames) }
         try peer.send(raw: [[], hello])
-        // The one reply is that to the good message.
+        // The only reply is to the good message.
         #expect(try peer.receive().reply.seq == 9)
         try peer.expectNothing()
         let statistics = try server.stop()
@@ -245,21 +245,21 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         try live(300, lanes: 1)
         try live(10, lanes: 3000)
         let before = server.residentBytes
-        // What is remembered of a session is a few hundred bytes.
+        // The memory that a session leaves behind is a few hundred bytes.
         try live(2000, lanes: 1)
         try live(50, lanes: 3000)
-        // The server gives the memory back a moment after the last of them.
+        // The server returns the memory a moment after the last session.
         let isBack = eventually { server.residentBytes - before < 6 << 20 }
         #expect(isBack, "it grows")
     }
 
-    /// A message that is wrong in one way or another.
+    /// Returns a message that is wrong in some way.
     private func garbage(_ player: Player, _ dice: inout Dice) -> [[UInt8]] {
         switch Int.random(in: 0..<8, using: &dice) {
         case 0: return (0..<Int.random(in: 1...20, using: &dice)).map { _ in dice.bytes(3) }
         case 1: return [[]] + (0..<Int.random(in: 3...20, using: &dice)).map { _ in dice.bytes(5) }
         case 2, 3:
-            // Protobuf's smallest field numbers, so that some of it can be read.
+            // Protobuf's smallest field numbers, so that part of it can be read.
             return [[], dice.bytes(.random(in: 1...40, using: &dice)).map { $0 & 0x3f }]
         default:
             let garbage = Garbage.all.randomElement(using: &dice)!

@@ -16,14 +16,14 @@ import ZeroMQ
         try Peer(to: endpoint).ask(Request(.hello)).reply.hello
     }
 
-    /// Leaves a pipe room for 8 KB, two pages.
+    /// Shrinks a pipe to 8 KB, two pages.
     private func makeSmall(_ pipe: Pipe) {
         // F_SETPIPE_SZ, which Swift's Glibc module leaves out.
         let setSize: Int32 = 1031
         _ = fcntl(pipe.fileHandleForWriting.fileDescriptor, setSize, 8192)
     }
 
-    /// Leaves a pipe no room.
+    /// Fills a pipe.
     private func fill(_ pipe: Pipe) {
         makeSmall(pipe)
         let descriptor = pipe.fileHandleForWriting.fileDescriptor
@@ -86,14 +86,14 @@ import ZeroMQ
 
     @Test func `it goes on for as long as its parent lives, and ends with it and its log`() throws {
         let program = try #require(ServerProcess.program)
-        // What its parent read of it ends with the parent.
+        // The parent's output from the server ends with the parent.
         let log = Pipe()
         let script = "\"$0\" serve --endpoint \"$1\" --parent-pid $$ >/dev/null & echo $!; wait"
         let parent = try ServerProcess(
             command: ["/bin/sh", "-c", script, program, directory.ipc()], errors: log)
         let isUp = eventually { directory.files == ["s", "s.lock"] }
         #expect(isUp)
-        // It looks for its parent after each reply.
+        // The server checks for its parent after each reply.
         for _ in 0..<3 { _ = try hello(directory.ipc()) }
         try log.fileHandleForWriting.close()
         try log.fileHandleForReading.close()
@@ -101,7 +101,7 @@ import ZeroMQ
         _ = try parent.exit()
         let isGone = eventually { directory.files == [] }
         #expect(isGone, "it left \(directory.files)")
-        // Whatever happened, nothing of it stays behind.
+        // Leaves nothing behind, whatever the result.
         if !isGone, let pid = pid_t(parent.standardOutput.prefix { $0.isNumber }) { kill(pid, SIGKILL) }
     }
 
@@ -152,7 +152,7 @@ import ZeroMQ
         let log = Pipe()
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), errors: log)
         _ = try server.endpoints()
-        // Full from now on, whatever the server has logged so far.
+        // Full from now on, regardless of the log so far.
         fill(log)
         server.signal(SIGTERM)
         #expect(try server.exit() == .code(0))
@@ -199,7 +199,7 @@ import ZeroMQ
     {
         let program = try #require(ServerProcess.program)
         let state = directory.path + "/state"
-        // Files of at most 20 KB: what is beyond fails as it does on a full disk.
+        // Files of at most 20 KB: larger writes fail as on a full disk.
         let server = try ServerProcess(command: [
             "/bin/sh", "-c", "ulimit -f 40; exec \"$0\" \"$@\"", program, "serve",
             "--endpoint", directory.ipc(), "--state-dir", state,
@@ -300,7 +300,7 @@ import ZeroMQ
         #expect(reply.limits.maxSessions == 10_000)
         #expect(reply.limits.maxSessionsPerClient == 1000)
         #expect(reply.limits.maxBoards == 16_777_216)
-        // This process and the server have different parts of the memory in use.
+        // This process and the server use different parts of the memory.
         #expect(abs(Int(reply.limits.maxBytes) - availableMemory() / 2) < 1 << 30)
         #expect(reply.limits.idleTimeout == 86_400)
         #expect(reply.serverVersion == EnvironmentService.version)

@@ -57,7 +57,7 @@ import Testing
             #expect(directory.files == ["s", "s.lock"])
             withExtendedLifetime(claim) {}
         }
-        // It can be had when its owner is gone.
+        // The path is available once its owner is gone.
         withExtendedLifetime(try IPCPath(path)) {}
     }
 

@@ -6,7 +6,7 @@ import TwofoldCore
 @Suite struct IdleCheckTests {
     private let start = Moment(nanoseconds: 0)
 
-    /// A check with a timeout of 8 s, so it looks every 2 s.
+    /// Makes a check with a timeout of 8 s, which looks every 2 s.
     private func check() -> IdleCheck { IdleCheck(.seconds(8), at: start) }
 
     @Test func `it looks once an interval, at the sessions as they were at its last look`() {
@@ -36,7 +36,8 @@ import TwofoldCore
                 check.turn(at: start + .seconds(second), hasReadAll: false)
                     == .idle(since: start - .seconds(6)))
         }
-        // Clients that never stop sending keep the sessions of others for twice the timeout at most.
+        // Clients that never stop sending preserve the sessions of other clients for at most twice the
+        // timeout.
         #expect(check.turn(at: start + .seconds(12), hasReadAll: false) == .idle(since: start - .seconds(4)))
     }
 }

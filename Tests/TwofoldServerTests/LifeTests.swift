@@ -8,12 +8,12 @@ import ZeroMQ
 
 @testable import TwofoldServer
 
-/// Where a server can listen.
+/// The transport of a server's endpoint.
 enum Transport: CaseIterable {
     case ipc, tcp
 }
 
-/// How a client can ask.
+/// The kind of a client's socket.
 enum Manner: CaseIterable {
     case req, reqWithIDs, dealer
 
@@ -117,7 +117,7 @@ enum Manner: CaseIterable {
         for turn in 0..<20 {
             player.peer = peers[turn % 2]
             #expect(try player.step(turn: turn) == alone.step(turn: turn))
-            // The repeat over the other one.
+            // Repeats the request over the other peer.
             #expect(try player.repeatLast(over: peers[(turn + 1) % 2]).reply.result == .step(.init()))
         }
         #expect(try server.stop().resent == 20)
@@ -164,7 +164,7 @@ enum Manner: CaseIterable {
         try player.reset(seed: 1)
         let large = try Peer(.dealer, to: server.endpoint)
         try large.send([player.request(.step).bytes, [UInt8](repeating: 0, count: 10_001)])
-        // What is sent over the connection that ends is lost, too.
+        // Messages sent over the closing connection are lost, too.
         var answer: Answer?
         let isAnswered = try eventually {
             try large.send(Request(.hello, seq: 77))
@@ -173,7 +173,7 @@ enum Manner: CaseIterable {
         }
         #expect(isAnswered && answer?.reply.seq == 77, "the first reply is to a hello")
         try player.step(turn: 0)
-        // The largest frame that is allowed still gets an answer.
+        // The largest allowed frame still gets an answer.
         let edge = try Peer(to: server.endpoint)
         let refused = try edge.ask(player.request(.step), [UInt8](repeating: 0, count: 10_000))
         #expect(refused.error?.field == "actions")
@@ -202,6 +202,6 @@ enum Manner: CaseIterable {
 }
 
 extension [UInt8] {
-    /// So many of these, one behind the other.
+    /// Returns this many copies, one after another.
     func repeated(_ count: Int) -> [UInt8] { Array(repeatElement(self, count: count).joined()) }
 }

@@ -4,7 +4,7 @@ import Testing
 @testable import TwofoldServer
 @testable import TwofoldSessions
 
-/// A stop from phase to phase, at moments of the test's choice.
+/// Tests a stop from phase to phase, at moments that the test chooses.
 @Suite struct PhaseTests {
     private let stop = Stop(at: Moment(nanoseconds: 0))
 

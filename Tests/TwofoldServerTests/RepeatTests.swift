@@ -24,15 +24,15 @@ import ZeroMQ
             let answer = try player.ask(op, payload)
             #expect(answer.error == nil)
             for _ in 0..<3 { #expect(try player.repeatLast(over: second) == answer) }
-            // Over the first one too, and over one that is new.
+            // Also over the first peer, and over a new one.
             #expect(try player.repeatLast(over: player.peer) == answer)
             #expect(try player.repeatLast(over: Peer(to: server.endpoint)) == answer)
             replies.append(answer)
         }
-        // The same without repeats.
+        // The same requests without repeats.
         let plain = Player(player.peer)
         for ((op, payload), reply) in zip(requests, replies) { #expect(try plain.ask(op, payload) == reply) }
-        // And close.
+        // The close, too.
         let close = try player.ask(.close)
         #expect(close.reply.result == .close(.init()))
         for _ in 0..<3 { #expect(try player.repeatLast(over: second) == close) }
@@ -99,7 +99,7 @@ import ZeroMQ
         #expect(try player.ask(.observe).error?.code == .notFound)
         let withPayload = try player.ask(.create(lanes: 3), [1])
         #expect(withPayload.error?.field == "payload")
-        // A large one, which is refused on another thread.
+        // A large create, which is refused on another thread.
         let large = try player.ask(.create(lanes: 5000) { $0.game2048.goal = 3 })
         #expect(large.error?.field == "goal")
         try player.create(lanes: 3)
@@ -129,7 +129,7 @@ import ZeroMQ
         #expect(newest.reply.result == .step(.init()))
         #expect(newest.payload == expected)
         for peer in [player.peer, others[0], others[1]] { try peer.expectNothing() }
-        // It was carried out once, and is stored now.
+        // The step was executed once, and its reply is stored now.
         player.peer = others[2]
         #expect(try player.repeatLast(over: player.peer) == newest)
         let statistics = try server.stop()

@@ -9,7 +9,7 @@ import ZeroMQ
 @testable import TwofoldServer
 @testable import TwofoldSessions
 
-/// What libzmq still has to send holds its memory.
+/// Checks that unsent messages in libzmq keep their memory.
 @Suite struct ReplyMemoryTests {
     private let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
 

@@ -7,7 +7,7 @@ import ZeroMQ
 
 @testable import TwofoldServer
 
-/// Rollouts over a socket: searching must not keep others waiting.
+/// Tests rollouts over a socket: searches must not delay other clients.
 @Suite struct SearchTests {
     private static func rollout(_ change: (inout RolloutRequest) -> Void) -> Request.OneOf_Op {
         var request = RolloutRequest()

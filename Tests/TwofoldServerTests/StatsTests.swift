@@ -84,7 +84,7 @@ import ZeroMQ
     @Test func `statistics are finished on another thread, and show the moment of their request`() throws {
         let machine = machine()
         let asked = try take(Request(.stats(.init())), machine)
-        // A session that is opened meanwhile.
+        // A session that is created meanwhile.
         let id = Data(repeating: 1, count: 16)
         let created = try take(Request(.create(lanes: 1), session: id, seq: 1), machine)
         guard case .perform(let stats) = asked, machine.place(of: stats) == .statistics,

@@ -38,14 +38,15 @@ import ZeroMQ
     }
 
     @Test func `requests that have arrived before the stop are answered`() throws {
-        /// Sends 200 requests to a server that is asked to stop before it begins. Returns the number that it takes; each gets
-        /// an answer.
+        /// Sends 200 requests to a server that is asked to stop before it starts to serve. Returns the number
+        /// of requests that it takes; each gets an answer.
         func taken() throws -> Int {
             let endpoint = directory.ipc()
             let gate = DispatchSemaphore(value: 0)
             let server = try RunningServer(endpoint, gate: gate)
             let peer = try Peer(.dealer, to: endpoint)
-            // More than the loop takes from one socket in one turn, and than libzmq takes from one connection.
+            // More than the loop takes from one socket in one turn, and than libzmq takes from one
+            // connection.
             for number: UInt8 in 1...200 {
                 let session = Data(repeating: number, count: 16)
                 try peer.send(Request(.create(lanes: 1), session: session, seq: 1))
@@ -60,7 +61,7 @@ import ZeroMQ
             }
             return Int(statistics.executed)
         }
-        // The server can't know that more is on its way: the system decides when it comes.
+        // The server cannot know that more messages are on their way: the system decides when they arrive.
         let tookAll = try eventually { try taken() == 200 }
         #expect(tookAll)
     }
@@ -77,7 +78,7 @@ import ZeroMQ
         let isHeld = eventually { latch.held == 1 }
         #expect(isHeld)
         server.ring()
-        // What had arrived before the stop was seen is still carried out.
+        // Requests that arrived before the server saw the stop are still executed.
         var answer = try late.ask(.step, [0])
         while answer.error == nil { answer = try late.ask(.step, [0]) }
         #expect(answer.error?.code == .shuttingDown)
@@ -123,7 +124,7 @@ import ZeroMQ
                     $0.expectimax.tableBytes = 1 << 20
                 })
         }
-        // Of no session: each has an answer in parts for a tenth of a second.
+        // Requests without a session: each is answered in parts after a tenth of a second.
         var explain = ExpandRequest()
         explain.environmentID = "twofold/Game2048-v0"
         explain.operation = .explain
@@ -137,7 +138,7 @@ import ZeroMQ
         for seq: UInt64 in 1...300 { try asker.send(Request(.expand(explain), seq: seq), boards) }
         for player in rollers { try player.send(rollout { $0.random = .init() }) }
         for player in steppers { try player.send(.step, player.actions(turn: 0)) }
-        // All of them have been taken.
+        // The server has taken all of them.
         while try asker.receive().reply.seq != 300 {}
         #expect(!(try Peer(to: endpoint).ask(Request(.stats(.init()))).reply.stats.draining))
 
@@ -176,7 +177,7 @@ import ZeroMQ
             #expect(error.description.contains("served by another process"))
             #expect(error.description.contains(directory.path))
         }
-        // The first has noticed nothing.
+        // The first server has noticed nothing.
         #expect(directory.files == ["s", "s.lock"])
         #expect(try peer.ask(Request(.hello)).error == nil)
         #expect(try Peer(to: first.endpoint).ask(Request(.hello)).error == nil)
@@ -225,14 +226,14 @@ import ZeroMQ
 
     @Test func `a server whose parent is there goes on`() throws {
         let server = try RunningServer(directory.ipc()) { $0.parentProcess = getppid() }
-        // It looks for its parent after each reply.
+        // The server checks for its parent after each reply.
         let peer = try Peer(to: server.endpoint)
         for _ in 0..<3 { #expect(try peer.ask(Request(.hello)).error == nil) }
         try server.stop()
     }
 }
 
-/// Looks at `condition` until it holds, for as long as there is patience.
+/// Checks `condition` until it holds or the patience ends.
 func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     let deadline = ContinuousClock.now + patience
     while try !condition() {

@@ -2,7 +2,7 @@ import Testing
 import TwofoldProtocol
 import TwofoldService
 
-/// A create request that is wrong in one place.
+/// A create request with one invalid field.
 struct WrongCreate: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let code: ErrorCode
@@ -146,7 +146,7 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
         },
     ]
 
-    /// One for Concentration.
+    /// Makes an invalid create request for Concentration.
     init(
         cards name: String, _ field: String, _ change: @escaping @Sendable (inout ConcentrationConfig) -> Void
     ) {
@@ -234,7 +234,7 @@ private func term(
         try session.step([UInt8](repeating: 1, count: session.lanes))
     }
 
-    // MARK: what each argument does
+    // MARK: the effects of each argument
 
     @Test func `without arguments a board is 4 x 4 with two tiles and plays on after the goal`() throws {
         let session = try Session()

@@ -15,7 +15,7 @@ import TwofoldService
         return request
     }
 
-    /// The reply and its payload, nil where no memory was asked for.
+    /// Returns the reply and its payload; nil if the service requested no memory.
     private func expand(
         _ request: ExpandRequest, _ payload: [UInt8]?, limits: Limits = Limits()
     ) throws -> (ExpandReply, [UInt8]?) {
@@ -57,7 +57,8 @@ import TwofoldService
     }
 
     @Test func `what would take long is answered in parts, the first boards first`() throws {
-        // Two slides, a merge and a spawn for each, the new tile in another cell for each second board.
+        // Two slides, a merge and a spawn for each board. The new tile is in another cell on each second
+        // board.
         let next: [[UInt8]] = [8, 15].map { cell in
             var board: [UInt8] = [0, 0, 0, 2] + [UInt8](repeating: 0, count: 12)
             board[cell] = 1
@@ -93,7 +94,7 @@ import TwofoldService
     @Test func `an explanation has one row for each thing that happened`() throws {
         let payload = Self.pair + stuckBoard + [3, 0] + [2, 0, 0, 1] + Self.pair[4...] + stuckBoard
         let reply = try expand(request(.explain, count: 2), payload)
-        // The second tile slides, the two merge, a 2 appears; nothing on the other board.
+        // The second tile slides, the two merge, and a 2 appears; nothing happens on the other board.
         let numbers = try reply.0.arrays.arrays.map { array -> [Int32] in
             let bytes = try self.array(array.name, of: reply)
             return stride(from: 0, to: bytes.count, by: 4).map { at in
@@ -144,7 +145,7 @@ import TwofoldService
         limits.maxBoardsPerSession = 1
         #expect(
             try refusal(request(.legal, count: 2), good + good, limits: limits).code == .resourceExhausted)
-        // A count that no multiplication survives.
+        // A count that overflows any multiplication.
         #expect(try refusal(request(.legal, count: .max), good).code == .resourceExhausted)
     }
 }

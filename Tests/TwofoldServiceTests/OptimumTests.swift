@@ -6,7 +6,7 @@ import TwofoldService
 
 @testable import TwofoldOptimum
 
-/// The infos of the optimum on 2 x 2, beside the table that they come from.
+/// Compares the infos of the optimum on 2 x 2 with their table.
 @Suite struct OptimumTests {
     /// A directory with the table of 2 x 2, removed at the end.
     final class Solved {
@@ -27,14 +27,14 @@ import TwofoldService
 
         deinit { try? FileManager.default.removeItem(atPath: path) }
 
-        /// The table's values of a board's actions; -infinity for one that the mask forbids.
+        /// Returns the table's values of a board's actions; -infinity for an action that the mask forbids.
         func actions(_ board: [UInt8], _ mask: [UInt8]) -> [Float] {
             var values = [Float](repeating: .nan, count: 4)
             table.values(of: board, masks: mask, count: 1, into: &values)
             return values
         }
 
-        /// A session with boards of 2 x 2 and the infos of the optimum.
+        /// Makes a session with boards of 2 x 2 and the infos of the optimum.
         func session(_ change: (inout CreateRequest) -> Void = { _ in }) throws -> Session {
             try Session(tables: tables) {
                 ($0.game2048.rows, $0.game2048.columns) = (2, 2)
@@ -44,7 +44,7 @@ import TwofoldService
         }
     }
 
-    /// The best of a board's actions, 0 where none is legal.
+    /// Returns the best of a board's action values, 0 if no action is legal.
     private func best(_ actions: [Float]) -> Float {
         let best = actions.max()!
         return best == -.infinity ? 0 : best
@@ -105,7 +105,8 @@ import TwofoldService
         #expect(costly > 500 && ended > 100)
     }
 
-    /// The values in the finals of some episodes that differ from the table's; `finals` is their layout.
+    /// Returns the values in the finals of some episodes that differ from the table's; `finals` is their
+    /// layout.
     private func wrongFinals(
         _ session: Session, _ solved: Solved, _ answer: Answer, _ finals: PayloadLayoutMessage
     ) throws -> [Int] {
@@ -157,11 +158,11 @@ import TwofoldService
         #expect(session.created.finals.arrays.map(\.name) == names + ["action_values"])
     }
 
-    /// How a player chooses among the legal actions.
+    /// A player's choice among the legal actions.
     enum Play: CaseIterable {
         case uniform, lowestLegal, highestLegal
 
-        /// The probabilities of these legal actions.
+        /// Returns the probabilities of these legal actions.
         func chances(of legal: [Int]) -> [Double] {
             switch self {
             case .uniform: legal.map { _ in 1 / Double(legal.count) }
@@ -176,7 +177,7 @@ import TwofoldService
         play: Play
     ) throws {
         let games = Games()
-        // Each action on each board of all games, in a lane of its own.
+        // Each action on each board of all games, in a separate lane.
         let boards = games.playable()
         let session = try Solved().session { $0.numEnvs = UInt64(4 * boards.count) }
         try session.call(
@@ -220,7 +221,7 @@ import TwofoldService
 private struct Games {
     typealias Exponents = [UInt8]
 
-    /// The boards that one new tile makes, with their probabilities.
+    /// Returns the boards that result from one new tile, with their probabilities.
     private func spawned(_ board: Exponents) -> [(board: Exponents, probability: Double)] {
         let empty = board.indices.filter { board[$0] == 0 }
         return empty.flatMap { cell in
@@ -238,7 +239,7 @@ private struct Games {
         }
     }
 
-    /// The legal actions, with what they make of a board.
+    /// Returns the legal actions with their afterstates.
     private func legal(_ board: Exponents) -> [(action: Int, afterstate: Exponents)] {
         Direction.allCases.compactMap { direction in
             let slide = Slide(Board(rows: 2, columns: 2, exponents: board), towards: direction)
@@ -247,7 +248,7 @@ private struct Games {
         }
     }
 
-    /// The boards that a game can come to and go on from.
+    /// Returns the boards of all games on which play continues.
     func playable() -> [Exponents] {
         var found: Set<Exponents> = []
         var open = starts.map(\.board)
@@ -259,7 +260,7 @@ private struct Games {
         return Array(found)
     }
 
-    /// The mean over all games of a sum over their moves.
+    /// Returns the mean over all games of a sum over their moves.
     func mean(_ play: OptimumTests.Play, of part: (Exponents, Int) -> Double) -> Double {
         var known: [Exponents: Double] = [:]
         func rest(_ board: Exponents) -> Double {
@@ -277,7 +278,7 @@ private struct Games {
     }
 }
 
-/// Floats as they travel.
+/// Decodes the floats of a payload.
 private func floats(_ bytes: [UInt8]) -> [Float] {
     bytes.withUnsafeBytes { bytes in
         stride(from: 0, to: bytes.count, by: 4).map {

@@ -33,7 +33,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
 
     private static let zeros = [UInt8](repeating: 0, count: 64)
 
-    /// Wrong whatever has happened before.
+    /// Requests that are always wrong.
     static let always =
         [
             WrongRequest("a step without payload", step, nil, "actions"),
@@ -77,7 +77,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
             WrongRequest("hello inside a session", .hello(.init()), nil, "op"),
         ]
 
-    /// Wrong before the first reset.
+    /// Requests that are wrong before the first reset.
     static let beforeReset = [
         WrongRequest("a step", step, [0, 0, 0, 0], "reset", lane: 0, .failedPrecondition),
         WrongRequest("an observe", .observe(.init()), nil, "reset", lane: 0, .failedPrecondition),
@@ -110,7 +110,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(!error.message.isEmpty)
         if let lane = wrong.lane { #expect(error.message.contains("lane \(lane)")) }
         #expect(try session.observe().payload == before)
-        // What doesn't show: the streams of random numbers.
+        // The hidden part of the state: the streams of random numbers.
         for _ in 0..<5 {
             #expect(try session.step([0, 1, 2, 3]).payload == twin.step([0, 1, 2, 3]).payload)
         }
@@ -124,7 +124,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(error.code == wrong.code)
         #expect(error.field == wrong.field)
         #expect(error.lane == wrong.lane)
-        // It is as new.
+        // The session is like new.
         #expect(try session.reset(seed: 3).payload == Session().reset(seed: 3).payload)
     }
 
@@ -181,7 +181,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
     func `the gaps between arrays are zero and the arrays are written whole`(lanes: UInt64) throws {
         let session = try Session { $0.numEnvs = lanes }
         let other = try Session { $0.numEnvs = lanes }
-        // The two sessions' memory is filled with different bytes, so whatever is left of it differs.
+        // The memory of the two sessions is filled with different bytes, so leftovers differ.
         try session.reset(seed: 9)
         try other.reset(seed: 9)
         _ = try other.observe()
@@ -254,7 +254,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         // Lane 0 is outside the mask: its row of boards is ignored, stuck or not.
         #expect(try session.observed("observation", lane: 0, of: answer) == loneTile)
         #expect(try session.observed("observation", lane: 1, of: answer) == board)
-        // Only lane 1 has got the seed: its next episode is that of a board with the seed 2^40.
+        // Only lane 1 has received the seed: its next episode is the one of a board with the seed 2^40.
         let next = try session.call(.reset(.init()))
         let fresh = try Session { $0.numEnvs = 2 }
         let expected = try fresh.call(.reset(announcing(seeds: true)), seeds([7, 1 << 40]))
@@ -279,7 +279,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         try large.reset(seed: 100)
         try small.call(.reset(announcing(seeds: true)), seeds([1099, 100, 700, 101, 500, 612, 164]))
         for turn in 0..<20 {
-            // Action by seed, so that the two batches agree.
+            // The action depends on the seed, so that the two batches agree.
             let one = try large.step((0..<1000).map { UInt8((100 + $0 + turn) % 4) })
             let two = try small.step([1099, 100, 700, 101, 500, 612, 164].map { UInt8(($0 + turn) % 4) })
             for (lane, seed) in [1099, 100, 700, 101, 500, 612, 164].enumerated() {

@@ -67,7 +67,7 @@ import TwofoldService
         let reply = try reply(answer)
         let returns = try session.array("episode_return", of: answer, in: reply.arrays)
         #expect(reply.arrays.arrays.last?.dtype == .float64)
-        // With SAME_STEP there is room for so many finals only.
+        // With SAME_STEP there is only room for this many finals.
         try #require(reply.steps >= 7)
         let stepped = try (0..<Int(reply.steps)).flatMap { step in
             let answer = try twin.step(Array(actions[step * 4..<step * 4 + 4]))
@@ -111,7 +111,7 @@ import TwofoldService
             }
         }
         #expect((28_000..<(256 << 20) + 28_000).contains(asked))
-        // What is done fits into it.
+        // The completed steps fit.
         let steps = try Int(reply(session.call(huge)).steps)
         #expect(steps * 28 * session.lanes < asked)
     }
@@ -157,7 +157,8 @@ import TwofoldService
         }
         let answer = try session.call(request(50))
         let reply = try reply(answer)
-        // Room for all episodes to end twice; there are four lanes, and 8 rows would be too few for a third.
+        // Room for all episodes to end twice. There are four lanes, so 8 rows would be too few for a third
+        // end.
         #expect(reply.steps == 14)
         let names = reply.finals.arrays.map(\.name)
         #expect(names.prefix(3) == ["steps", "lanes", "observation"])

@@ -2,7 +2,7 @@ import Testing
 import TwofoldProtocol
 import TwofoldService
 
-/// SAME_STEP on the wire: a step's payload with what the ended episodes ended with behind it.
+/// Tests SAME_STEP on the wire: a step's payload is followed by the final arrays of the ended episodes.
 @Suite struct SameStepTests {
     private func session(
         _ mode: Twofold_V1_AutoresetMode = .sameStep, lanes: UInt64 = 4, threads: Int = 1
@@ -50,7 +50,7 @@ import TwofoldService
         let twin = try self.session(.disabled, lanes: UInt64(lanes))
         for one in [session, twin] { try one.reset(seed: 9) }
         let actions = (0..<lanes).map { UInt8($0 % 4) }
-        // A third of the lanes starts a step later, so that not all end together.
+        // A third of the lanes starts a step later, so that not all episodes end together.
         let late = (0..<lanes).map { UInt8($0 % 3 == 0 ? 1 : 0) }
         for one in [session, twin] {
             try one.step(actions)
@@ -64,13 +64,13 @@ import TwofoldService
         #expect(layout.size <= session.created.finals.size)
         #expect(layout.arrays.allSatisfy { Int($0.shape[0]) == ended.count && $0.offset % 64 == 0 })
         #expect(try session.array("lanes", of: mine, in: layout) == seeds(ended.map { UInt64($0) }))
-        // The last rows are what the lanes look like without autoreset.
+        // The final rows equal the lanes' state without autoreset.
         for array in session.created.reset.arrays {
             let rows = try session.array(array.name, of: mine, in: layout)
             let expected = try ended.flatMap { try twin.stepped(array.name, lane: $0, of: last) }
             #expect(rows == expected, "\(array.name)")
         }
-        // The step reports the old episode; all else is of the new one.
+        // The step reports the old episode; all other arrays belong to the new one.
         let started = try twin.call(.reset(announcing(mask: true)), late.map { 1 - $0 })
         for array in session.created.step.arrays {
             for lane in ended {

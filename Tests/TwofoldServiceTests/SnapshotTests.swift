@@ -3,7 +3,7 @@ import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 
-/// Snapshot and restore on the wire.
+/// Tests snapshot and restore on the wire.
 @Suite struct SnapshotTests {
     private func restoring(
         _ count: UInt64, lanes: Bool = false, rows: Bool = false, seeds: Bool = false
@@ -39,7 +39,7 @@ import TwofoldService
         try session.step(actions)
         #expect(try session.step(actions).payload == next)
 
-        // Some lanes, into the places of others, of a session that was never reset.
+        // Some lanes, into the places of other lanes, in a session that was never reset.
         try session.call(restoring(200), blob)
         let some = try #require(try session.call(snapshot, seeds([7, 199])).payload)
         let other = try Session { $0.numEnvs = 3 }
@@ -63,7 +63,7 @@ import TwofoldService
         try forks.call(restoring(3, lanes: true, rows: true, seeds: true), payload)
         let next = try forks.call(.reset(.init()))
         let alone = try Session { $0.numEnvs = 3 }
-        // Nothing was drawn since, so that the next start is the first of each seed's stream.
+        // Nothing was drawn since then, so the next start is the first one of each seed's stream.
         let fresh = try alone.call(.reset(announcing(seeds: true)), seeds([8, 9, 9]))
         #expect(next.payload == fresh.payload)
     }
@@ -120,7 +120,7 @@ import TwofoldService
         try session.reset()
         let blob = try #require(try session.call(snapshot).payload)
         let own = blob[12..<16].reversed().reduce(0) { $0 << 8 | Int($1) }
-        /// The same lanes with other rules, and a checksum that fits.
+        /// Returns the same lanes with other rules and a matching checksum.
         func forged(_ rules: [UInt8]) -> [UInt8] {
             let size = (0..<4).map { UInt8(truncatingIfNeeded: rules.count >> (8 * $0)) }
             let bytes = Array(blob[..<12]) + size + blob[16..<28] + rules + blob[(28 + own)...].dropLast(4)
@@ -197,7 +197,7 @@ import TwofoldService
             try one.call(restoring(100), blob)
             for reply in replies { #expect(try one.step(actions).payload == reply) }
         }
-        // Rows that change places bring their returns along.
+        // Rows that change places take their returns with them.
         let swapped = try returning(lanes: 3)
         let rows = packed(seeds([2, 0, 1]), seeds([0, 1, 1]), some)
         try swapped.call(restoring(3, lanes: true, rows: true), rows)
@@ -222,7 +222,7 @@ import TwofoldService
         let blob = try #require(try session.call(snapshot).payload)
         let old = try #require(try plain.call(snapshot).payload)
         #expect(blob[8] == 2 && old[8] == 1)
-        // The returns and nothing else is added: behind the streams, before the checksum.
+        // Only the returns are added: after the streams, before the checksum.
         #expect(blob.count == old.count + 4 * 8)
         #expect(blob[12..<old.count - 4] == old[12..<old.count - 4])
 
@@ -231,7 +231,7 @@ import TwofoldService
         #expect(error.code == .invalidArgument && error.field == "extra_infos")
         #expect(error.message.contains("episode_return"))
         #expect(try session.observe().payload == before)
-        // Without them they are not needed.
+        // Without returns in the session, the snapshot needs none.
         try plain.call(restoring(4), blob)
         #expect(try plain.observe().payload == before)
         #expect(try plain.call(snapshot).payload == old)

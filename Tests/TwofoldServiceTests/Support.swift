@@ -5,23 +5,23 @@ import TwofoldOptimum
 import TwofoldProtocol
 import TwofoldService
 
-/// A service with the given limits and tables that spreads batches over so many threads.
+/// Makes a service with the given limits and tables that spreads batches over this many threads.
 func service(
     threads: Int = 1, limits: Limits = Limits(), tables: TableDirectory = TableDirectory("/nowhere")
 ) -> EnvironmentService {
     EnvironmentService(limits: limits, workers: Workers(threads: threads), tables: tables)
 }
 
-/// A session as a carrier has it: it lends the memory for the replies, and looks whether it is used well.
+/// A session as a carrier has it. It lends the memory for the replies and checks its use.
 ///
-/// The memory starts at an odd address, is filled with another byte before each call, and has a margin
-/// that has to stay as it was:
+/// The memory starts at an odd address. Before each call it is filled with another byte, and its margin must
+/// not change:
 ///
-///     fill × 3 | the size that was asked for | fill × 8
+///     fill × 3 | the requested size | fill × 8
 final class Session {
     let created: CreateReply
     let session: ServedEnvironment
-    /// Set to have what is carried out end soon.
+    /// A flag that ends the running request early.
     let stop: Flag
     private var fill: UInt8 = 0x5a
 
@@ -38,7 +38,7 @@ final class Session {
 
     var lanes: Int { session.lanes }
 
-    /// Carries out a request; its reply's payload, nil where none was asked for.
+    /// Executes a request and returns its payload; nil if the request asked for no memory.
     @discardableResult
     func call(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> Answer {
         fill = ~fill
@@ -66,7 +66,7 @@ final class Session {
             result: outcome.result, payload: Array(bytes.prefix(outcome.payloadSize)), fill: fill)
     }
 
-    /// Seeds lane i with `seed + i` and starts all lanes.
+    /// Resets all lanes; lane i gets the seed `seed + i`.
     @discardableResult
     func reset(seed: UInt64 = 0) throws -> Answer {
         try call(.reset(announcing(seeds: true)), seeds((0..<lanes).map { seed &+ UInt64($0) }))
@@ -79,28 +79,28 @@ final class Session {
 
     func afterstates() throws -> Answer { try call(.afterstates(.init())) }
 
-    /// What `body` was refused with; records an issue when it was not.
+    /// Returns the error with which a request is refused. Records an issue if it is not refused.
     func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> ServiceError {
         try #require(throws: ServiceError.self) { try self.call(op, payload) }
     }
 
     // MARK: a reply's arrays
 
-    /// One array of a reply, by the layout in create's reply.
+    /// Returns one array of a reply, by the layout in the create's reply.
     func array(_ name: String, of answer: Answer, in layout: PayloadLayoutMessage) throws -> [UInt8] {
         let array = try #require(layout.arrays.first { $0.name == name })
         let payload = try #require(answer.payload)
         return Array(payload[Int(array.offset)..<Int(array.offset) + array.byteCount])
     }
 
-    /// One lane's row of one array of a step.
+    /// Returns one lane's row of one array of a step.
     func stepped(_ name: String, lane: Int, of answer: Answer) throws -> [UInt8] {
         let bytes = try array(name, of: answer, in: created.step)
         let row = bytes.count / lanes
         return Array(bytes[lane * row..<(lane + 1) * row])
     }
 
-    /// One lane's row of one array of a reset.
+    /// Returns one lane's row of one array of a reset.
     func observed(_ name: String, lane: Int, of answer: Answer) throws -> [UInt8] {
         let bytes = try array(name, of: answer, in: created.reset)
         let row = bytes.count / lanes
@@ -108,11 +108,11 @@ final class Session {
     }
 }
 
-/// What came of a request.
+/// The answer to a request.
 struct Answer {
     let result: Reply.OneOf_Result
     let payload: [UInt8]?
-    /// What the memory was full of before.
+    /// The byte that filled the memory before the call.
     let fill: UInt8
 }
 
@@ -121,7 +121,7 @@ extension ArrayLayout {
 }
 
 extension Twofold_V1_DataType {
-    /// Bytes of one element, as the protocol says.
+    /// The number of bytes of one element in the protocol.
     var size: Int {
         switch self {
         case .bool, .uint8, .int8: 1
@@ -134,7 +134,7 @@ extension Twofold_V1_DataType {
 
 // MARK: requests
 
-/// Create 2048 with four boards, changed by `change`.
+/// Makes a create request for four boards of 2048, changed by `change`.
 func createRequest(_ change: (inout CreateRequest) -> Void = { _ in }) -> CreateRequest {
     var request = CreateRequest()
     request.environmentID = "twofold/Game2048-v0"
@@ -151,12 +151,12 @@ func announcing(seeds: Bool = false, mask: Bool = false, boards: Bool = false) -
     return request
 }
 
-/// Seeds as they travel: 8 bytes each, little-endian.
+/// Returns the bytes of seeds on the wire: 8 bytes each, little-endian.
 func seeds(_ seeds: [UInt64]) -> [UInt8] {
     seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
 }
 
-/// Arrays one behind the other, as a reset brings them.
+/// Joins arrays in the form that a reset takes.
 func packed(_ arrays: [UInt8]...) -> [UInt8] { Array(arrays.joined()) }
 
 /// A 4x4 board that no action can move.
@@ -169,6 +169,6 @@ private func withBytes<Result>(
     _ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) throws -> Result
 ) rethrows -> Result {
     guard let bytes else { return try body(nil) }
-    // An empty array has no address, and an empty frame does: what counts is that it is there.
+    // An empty array has no address, but an empty frame does. Only its presence matters.
     return try (bytes + [0]).withUnsafeBytes { try body(UnsafeRawBufferPointer(rebasing: $0.dropLast())) }
 }

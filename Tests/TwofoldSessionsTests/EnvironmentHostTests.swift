@@ -8,7 +8,7 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// What sessions reserve of the budget that they share.
+/// Tests the sessions' reservations in their shared budget.
 @Suite struct EnvironmentHostTests {
     private let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 2))
 
@@ -96,7 +96,7 @@ import TwofoldTestSupport
         }
         #expect(throws: ServiceError.self) { try session.execute(tooDeep, payload: nil) }
         #expect(budget.used == before)
-        // A policy that is kept stays reserved, and a refused one changes nothing of that.
+        // A kept policy stays reserved, and a refused one does not change that.
         let search = rollout {
             $0.expectimax.depth = 1
             $0.expectimax.tableBytes = 1 << 20
@@ -120,7 +120,7 @@ import TwofoldTestSupport
     }
 
     @Test func `the request that made a session is reserved with it`() throws {
-        // Unknown fields are kept, too: another piece of the same create, field 100 of 200,000 bytes.
+        // Unknown fields are kept, too: another part of the same create, field 100 with 200,000 bytes.
         let unknown: [UInt8] = [0xa2, 0x06, 0xc0, 0x9a, 0x0c] + [UInt8](repeating: 1, count: 200_000)
         let piece: [UInt8] = [0x8a, 0x01, 0xc5, 0x9a, 0x0c] + unknown
         let header = Request(.create(lanes: 1)).bytes + piece

@@ -7,26 +7,26 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// A session id of 16 times the same byte.
+/// Returns a session id of 16 equal bytes.
 func sessionBytes(_ byte: UInt8) -> Data { Data(repeating: byte, count: 16) }
 
 extension StoredReply {
-    /// A reply that is only compared with others.
+    /// Makes a reply that is only compared with other replies.
     convenience init(seq: UInt64 = 0) { self.init(.step(.init()), seq: seq) }
 }
 
 extension Route {
-    /// A route that goes nowhere.
+    /// Makes a route that leads nowhere.
     convenience init(_ client: Client = .anonymous) { self.init(client, arrived: .start) }
 }
 
 extension Moment {
-    /// When nothing depends on it.
+    /// A moment for events whose time does not matter.
     static let start = Moment(nanoseconds: 0)
 }
 
 extension EnvironmentHost {
-    /// A session with one board.
+    /// Makes a session with one board.
     static func small() throws -> EnvironmentHost {
         let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
         guard case .create(let request) = Request.OneOf_Op.create(lanes: 1) else { fatalError() }
@@ -36,14 +36,14 @@ extension EnvironmentHost {
 }
 
 extension SessionLedger {
-    /// A ledger with one limit and otherwise the defaults.
+    /// Makes a ledger with one limit and otherwise the defaults.
     init(maxSessions: Int) {
         var limits = Limits()
         limits.maxSessions = maxSessions
         self.init(limits)
     }
 
-    /// Asks about a request as it comes from the wire, and starts it if it is to be executed.
+    /// Admits a request as it arrives from the wire, and starts it if it is to be executed.
     mutating func admit(
         _ request: Request, header: [UInt8]? = nil, payload: [UInt8]? = nil, from route: Route? = nil,
         at now: Moment = .start
@@ -80,7 +80,7 @@ extension SessionLedger {
         return decision
     }
 
-    /// Has a request carried out; the reply that was stored.
+    /// Executes a request and returns the stored reply.
     @discardableResult
     mutating func carryOut(_ request: Request, payload: [UInt8]? = nil, creating host: EnvironmentHost? = nil)
         throws -> StoredReply
@@ -91,7 +91,7 @@ extension SessionLedger {
         return reply
     }
 
-    /// Completes what is in progress, and returns it.
+    /// Completes the request in progress, and returns it.
     mutating func complete(
         _ entry: Entry, _ reply: StoredReply, creating host: EnvironmentHost? = nil, at now: Moment = .start
     ) throws -> Work {
@@ -101,19 +101,19 @@ extension SessionLedger {
         return work
     }
 
-    /// Abandons what is in progress, and returns it.
+    /// Abandons the request in progress, and returns it.
     mutating func abandon(_ entry: Entry) throws -> Work {
         let work = try #require(entry.work)
         abandon(entry, at: .start)
         return work
     }
 
-    /// Asks about a resume.
+    /// Asks the ledger about a resume.
     func resumption(_ request: Request, from route: Route = Route()) -> Result<Resumption, ServiceError> {
         Result { () throws(ServiceError) in try resume(request, from: route, at: .start) }
     }
 
-    /// A session that was just created.
+    /// Creates a session.
     mutating func open(_ session: Data) throws {
         try carryOut(Request(.create(lanes: 1), session: session, seq: 1), creating: EnvironmentHost.small())
     }

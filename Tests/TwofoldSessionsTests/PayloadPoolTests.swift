@@ -11,7 +11,7 @@ import TwofoldProtocol
         let buffer = try pool.take(size: size)
         #expect(buffer.bytes.count == size)
         #expect(UInt(bitPattern: buffer.bytes.baseAddress) % 64 == 0)
-        // All of it can be written.
+        // All of the memory can be written.
         buffer.bytes.initializeMemory(as: UInt8.self, repeating: 7)
     }
 

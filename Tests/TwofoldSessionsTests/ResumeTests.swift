@@ -14,7 +14,7 @@ import TwofoldTestSupport
         Request(.step, session: one, epoch: epoch, seq: seq)
     }
 
-    /// A resume by the holder of 16 times this byte.
+    /// Resumes a session as the holder whose id is 16 times this byte.
     private func resume(
         _ holder: UInt8, from route: Route = Route()
     ) throws -> Result<SessionLedger.Resumption, ServiceError> {
@@ -23,7 +23,7 @@ import TwofoldTestSupport
         return ledger.resumption(Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route)
     }
 
-    /// Whether the session has this epoch: then its next request is carried out.
+    /// Returns true if the session has this epoch, so that its next request is executed.
     private mutating func isHeld(by epoch: UInt32, next seq: UInt64) throws -> Bool {
         guard let entry = try ledger.admit(step(seq, epoch: epoch)).entry else { return false }
         _ = try ledger.abandon(entry)
@@ -97,7 +97,7 @@ import TwofoldTestSupport
 
     // MARK: saved sessions
 
-    /// What the ledger makes of a saved session.
+    /// Restores a saved session after a change, and returns the ledger's entry.
     private mutating func restore(_ change: (inout SavedSession) -> Void) throws -> SessionLedger.Entry? {
         var saved = SavedSession()
         saved.id = one

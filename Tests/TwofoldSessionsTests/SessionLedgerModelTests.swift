@@ -6,17 +6,17 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// The ledger's rules once more, as simply as possible: each session is the list of what
-/// was carried out, in full.
+/// A second implementation of the ledger's rules, as simple as possible: each session is the complete list of
+/// its executed requests.
 private struct Model {
-    /// A request, with everything that makes it this one.
+    /// A request with all data that identifies it.
     struct Asked: Equatable {
         var isCreate = false
         var isClose = false
         var session = 0
         var epoch: UInt32 = 1
         var seq: UInt64 = 0
-        /// Stands for the rest of the bytes.
+        /// A stand-in for the rest of the bytes.
         var variant = 0
     }
 
@@ -32,7 +32,7 @@ private struct Model {
         case park
         case refuse(ErrorCode, expected: UInt64?)
 
-        /// What it is, without its numbers.
+        /// The request's kind without its numbers.
         var kind: String {
             switch self {
             case .execute: "execute"
@@ -77,7 +77,7 @@ private struct Model {
         return .execute
     }
 
-    /// The route that gets the reply.
+    /// Completes a request. Returns the route that gets the reply.
     mutating func complete(_ number: Int, reply: Int) -> Int {
         let running = sessions[number]!.running!
         sessions[number]!.running = nil
@@ -85,7 +85,7 @@ private struct Model {
         return running.route
     }
 
-    /// The route that gets the error.
+    /// Abandons a request. Returns the route that gets the error.
     mutating func abandon(_ number: Int) -> Int {
         let running = sessions[number]!.running!
         sessions[number]!.running = nil
@@ -147,7 +147,7 @@ private struct Model {
             }
             #expect(ledger.openCount == model.open, "turn \(turn)")
         }
-        // It has been everywhere.
+        // The test has reached every place.
         for kind in ["execute", "resend", "park"] { #expect(seen[kind, default: 0] > 20, "\(kind)") }
         for code in [
             ErrorCode.notFound, .outOfSequence, .conflict, .invalidArgument, .staleEpoch, .resourceExhausted,
@@ -156,7 +156,8 @@ private struct Model {
         }
     }
 
-    /// A request that fits as often as not. Closed ids are given up for new ones now and then.
+    /// Returns a request that is valid about half of the time. Closed ids are sometimes exchanged for new
+    /// ones.
     private func random(_ model: Model, _ dice: inout Dice) -> Model.Asked {
         var asked = Model.Asked()
         let closed = model.sessions.values.filter(\.isClosed).count
@@ -171,7 +172,7 @@ private struct Model {
         asked.isCreate = (asked.seq <= 1) != (Int.random(in: 0..<15, using: &dice) == 0)
         asked.isClose = !asked.isCreate && Int.random(in: 0..<8, using: &dice) == 0
         asked.variant = Int.random(in: 0..<10, using: &dice) < 7 ? 0 : .random(in: 0..<4, using: &dice)
-        // Repeats have to be frequent to be parked and resent.
+        // Repeats must be frequent, so that some are parked and resent.
         if let session = model.sessions[asked.session], Int.random(in: 0..<3, using: &dice) == 0 {
             if let running = session.running { return running.asked }
             if let last = session.done.last { return last.asked }

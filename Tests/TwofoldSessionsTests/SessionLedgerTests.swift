@@ -67,7 +67,7 @@ import TwofoldTestSupport
         #expect(try ledger.abandon(entry).route === route)
         #expect(ledger.openCount == 0)
         #expect(try ledger.admit(step(2)).refusal?.code == .notFound)
-        // The id is free, for other arguments too.
+        // The id is free, even for other arguments.
         try ledger.carryOut(
             Request(.create(lanes: 2), session: one, seq: 1), creating: .small())
     }
@@ -103,7 +103,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(step(3), payload: [1, 2, 3]).resent === next)
     }
 
-    /// What differs from a step with seq 2 and the payload 1, 2, 3.
+    /// Requests that differ from a step with seq 2 and the payload 1, 2, 3.
     @Test(
         arguments: [
             (Request.OneOf_Op.step, [1, 2, 4]), (.step, [1, 2, 3, 0]), (.step, [1, 2]), (.step, []),
@@ -142,7 +142,7 @@ import TwofoldTestSupport
     @Test mutating func `a header that means the same in other bytes is another request`() throws {
         try ledger.open(one)
         try ledger.carryOut(step(2))
-        // The epoch written twice: the last one counts, so this decodes to the very same request.
+        // The epoch written twice: the last one counts, so this decodes to the same request.
         let bytes: [UInt8] = [0x15, 1, 0, 0, 0] + step(2).bytes
         let request = try #require(bytes.withUnsafeBytes { Request(frame: $0) })
         #expect(request == step(2))
@@ -194,7 +194,7 @@ import TwofoldTestSupport
         for route in routes.dropFirst() {
             #expect(try ledger.admit(step(2), payload: [1], from: route).isParked)
         }
-        // One with other bytes is refused, and parks nothing.
+        // A request with other bytes is refused and parks nothing.
         #expect(try ledger.admit(step(2), payload: [2]).refusal?.code == .conflict)
         #expect(try ledger.complete(entry, StoredReply()).route === routes[3])
         #expect(entry.lastSeq == 2, "it was carried out once")
@@ -248,7 +248,7 @@ import TwofoldTestSupport
             #expect(error.code == .notFound)
             #expect(error.field == "session")
         }
-        // The seq of the close itself is used, as any other.
+        // The seq of the close itself counts as used, like any other.
         #expect(try ledger.admit(step(3)).refusal?.code == .conflict)
         #expect(try ledger.admit(close).resent === reply)
     }
@@ -269,13 +269,13 @@ import TwofoldTestSupport
         func id(_ number: Int) -> Data { Data(bytes(of: [UInt64(number), 77])) }
         func close(_ number: Int) -> Request { Request(.close, session: id(number), seq: 2) }
         let create = Request.OneOf_Op.create(lanes: 1)
-        // Past twice the limit, where the list of tombstones is tidied up.
+        // Past twice the limit, where the ledger cleans up the list of tombstones.
         let count = 2 * limit + 100
         for number in 0..<count {
             try ledger.carryOut(Request(create, session: id(number), seq: 1), creating: session)
             try ledger.carryOut(close(number))
             if ledger.openCount != 0 { Issue.record("\(ledger.openCount) open after \(number)") }
-            // Right after it is closed, and right before and after it is forgotten.
+            // Directly after its close, and directly before and after it is forgotten.
             if try ledger.admit(close(number)).resent == nil { Issue.record("\(number) is forgotten") }
             let oldest = number - limit + 1
             if oldest > 0 {
@@ -300,12 +300,12 @@ import TwofoldTestSupport
         #expect(error.field == "session")
         #expect(error.message.contains("3"))
         #expect(ledger.openCount == 3)
-        // The open ones go on, repeats of their create too.
+        // Open sessions continue, and so do repeats of their creates.
         #expect(
             try ledger.admit(Request(.create(lanes: 1), session: sessionBytes(2), seq: 1)).resent != nil)
         try ledger.carryOut(Request(.close, session: sessionBytes(2), seq: 2))
         #expect(ledger.openCount == 2)
-        // One that is being created counts.
+        // A session whose create is running counts, too.
         let entry = try #require(try ledger.admit(create).entry)
         #expect(ledger.openCount == 3)
         let fifth = Request(.create(lanes: 1), session: sessionBytes(5), seq: 1)

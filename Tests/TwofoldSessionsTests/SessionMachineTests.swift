@@ -7,7 +7,7 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// The machine as carriers drive it: bytes go in, effects come out.
+/// Tests the machine as carriers use it: bytes go in, effects come out.
 @Suite struct SessionMachineTests {
     private let id = sessionBytes(1)
     private let machine = SessionMachine(ServiceSettings(threads: 1), keys: { ([:], 0) }, at: .start)
@@ -30,7 +30,7 @@ import TwofoldTestSupport
         return effects
     }
 
-    /// Has a request executed; the reply that was sent.
+    /// Executes a request and returns the sent reply.
     @discardableResult
     private func execute(_ op: Request.OneOf_Op, seq: UInt64, _ payload: [UInt8]? = nil) throws -> Reply {
         let work = try #require(take(op, seq: seq, payload).first?.work)

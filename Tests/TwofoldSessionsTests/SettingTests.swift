@@ -32,7 +32,7 @@ import TwofoldSessions
         let limits = Limits()
         let none = try ServiceSettings { _ in nil }
         #expect(none.threads == availableProcessors())
-        // A little more or less of the memory is in use by now.
+        // The memory in use may have changed slightly by now.
         #expect(abs(none.limits.maxBytes - availableMemory() / 2) < 256 << 20)
         #expect(none.limits.maxBoards == limits.maxBoards)
     }

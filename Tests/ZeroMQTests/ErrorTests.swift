@@ -85,7 +85,7 @@ import Testing
     }
 }
 
-/// The choke point itself, with calls that fail to order.
+/// Tests `check` itself with calls that fail on request.
 @Suite struct CheckTests {
     @Test func `an interrupted call is made again until it has a result`() throws {
         var calls = 0

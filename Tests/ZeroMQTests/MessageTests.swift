@@ -2,7 +2,7 @@ import Testing
 import ZeroMQ
 
 @Suite struct MessageTests {
-    /// Around the largest message that is kept inline (33 bytes), and where ZMTP's length grows.
+    /// Sizes near the largest inline message (33 bytes), and near the points where ZMTP's length field grows.
     static let sizes = [0, 1, 7, 32, 33, 34, 64, 255, 256, 100_000]
 
     private func pattern(_ size: Int, from start: Int = 0) -> [UInt8] {
@@ -27,7 +27,7 @@ import ZeroMQ
         #expect(message.bytes == pattern(size))
     }
 
-    /// By value: small bytes travel with the struct, large ones stay.
+    /// Messages move by value: small bytes travel with the struct, large ones stay in place.
     @Test(arguments: sizes)
     func `a message keeps its bytes however often Swift moves it`(size: Int) throws {
         func through(_ message: consuming Message) -> Message { message }

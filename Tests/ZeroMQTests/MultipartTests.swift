@@ -91,7 +91,7 @@ import ZeroMQ
         let nothing = try receiver.tryReceive(into: &parts)
         #expect(nothing == nil)
         #expect(parts.count == 0)
-        // Half a message is nothing yet.
+        // Half a message does not count as a message.
         var first = try Message("a")
         let isSent = try sender.trySend(&first, more: true)
         #expect(isSent)

@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import ZeroMQ
 
-/// A raw descriptor to poll, and the other end of it.
+/// A raw descriptor to poll, and its other end.
 private final class Pipe: Sendable {
     let reader: CInt
     private let writer: Atomic<CInt>
@@ -22,7 +22,7 @@ private final class Pipe: Sendable {
 
     func write() { _ = Platform.write(writer.load(ordering: .relaxed), "x", 1) }
 
-    /// Closes the writing end, once.
+    /// Closes the writing end once.
     func hangUp() {
         let writer = writer.exchange(-1, ordering: .relaxed)
         if writer >= 0 { close(writer) }
@@ -85,7 +85,7 @@ private final class Pipe: Sendable {
 
     @Test func `a descriptor that is not open is ready, and no error is thrown`() throws {
         var poller = Poller()
-        // Linux gives no descriptor as high as this one.
+        // Linux never assigns a descriptor as high as this one.
         let item = poller.add(descriptor: CInt.max)
         let ready = try poller.wait(timeout: patience)
         #expect(ready == 1)

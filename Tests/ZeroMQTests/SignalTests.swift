@@ -5,7 +5,7 @@ import ZeroMQ
 
 private let handled = Atomic(0)
 
-/// SIGUSR1 interrupts system calls from here on: its handler only counts, and has no SA_RESTART.
+/// SIGUSR1 interrupts system calls from now on: its handler only counts, and has no SA_RESTART.
 private let installed: Bool = {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in handled.add(1, ordering: .relaxed) }
@@ -13,11 +13,11 @@ private let installed: Bool = {
     return sigaction(SIGUSR1, &action, nil) == 0
 }()
 
-/// Serialized: they count the same signals.
+/// Serialized, because the tests count the same signals.
 @Suite(.serialized) struct SignalTests {
     init() { #expect(installed) }
 
-    /// Interrupts a sleeping thread ten times, and requires that each time it goes back to sleep.
+    /// Interrupts a sleeping thread ten times, and requires that it goes back to sleep each time.
     private func disturb<Value>(_ worker: Worker<Value>) throws {
         for _ in 0..<10 {
             try #require(worker.waitUntilAsleep())
@@ -87,7 +87,7 @@ private let installed: Bool = {
             let ready = try poller.wait(timeout: timeout)
             return (ready, ContinuousClock.now - start)
         }
-        // More often than the timeout: if each began it anew, the poll would never end.
+        // More often than the timeout: if each signal restarted it, the poll would never end.
         let hasEnded = eventually {
             worker.kill(SIGUSR1)
             usleep(20_000)

@@ -86,7 +86,7 @@ import ZeroMQ
         #expect(message.text == "patient")
 
         let receiver = try Socket.connected(.dealer, to: endpoint, in: context)
-        // It may take a millisecond until a send sees the new peer.
+        // A send may take a millisecond to see the new peer.
         let late = try eventually { try sender.trySend(&message) }
         #expect(late)
         #expect(message.size == 0)
@@ -102,7 +102,7 @@ import ZeroMQ
         let client = try Socket.patient(.req, in: context)
         try client.set(.reqCorrelate, to: correlates)
         try client.connect(server.lastEndpoint)
-        /// Takes a request and gives its route: all frames but the last.
+        /// Takes a request and returns its route: all frames but the last.
         func route() throws -> Multipart {
             var request = Multipart()
             let reception = try server.receive(into: &request)
@@ -128,7 +128,7 @@ import ZeroMQ
         #expect(try client.receiveText() == (correlates ? "to b" : "to a"))
     }
 
-    /// With a limit, the next thing to arrive is not the large frame.
+    /// With a limit, the next message to arrive is not the large frame.
     @Test(arguments: [nil, 1000] as [Int64?])
     func `a frame above maxMessageSize never arrives`(limit: Int64?) throws {
         let context = try Context()
@@ -139,7 +139,7 @@ import ZeroMQ
         try client.send(Message(copying: [UInt8](repeating: 0, count: 1000)))
         #expect(try server.receive().size == 1000)
         try client.send(Message(copying: [UInt8](repeating: 0, count: 1001)))
-        // The server disconnects; the client comes back, and may lose what it sent meanwhile.
+        // The server disconnects. The client reconnects, and may lose messages sent meanwhile.
         var size: Int?
         #expect(
             try eventually {

@@ -3,26 +3,26 @@ import Synchronization
 import Testing
 import ZeroMQ
 
-/// Long enough that only a defect takes it: no test hangs, it fails with `.wouldBlock`.
+/// A time that only a defect exceeds: no test hangs, but fails with `.wouldBlock`.
 let patience = Duration.seconds(300)
 
-/// How much too early libzmq may be, which counts in whole milliseconds.
+/// The time by which libzmq may be early, because it counts in whole milliseconds.
 let slack = Duration.milliseconds(5)
 
 private let lastNumber = Atomic(0)
 
-/// A number that no other caller in this process got.
+/// Returns a number that no other caller in this process gets.
 func uniqueNumber() -> Int {
     lastNumber.add(1, ordering: .relaxed).newValue
 }
 
-/// An inproc name of one's own.
+/// Returns a unique inproc name.
 func uniqueInproc() -> String { "inproc://test-\(uniqueNumber())" }
 
-/// An endpoint where nothing listens or ever will.
+/// An endpoint where nothing listens.
 let nowhere = "ipc:///tmp/zeromq-tests/no/such/directory"
 
-/// Where a socket can be bound, for tests that go over each transport.
+/// The transports, for tests that run on each of them.
 enum Transport: CaseIterable {
     case inproc, ipc, tcp
 
@@ -36,7 +36,7 @@ enum Transport: CaseIterable {
 }
 
 extension Socket {
-    /// A socket that gives up after `patience`.
+    /// Makes a socket that gives up after `patience`.
     static func patient(_ kind: Kind, in context: borrowing Context) throws(ZeroMQError) -> Socket {
         let socket = try Socket(kind, in: context)
         try socket.set(.receiveTimeout, to: patience)
@@ -44,7 +44,7 @@ extension Socket {
         return socket
     }
 
-    /// A patient socket bound to `endpoint`.
+    /// Makes a patient socket bound to `endpoint`.
     static func bound(
         _ kind: Kind, to endpoint: String, in context: borrowing Context
     ) throws(ZeroMQError) -> Socket {
@@ -53,7 +53,7 @@ extension Socket {
         return socket
     }
 
-    /// A patient socket connected to `endpoint`.
+    /// Makes a patient socket connected to `endpoint`.
     static func connected(
         _ kind: Kind, to endpoint: String, in context: borrowing Context
     ) throws(ZeroMQError) -> Socket {
@@ -66,14 +66,14 @@ extension Socket {
         try send(Message(text))
     }
 
-    /// The next frame, if one is there.
+    /// Receives the next frame if one has arrived.
     func tryReceive() throws(ZeroMQError) -> Message? {
         var message = Message()
         guard try tryReceive(into: &message) else { return nil }
         return message
     }
 
-    /// The next message, once it is there.
+    /// Receives the next message once it has arrived.
     func receive(into parts: inout Multipart, maxFrames: Int = 64) throws(ZeroMQError) -> Reception {
         var poller = Poller()
         _ = poller.add(self)
@@ -83,7 +83,7 @@ extension Socket {
         throw ZeroMQError(code: .wouldBlock, operation: "zmq_poll")
     }
 
-    /// Sends all frames, once there is room for a message.
+    /// Sends all frames once there is room for a message.
     func send(_ parts: consuming Multipart) throws(ZeroMQError) {
         let deadline = ContinuousClock.now + patience
         while try !trySend(&parts) {
@@ -118,7 +118,7 @@ extension Message {
 
     var text: String { withUnsafeBytes { String(decoding: $0, as: UTF8.self) } }
 
-    /// Where the bytes are, as a number: for comparing only.
+    /// The address of the bytes as a number, only for comparisons.
     var address: UInt? { withUnsafeBytes { $0.baseAddress.map { UInt(bitPattern: $0) } } }
 }
 
@@ -131,7 +131,7 @@ extension Multipart {
     var texts: [String] { (0..<count).map { self[$0].text } }
 }
 
-/// What `body` threw; nil: nothing.
+/// Returns the error that `body` throws; nil if it throws none.
 func failure(of body: () throws(ZeroMQError) -> Void) -> ZeroMQError? {
     do throws(ZeroMQError) {
         try body()
@@ -141,7 +141,7 @@ func failure(of body: () throws(ZeroMQError) -> Void) -> ZeroMQError? {
     }
 }
 
-/// Looks at `condition` until it holds, for as long as there is patience.
+/// Checks `condition` until it holds or the patience ends.
 func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     let deadline = ContinuousClock.now + patience
     while try !condition() {
@@ -151,7 +151,7 @@ func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     return true
 }
 
-/// Counts, from any thread.
+/// A counter for all threads.
 final class Counter: Sendable {
     private let count = Atomic(0)
 
@@ -160,7 +160,7 @@ final class Counter: Sendable {
     func increment() { count.add(1, ordering: .acquiringAndReleasing) }
 }
 
-/// A heap buffer of a known pattern, that knows how often it was given back.
+/// A heap buffer with a known pattern that counts how often it was released.
 ///
 /// Unchecked because the bytes are written here, before any other thread has them.
 final class Buffer: @unchecked Sendable {
@@ -176,13 +176,13 @@ final class Buffer: @unchecked Sendable {
 
     var address: UInt? { bytes.baseAddress.map { UInt(bitPattern: $0) } }
 
-    /// A message of these bytes, without a copy.
+    /// Makes a message of these bytes without a copy.
     func message() throws(ZeroMQError) -> Message {
         try Message(adopting: bytes, keeping: AtTheEnd { self.releases.increment() })
     }
 }
 
-/// Does something when its last reference is gone.
+/// Calls a function when its last reference is gone.
 final class AtTheEnd: Sendable {
     private let body: @Sendable () -> Void
 

@@ -9,7 +9,7 @@ final class Worker<Value: Sendable>: Sendable {
     }
 
     private let state = Mutex(State.running)
-    /// The thread's line in /proc, opened by itself.
+    /// The thread's file in /proc, which the thread itself has opened.
     private let status = Atomic<CInt>(-1)
     private let thread = Atomic<UInt>(0)
 

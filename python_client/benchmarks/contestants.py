@@ -43,7 +43,7 @@ class Contestant:
     command: tuple[str, ...]
     """The script in peers/, and its arguments before N."""
     environment: str | None = None
-    """Its virtual environment; None for the one that the benchmark runs in."""
+    """Its virtual environment; None for the benchmark's own."""
     is_stepwise: bool = True
     """Whether a call is one step, so that the time of a call is a round trip."""
     largest: int = SIZES[-1]

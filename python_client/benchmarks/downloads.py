@@ -30,10 +30,10 @@ class Download:
     folder: str
 
     def fetch(self) -> Path:
-        """The file on this machine; what is there already is only verified.
+        """Fetches the file and returns its path. An existing file is only verified.
 
         Raises:
-            Unavailable: There is no network, or the bytes are others.
+            Unavailable: The network is unavailable, or the bytes differ.
         """
         path = REPOSITORY / ".build" / self.folder / self.url.rpartition("/")[2]
         if path.exists():

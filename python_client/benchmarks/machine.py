@@ -63,7 +63,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def busy_cores(seconds: float = 1.0) -> float:
-    """How many cores were busy, on average, while this function waited.
+    """Returns the average number of busy cores while this function waited.
 
     The benchmark's own processes wait too, so this is the load of others, or of the host.
     """

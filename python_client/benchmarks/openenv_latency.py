@@ -2,9 +2,9 @@
 
     python python_client/benchmarks/openenv_latency.py --peer OpenEnv/envs/openspiel_env
 
-Each connection plays 2048 of its own, with random legal moves. First all of them move about every
-two seconds, as agents do that think; then as fast as they can. The peer is OpenEnv's own 2048: a
-checkout of huggingface/OpenEnv, with open_spiel installed beside openenv.
+Each connection plays a separate game of 2048 with random legal moves. At first, each moves about
+every two seconds, like an agent that thinks; then as fast as possible. The peer is OpenEnv's own
+2048: a checkout of huggingface/OpenEnv, with open_spiel installed next to openenv.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How fast steps are on small boards with the optimum's infos, and without them.
+"""Measures steps on small boards with and without the optimum's infos.
 
     twofold solve --size 3                                             # once
     taskset -c 0 .venv/bin/python python_client/benchmarks/optimum_infos.py     # on one core

@@ -23,11 +23,11 @@ from rounds import Result, Results
 QUIET = 0.15
 
 METHOD = """\
-Each contestant is a process of its own, and only one runs at a time; the clock runs inside the step
-call only (beside a learner: over the whole loop of policy, choice and step). Between
-steps, untimed and the same for all, actions are drawn uniformly from those that the mask allows
-(from all four where there is no mask). Everything a contestant gives its user is
-there as numpy when the clock stops. The echo sends and receives exactly the frames of a real step.\
+Each contestant is a separate process, and only one runs at a time. The clock runs inside the step
+call only (next to a learner: over the whole loop of policy, choice and step). Between steps,
+actions are drawn uniformly from the actions that the mask allows (from all four without a mask),
+untimed and in the same way for all. All results for the user are numpy arrays when the clock
+stops. The echo sends and receives exactly the frames of a real step.\
 """
 
 

@@ -16,7 +16,7 @@ from machine import busy_cores
 from worker_process import WorkerFailed, WorkerProcess
 
 PEERS = Path(__file__).parent / "peers"
-# A process that computes, in a session of its own, like another user's.
+# A process that computes, in a separate session, like another user's.
 BUSY = [sys.executable, "-c", "while True: pass"]
 
 Slice = dict[str, float]

@@ -60,7 +60,7 @@ def split(size: int, rounds: int) -> Split:
         whole, _ = _time(lambda at: envs.step(actions[at % 64]))
         first = envs._session.last_seq + 1
         inside, calls = _time(functools.partial(call, carrier._steps, first))
-        # The session's own numbers go on from where these calls end.
+        # The session's own numbers continue after these calls.
         envs._session.state = Idle(envs._session.last_seq + calls)
         turned_away, _ = _time(functools.partial(call, nobody, first))
         rows.append((whole, inside, turned_away))

@@ -24,7 +24,7 @@ class WorkerFailed(Exception):
 
 
 class WorkerProcess:
-    """One contestant with N boards, in a process group of its own.
+    """One contestant with N boards, in a separate process group.
 
     Args:
         command: The program, its arguments, and N last.

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Answer:
-    """What to answer to one request.
+    """The answer to one request.
 
     Args:
         text: The model's reply.

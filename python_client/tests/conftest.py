@@ -16,7 +16,7 @@ def _no_endpoint_from_outside() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _tables_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
-    # Those of the user are not for tests; the library reads the variable once.
+    # Tests do not use the user's tables; the library reads the variable once.
     os.environ["TWOFOLD_TABLES"] = str(tmp_path_factory.mktemp("tables"))
 
 

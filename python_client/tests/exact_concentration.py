@@ -22,7 +22,7 @@ def decks(pairs: int) -> list[tuple[int, ...]]:
 def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
     """Mean and variance of the turns that random play of face-down cards takes.
 
-    With m pairs left a turn finds one with probability 1 / (2 m - 1), whatever came before: the
+    With m pairs left a turn finds one with probability 1 / (2 m - 1), regardless of the past: the
     turns are a sum of independent geometric numbers, and their mean is the square of `pairs`.
     """
     chances = [Fraction(1, 2 * m - 1) for m in range(1, pairs + 1)]

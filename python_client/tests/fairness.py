@@ -3,7 +3,7 @@
     cd python_client/tests && python -m fairness small ENDPOINT STEPS
     cd python_client/tests && python -m fairness large ENDPOINT
 
-"small" drives 200 sessions of one board each, all at once, until each has made so many steps and
+"small" drives 200 sessions of one board each, all at once, until each has made this many steps and
 its input has ended; it prints a line when it begins, and as JSON how many steps each made and the
 quantiles of their round trips. "large" steps 262,144 boards until it is killed, and prints a line
 for each step.

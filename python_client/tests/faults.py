@@ -93,7 +93,7 @@ class FaultProxy:
             socket.close(linger=0)
         self._waiting.clear()
         self._held = [[], []]
-        # libzmq unbinds on a thread of its own.
+        # libzmq unbinds on another thread.
         for _ in range(1000):
             with contextlib.suppress(zmq.ZMQError):
                 self._open()

@@ -110,7 +110,7 @@ class PlainClient:
         return header
 
     def goes_on(self, slot: str) -> bool:
-        """Whether to go on with the next request although this one has no answer."""
+        """Returns True to continue with the next request although this one has no answer."""
         return False
 
     def accepts(self, header: bytes, rest: Message, slot: str) -> bool:
@@ -161,7 +161,7 @@ class BeginsAnew(PlainClient):
 
 
 class TakesSilenceForSuccess(PlainClient):
-    """Goes on with the next request when no reply comes."""
+    """Continues with the next request if no reply arrives."""
 
     @override
     def goes_on(self, slot: str) -> bool:
@@ -175,7 +175,7 @@ class AsksOnce(PlainClient):
 
 
 class TakesAnyReply(PlainClient):
-    """Takes whatever comes for the reply to what it asked last."""
+    """Treats any message as the reply to its last request."""
 
     @override
     def accepts(self, header: bytes, rest: Message, slot: str) -> bool:
@@ -208,7 +208,7 @@ class DoesNotWait(PlainClient):
 
 
 class ResetsAfterwards(PlainClient):
-    """Goes on in a session that it has lost."""
+    """Continues in a session that it has lost."""
 
     @override
     def refused(self, code: int, header: bytes, payload: bytes | None) -> None:

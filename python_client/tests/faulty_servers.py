@@ -80,35 +80,35 @@ class Relay:
         return self.ask(client, request, frames)
 
     def answer(self, client: bytes, reply: Message) -> Message:
-        """Sends a reply that the server has not made; for `ask` to return."""
+        """Sends a reply that the server did not make. `ask` returns the result."""
         self._front.send_multipart([client, b"", *reply])
         return []
 
     def garbage(self, frames: Message) -> Message:
-        """What to pass on of a message whose header is no request."""
+        """Returns the frames to pass on of a message whose header is not a request."""
         return frames
 
     def ask(self, client: bytes, request: envelope.Request, frames: Message) -> Message:
-        """What to pass on of a request; nothing if it was answered."""
+        """Returns the frames to pass on of a request; none if the relay has answered it."""
         return frames
 
     def reply(self, client: bytes, frames: Message) -> Message:
-        """What to pass on of a reply to a client's last request."""
+        """Returns the frames to pass on of a reply to a client's last request."""
         return frames
 
 
 def key(request: envelope.Request) -> Key:
-    """A request's place in its session."""
+    """Returns a request's place in its session."""
     return request.session, request.seq
 
 
 def encoded(message: Any, frames: Message) -> Message:
-    """Frames with another header."""
+    """Returns the frames with another header."""
     return [message.SerializeToString(), *frames[1:]]
 
 
 class WithoutFence(Relay):
-    """Takes whatever epoch a request has for the newest."""
+    """Treats the epoch of any request as the newest."""
 
     def __init__(self, server: str) -> None:
         self.epochs: defaultdict[bytes, int] = defaultdict(lambda: 1)
@@ -191,7 +191,7 @@ class CountsRefusals(Shifted):
 
 
 class LooksAtSeqsAlone(Relay):
-    """Answers each request whose seq was executed with the kept reply, whatever its bytes."""
+    """Answers any request with an executed seq with the kept reply, without comparing its bytes."""
 
     def __init__(self, server: str) -> None:
         self.kept: dict[Key, Message] = {}

@@ -271,7 +271,7 @@ def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
         socket.send_multipart(frames)
         tally["sent"] += 1
         tally["answerable"] += is_answered(frames)
-        # A repeat of a request in progress is parked and gets no answer of its own: don't insist.
+        # A repeat of a request in progress is parked and may get no answer: do not insist.
         while tally["answerable"] - tally["answered"] > at_once or socket.poll(0):
             if not socket.poll(1000):
                 tally["answerable"], missing = tally["answered"], tally["answerable"]

@@ -17,10 +17,10 @@ class Keys:
     """Keys of a server, two clients that it lets in, and one that it doesn't.
 
     Attributes:
-        directory: Where the files are.
-        lines: Each name's line for the list of clients.
+        directory: The directory of the files.
+        lines: The line of each name in the list of clients.
         clients: The list, with alice and bob.
-        arguments: Those of the server.
+        arguments: The command-line arguments of the server.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -32,7 +32,7 @@ class Keys:
         self.arguments = ("--curve-secret-key", str(secret), "--curve-clients", str(self.clients))
 
     def of(self, name: str, server: str = "server") -> CurveKeys:
-        """What this client uses, for this server."""
+        """Returns the keys with which this client connects to this server."""
         return CurveKeys.load(
             self.directory / f"{server}.key", self.directory / f"{name}.key_secret"
         )

@@ -29,7 +29,7 @@ def make(endpoint: str | None, game: str = "Game2048", **keywords: Any) -> twofo
 
 @contextlib.contextmanager
 def hurried(*batches: twofold.TwofoldVectorEnv) -> Iterator[None]:
-    """Makes calls give up soon: those that nobody would answer, however long they waited."""
+    """Shortens the timeout of calls that would never be answered."""
     sessions = [envs._session for envs in batches]
     before = [session._timeout for session in sessions]
     for session in sessions:
@@ -53,7 +53,7 @@ def number(results: tuple[Any, ...]) -> int:
 
 
 def flat(infos: Any) -> bytes:
-    """All arrays of infos, those of the final ones too."""
+    """Returns all arrays of infos, including the final infos."""
     parts = []
     for name in sorted(infos):
         value = infos[name]
@@ -107,12 +107,12 @@ def assert_same(left: Any, right: Any) -> None:
 
 
 def interrupt(*_: object) -> NoReturn:
-    """What a test puts where the package would go on, for an interrupt at that place."""
+    """Raises KeyboardInterrupt. Tests replace a function of the package by it."""
     raise KeyboardInterrupt
 
 
 def interrupt_when(condition: Callable[[], bool]) -> None:
-    """Does what Ctrl-C does, as soon as something is so."""
+    """Interrupts the main thread like Ctrl-C, as soon as the condition holds."""
 
     def run() -> None:
         wait_until(condition)

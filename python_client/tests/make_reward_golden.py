@@ -2,9 +2,9 @@
 
     cd python_client/tests && python -m make_reward_golden
 
-Games, actions and format are those of make_golden.py, with `reward`, the declared spec, in each
-file and the extra infos in each step.
-Tests/Fixtures/rewards/README.md has the format.
+Games, actions and format are the same as in make_golden.py. In addition, each file has `reward`,
+the declared spec, and each step has the extra infos. Tests/Fixtures/rewards/README.md describes the
+format.
 """
 
 import json

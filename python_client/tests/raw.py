@@ -9,7 +9,7 @@ from twofold.v1 import statistics_pb2 as statistics
 
 
 class RawSession(Session):
-    """A session over a connection of its own."""
+    """A session over a separate connection."""
 
     connection: ZeroMQConnection
 

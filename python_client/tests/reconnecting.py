@@ -1,4 +1,4 @@
-"""Keeps asking an address without ZeroMQ; tests run this in a process of its own.
+"""Keeps asking an address without ZeroMQ; tests run this in a separate process.
 
     python -m reconnecting CYCLES
 

@@ -72,7 +72,7 @@ class Game:
     """One lane. `step` returns the reward; a step's other results are attributes.
 
     Under SAME_STEP, if an episode ended in the last step, `final` is its last board, and the
-    attributes are already those of the new episode, except `terminated` and `truncated`. Under
+    attributes already describe the new episode, except `terminated` and `truncated`. Under
     DISABLED, `start` has to be called before the step that follows an episode's end.
     """
 

@@ -1,9 +1,10 @@
-// What Swift's Glibc module leaves out: descriptors that can be polled beside sockets (eventfd, signalfd), giving
-// memory back to the system (malloc_trim), what the processors are and can do, and an accept that refuses connections.
+// The C functions that Swift's Glibc module lacks: descriptors that can be polled next to sockets (eventfd,
+// signalfd), returning freed memory to the system (malloc_trim), queries about the processors, and an accept
+// that can refuse connections.
 //
-// What glibc declares for _GNU_SOURCE only stands behind functions of Processors.c. Defined here, that macro would
-// change system headers that Glibc and Dispatch have without it (fd_set for one), and two modules that differ in
-// one type do not compile together.
+// Functions of Processors.c wrap the declarations that glibc restricts to _GNU_SOURCE. If this header defined
+// that macro, it would change system headers (fd_set, for example) that Glibc and Dispatch include without
+// it. Two modules that differ in one type do not compile together.
 #ifndef TWOFOLD_CLINUX_H
 #define TWOFOLD_CLINUX_H
 
@@ -13,28 +14,28 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 
-// Processors that the calling thread may run on; 0 when that can't be found out.
+// Returns the number of processors that the calling thread may run on; 0 if it cannot be determined.
 int twofold_processor_count(void);
 
-// Bytes of address space that a new thread takes for its stack; 0 when that can't be found out.
+// Returns the bytes of address space that a new thread's stack takes; 0 if they cannot be determined.
 size_t twofold_thread_stack_bytes(void);
 
-// Whether the processor and the system can do AVX2.
+// Returns true if the processor and the system support AVX2.
 bool twofold_has_avx2(void);
 
-// Connections.c defines accept and accept4. In an executable they take the place of libc's for all that is linked
-// to it, so libzmq calls these. Until ceilings are set they do what libc's do. (libtwofold.so has them, too, but does
-// not show them: twofold.map.)
+// Connections.c defines accept and accept4. In an executable they replace libc's functions for all linked
+// libraries, so libzmq calls them. Until the ceilings are set, they behave like libc's. (libtwofold.so
+// contains them, too, but does not export them: see twofold.map.)
 //
-// They refuse connections before those take the last descriptors, and report each failure as one that libzmq tolerates.
-// Its listeners end the process when accept fails for most other reasons: for want of a descriptor (ipc), or because a
-// firewall refuses the connection (both).
+// They refuse connections before the last descriptors are used up, and report each failure as one that libzmq
+// tolerates. For most other failures of accept, libzmq's listeners end the process: when no descriptor is
+// free (ipc), or when a firewall refuses the connection (ipc and tcp).
 
-// From now on a connection whose descriptor would not be below the ceiling of its kind is closed at once:
-// `local` is for those of Unix sockets, `network` for all others.
+// From now on, closes a connection at once if its descriptor is not below the ceiling of its kind. `local`
+// applies to Unix sockets, `network` to all others.
 void twofold_set_connection_ceilings(int local, int network);
 
-// Connections refused so far, or delayed because accept failed.
+// Returns the number of connections that were refused so far, or delayed because accept failed.
 long twofold_refused_connections(void);
 
 #endif

@@ -1,8 +1,8 @@
 internal import FoundationEssentials
 
-/// The tightest limit that a file sets for this process's cgroup and those above it; nil without a limit.
-/// Without a controller it is a file of version 2. `read` gets the file's text without white space around it, nil
-/// for "no limit".
+/// Returns the tightest limit that a file sets for this process's cgroup and its parents; nil without a
+/// limit. If `controller` is nil, the file belongs to cgroup version 2. `read` gets the file's text without
+/// surrounding white space, and returns nil for "no limit".
 func tightestCgroupLimit(
     _ file: String, controller: String = "", root: String = "", read: (String) -> Int?
 ) -> Int? {
@@ -13,7 +13,7 @@ func tightestCgroupLimit(
     let mount = root + "/sys/fs/cgroup" + (controller.isEmpty ? "" : "/" + controller)
     var path = mount + member
     var tightest: Int?
-    // A container may see its own cgroup as the mount's top, and the host's path as its membership.
+    // A container may see its own cgroup at the top of the mount, and the host's path as its membership.
     while path.hasPrefix(mount) {
         if let text = try? String(contentsOfFile: path + "/" + file, encoding: .utf8),
             let limit = read(String(text.drop(while: \.isWhitespace).prefix { $0 != "\n" }))
@@ -26,7 +26,8 @@ func tightestCgroupLimit(
     return tightest
 }
 
-/// The path in a line as "4:cpu,memory:/path", or "0::/path" for version 2; nil when the line is not the controller's.
+/// Returns the path in a line such as "4:cpu,memory:/path" ("0::/path" in version 2); nil if the line belongs
+/// to another controller.
 private func cgroup(_ line: Substring, of controller: String) -> Substring? {
     let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count == 3,

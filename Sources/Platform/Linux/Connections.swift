@@ -1,6 +1,6 @@
 internal import CLinux
 
-/// Raises this process's limit of descriptors (`ulimit -n`) as far as the process may, and returns it.
+/// Raises this process's limit on open descriptors (`ulimit -n`) as far as the system allows, and returns it.
 package func raiseDescriptorLimit() throws(SystemError) -> Int {
     let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     var limit = rlimit()
@@ -11,18 +11,18 @@ package func raiseDescriptorLimit() throws(SystemError) -> Int {
     return Int(clamping: limit.rlim_cur)
 }
 
-/// Has libzmq refuse connections from now on: each whose descriptor would not be below the ceiling of its kind is closed
-/// at once. `local` is for those of Unix sockets, `network` for all others. (CLinux.h says how, and that it works in
-/// executables alone.)
+/// Makes libzmq refuse connections from now on: a connection is closed at once if its descriptor is not below
+/// the ceiling of its kind. `local` applies to Unix sockets, `network` to all others. Works in executables
+/// only; CLinux.h explains how.
 package func setConnectionCeilings(local: Int, network: Int) {
     twofold_set_connection_ceilings(Int32(clamping: local), Int32(clamping: network))
 }
 
-/// Connections refused since the start, or delayed because the system did not accept them.
+/// The number of connections refused since the start, or delayed because the system did not accept them.
 package var refusedConnections: Int { twofold_refused_connections() }
 
 extension Descriptor {
-    /// A stream socket of Unix's domain, whose calls never wait.
+    /// Creates a stream socket of the Unix domain whose calls never wait.
     package static func unixSocket() throws(SystemError) -> Descriptor {
         let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
         return try Descriptor { socket(AF_UNIX, type, 0) }

@@ -1,7 +1,8 @@
 internal import CLinux
 
-/// Bytes of memory that this process may still take. The machine, its cgroup (version 2 or 1) and the process's own limits
-/// bound it, less what the process has and what is always kept free.
+/// Returns the bytes of memory that this process may still allocate. The limits are the machine's memory, the
+/// process's cgroup (version 2 or 1) and the process's own limits. Memory in use and the reserve are
+/// subtracted.
 package func availableMemory() -> Int {
     let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
     let whole = min(machine, cgroupMemoryLimit() ?? machine)
@@ -9,7 +10,8 @@ package func availableMemory() -> Int {
     return max(0, min(whole - ProcessUsage.residentBytes, own ?? whole))
 }
 
-/// Bytes that the process's own limits on address space and data (`ulimit -v`, `ulimit -d`) leave; nil without limits.
+/// Returns the bytes that the process's own limits on address space and data (`ulimit -v`, `ulimit -d`)
+/// leave; nil without limits.
 package func memoryLeft() -> Int? {
     let (space, data) = (resourceLimit(RLIMIT_AS), resourceLimit(RLIMIT_DATA))
     guard space != nil || data != nil else { return nil }
@@ -17,34 +19,34 @@ package func memoryLeft() -> Int? {
     return [space.map { $0 - usedSpace }, data.map { $0 - usedData }].compactMap(\.self).min()
 }
 
-/// Prepares a process whose own limits leave `left` bytes: has all threads allocate from the same memory, since glibc
-/// takes 64 MiB of address space for most threads. Returns false if less is left than is kept free.
+/// Prepares a process whose own limits leave `left` bytes. Makes all threads allocate from the same memory,
+/// because glibc otherwise takes 64 MiB of address space for most threads. Returns false if less is left than
+/// the reserve.
 package func prepareForMemoryLimit(_ left: Int) -> Bool {
     mallopt(M_ARENA_MAX, 1)
     return left >= MemoryPromise.kept
 }
 
-/// Bytes of address space that a new thread takes for its stack.
+/// Returns the bytes of address space that a new thread's stack takes.
 func threadStackBytes() -> Int { twofold_thread_stack_bytes() }
 
-/// A soft limit of this process; nil for "unlimited".
+/// Returns a soft limit of this process; nil for "unlimited".
 private func resourceLimit(_ resource: __rlimit_resource) -> Int? {
     var limit = rlimit()
     guard getrlimit(__rlimit_resource_t(resource.rawValue), &limit) == 0 else { return nil }
     return Int(exactly: limit.rlim_cur)
 }
 
-/// The memory limit of this process's cgroup, below another root directory for tests; nil without a limit.
+/// Returns the memory limit of this process's cgroup; nil without a limit. Tests pass another root directory.
 func cgroupMemoryLimit(root: String = "") -> Int? {
     [
         tightestCgroupLimit("memory.max", root: root) { Int($0) },
-        // Version 1 writes "unlimited" as a number beyond all memory.
+        // Version 1 writes "unlimited" as a number larger than any memory.
         tightestCgroupLimit("memory.limit_in_bytes", controller: "memory", root: root) { Int($0) },
     ].compactMap(\.self).min()
 }
 
-/// Gives memory that was freed, and that the allocator keeps for the next allocation, back to the system. Takes
-/// milliseconds.
+/// Returns freed memory that the allocator has kept to the system. Takes milliseconds.
 ///
 /// The corresponding C function is `malloc_trim`.
 package func returnFreedMemory() { malloc_trim(0) }

@@ -1,16 +1,16 @@
-/// What this process uses of the system.
+/// The system resources that this process uses.
 package enum ProcessUsage {
-    /// Bytes of memory that are resident; 0 where /proc can't be read.
+    /// Bytes of resident memory; 0 if /proc cannot be read.
     package static var residentBytes: Int { statm(1) }
 
-    /// Bytes of address space, as `ulimit -v` counts them; 0 where /proc can't be read.
+    /// Bytes of address space, as `ulimit -v` counts them; 0 if /proc cannot be read.
     package static var addressSpaceBytes: Int { statm(0) }
 
-    /// Bytes of private memory, as `ulimit -d` counts them; 0 where /proc can't be read.
+    /// Bytes of private memory, as `ulimit -d` counts them; 0 if /proc cannot be read.
     static var dataBytes: Int { statm(5) }
 
-    /// A number of pages in /proc/self/statm, in bytes; 0 where it can't be read. Allocates nothing, since it is asked
-    /// for when memory is short.
+    /// Returns a page count of /proc/self/statm in bytes; 0 if it cannot be read. Allocates nothing, because
+    /// callers need it when memory is short.
     private static func statm(_ index: Int) -> Int {
         let file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return 0 }
@@ -30,13 +30,13 @@ package enum ProcessUsage {
         }
     }
 
-    /// Open file descriptors; 0 where /proc can't be read.
+    /// The number of open file descriptors; 0 if /proc cannot be read.
     package static var descriptors: Int {
         guard let directory = opendir("/proc/self/fd") else { return 0 }
         defer { closedir(directory) }
         var count = 0
         while readdir(directory) != nil { count += 1 }
-        // Without ".", ".." and the directory's own.
+        // Without ".", ".." and the descriptor of the directory.
         return count - 3
     }
 }

@@ -1,13 +1,13 @@
 internal import CLinux
 
-/// Signals as a descriptor that becomes readable, instead of a handler.
+/// Signals as a descriptor that becomes readable. There is no handler.
 public final class Signals: Sendable {
     private let source: Descriptor
 
-    /// Readable once one of the signals has come, until they are taken.
+    /// Readable once one of the signals has arrived, until `take()`.
     public var descriptor: Int32 { source.number }
 
-    /// Blocks these signals in this thread and all threads that it starts from now on: call it first thing in `main`.
+    /// Blocks these signals in this thread and in all threads that it starts later. Call it first in `main`.
     public init(_ numbers: Int32...) throws(SystemError) {
         var signals = sigset_t()
         sigemptyset(&signals)
@@ -18,7 +18,7 @@ public final class Signals: Sendable {
         }
     }
 
-    /// Takes the signals that have come; they count as one.
+    /// Consumes the signals that have arrived; they count as one.
     package func take() {
         var signal = signalfd_siginfo()
         let size = MemoryLayout<signalfd_siginfo>.size

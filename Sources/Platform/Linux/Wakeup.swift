@@ -1,28 +1,29 @@
 internal import CLinux
 
-/// A bell: any thread rings it, and the thread that polls its descriptor wakes up.
+/// A bell: any thread can ring it, and the thread that polls its descriptor wakes up.
 ///
-/// Rings that have not been heard yet count as one.
+/// Rings before the next `silence()` count as one.
 package final class Wakeup: Sendable {
     private let event: Descriptor
 
-    /// An eventfd, readable from a ring until it is silenced.
+    /// An eventfd that is readable from a ring until `silence()`.
     package var descriptor: Int32 { event.number }
 
     package init() throws(SystemError) {
         event = try Descriptor(named: "eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) }
     }
 
-    /// Wakes the thread that polls, now or the next time; never waits.
+    /// Wakes the polling thread, now or at its next poll. Never waits.
     package func ring() {
-        // because: it fails only after 2^64 - 1 rings that were not heard, and then it is readable anyway.
+        // because: it fails only after 2^64 - 1 rings without silence, and then the descriptor is readable
+        // anyway.
         _ = try? system { eventfd_write(descriptor, 1) }
     }
 
-    /// Forgets all rings so far: silence first, then look at what is new.
+    /// Clears all rings so far. Call it before you look for new work.
     package func silence() {
         var rings: eventfd_t = 0
-        // because: it fails only without a ring, which is what is wanted.
+        // because: it fails only if nothing has rung, which is also fine.
         _ = try? system { eventfd_read(descriptor, &rings) }
     }
 }

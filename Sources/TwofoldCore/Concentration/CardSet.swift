@@ -1,28 +1,28 @@
-/// A set of cards by their numbers, one bit for each: card 0 is the lowest.
+/// A set of cards by number, with one bit per card; card 0 is the lowest bit.
 public struct CardSet: Equatable, Sendable, BitwiseCopyable {
-    /// The most cards, numbered from 0.
+    /// The maximum number of cards. Cards are numbered from 0.
     public static let capacity = 128
 
     private(set) var bits: UInt128
 
-    /// The empty set.
+    /// Makes an empty set.
     public init() { bits = 0 }
 
     init(bits: UInt128) { self.bits = bits }
 
-    /// The cards 0 ..< `count`.
+    /// Makes the set of cards 0 ..< `count`.
     init(first count: Int) {
         bits = count == CardSet.capacity ? .max : (1 << UInt128(count)) - 1
     }
 
-    /// Whether the set contains a card.
+    /// Returns true if the set contains a card.
     @inline(__always)
     public func contains(_ card: Int) -> Bool { (bits &>> UInt128(card)) & 1 == 1 }
 
     /// Whether the set is empty.
     public var isEmpty: Bool { bits == 0 }
 
-    /// Number of cards.
+    /// The number of cards.
     public var count: Int { bits.nonzeroBitCount }
 
     @inline(__always)
@@ -31,10 +31,10 @@ public struct CardSet: Equatable, Sendable, BitwiseCopyable {
     @inline(__always)
     mutating func remove(_ card: Int) { bits &= ~(1 &<< UInt128(card)) }
 
-    /// The cards that are not in `other`.
+    /// Returns the cards that are not in `other`.
     func subtracting(_ other: CardSet) -> CardSet { CardSet(bits: bits & ~other.bits) }
 
-    /// Calls `body` for each card, ascending.
+    /// Calls `body` for each card in ascending order.
     @inline(__always)
     func forEach(_ body: (_ card: Int) -> Void) {
         var rest = bits

@@ -14,8 +14,8 @@ public struct CardTable: Equatable, Sendable {
         public var isMatch = false
         /// The second card of a turn differed from the first.
         public var isMismatch = false
-        /// Cards that turn back because a card was touched that is not face down, the touched one included:
-        /// 2 if that ends a turn with an open card, else 1; 0 if no such card was touched.
+        /// The number of cards that turn back because a matched or open card was touched, including the
+        /// touched card. It is 2 if the touch ends a turn with an open card, else 1; 0 without such a touch.
         public var touched: Int32 = 0
         /// A peek was used.
         public var isPeek = false
@@ -31,7 +31,7 @@ public struct CardTable: Equatable, Sendable {
     private var symbols: InlineArray<128, UInt8>
     /// Cards that are out of play.
     public private(set) var matched = CardSet()
-    /// Cards that the last action left visible, without the matched ones of earlier turns.
+    /// The cards that the last action left visible, without cards matched in earlier turns.
     public private(set) var visible = CardSet()
     /// The first card of a turn until the second is turned; -1 between turns.
     public private(set) var open = CardTable.none
@@ -42,7 +42,7 @@ public struct CardTable: Equatable, Sendable {
     /// The last action, -1 at the start of an episode.
     public private(set) var lastAction: Int32 = -1
 
-    /// A game that starts with these symbols, card by card.
+    /// Makes a game that starts with these symbols, card by card.
     public init(symbols: some Collection<UInt8>) {
         precondition(symbols.count <= CardSet.capacity)
         count = symbols.count
@@ -50,7 +50,7 @@ public struct CardTable: Equatable, Sendable {
         for (card, symbol) in symbols.enumerated() { self.symbols[card] = symbol }
     }
 
-    /// The symbol on a card, seen or not.
+    /// The symbol on a card, whether visible or not.
     public subscript(symbol card: Int) -> UInt8 {
         @inline(__always) get { symbols[card] }
     }
@@ -60,16 +60,16 @@ public struct CardTable: Equatable, Sendable {
     /// Whether all pairs are found.
     public var isCleared: Bool { matched.count == count }
 
-    /// Whether a card can be turned: face down, or face down from the next step on.
+    /// Returns true if a card can be turned: it is face down, or turns face down in the next step.
     @inline(__always)
     public func canTurn(_ card: Int) -> Bool { !matched.contains(card) && Int32(card) != open }
 
-    /// Exchanges two cards before the first action.
+    /// Swaps two cards before the first action.
     mutating func swap(_ first: Int, _ second: Int) {
         (symbols[first], symbols[second]) = (symbols[second], symbols[first])
     }
 
-    /// Turns a new table into one in mid-game; the caller has checked all of it.
+    /// Continues a game from the middle. The caller has checked all values.
     mutating func resume(
         matched: CardSet, visible: CardSet, open: Int32, turns: Int32, peeks: Int32, lastAction: Int32
     ) {
@@ -79,7 +79,7 @@ public struct CardTable: Equatable, Sendable {
 
     // MARK: actions
 
-    /// Turns a card; with `endsTurn`, touching one that can't be turned ends the turn.
+    /// Turns a card. With `endsTurn`, touching a card that cannot be turned ends the turn.
     @inline(__always)
     mutating func turn(_ card: Int, endsTurn: Bool) -> Outcome {
         lastAction = Int32(card)
@@ -99,7 +99,8 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(isMatch: true)
     }
 
-    /// Touches a card that is matched or open. If that ends the turn, an open card is visible once more.
+    /// Touches a matched or open card. If that ends the turn, the open card stays visible for one more
+    /// observation.
     @inline(__always)
     private mutating func touch(_ card: Int, endsTurn: Bool) -> Outcome {
         let cards: Int32 = endsTurn && open != CardTable.none ? 2 : 1
@@ -120,8 +121,8 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(isPeek: true)
     }
 
-    /// A peek when all are used: cards that were visible turn back. It never ends the turn, or an agent could see
-    /// every card by turning it and taking that back.
+    /// Handles a peek when all peeks are used: visible cards turn back. It never ends the turn; otherwise an
+    /// agent could see every card by turning it and taking the turn back.
     @inline(__always)
     mutating func refusePeek(action: Int) -> Outcome {
         lastAction = Int32(action)
@@ -129,14 +130,14 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(isIllegal: true)
     }
 
-    /// Turns back the cards that were visible for one observation; an open card stays.
+    /// Turns back the cards that were visible for one observation. An open card stays visible.
     @inline(__always)
     private mutating func hideVisible() {
         visible = CardSet()
         if open != CardTable.none { visible.insert(Int(open)) }
     }
 
-    /// The same cards in the same state.
+    /// Returns true if both tables have the same cards in the same state.
     public static func == (left: CardTable, right: CardTable) -> Bool {
         guard left.count == right.count, left.matched == right.matched, left.visible == right.visible,
             left.open == right.open, left.turns == right.turns, left.peeks == right.peeks,

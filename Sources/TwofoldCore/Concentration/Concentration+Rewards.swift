@@ -1,5 +1,6 @@
 extension Concentration {
-    /// The reward terms of Concentration, by the names that users write; docs/environments/rewards.md has the formulas.
+    /// The reward terms of Concentration. Raw values are the names that users write;
+    /// docs/environments/rewards.md has the formulas.
     public enum Term: String, RewardTerm {
         case match
         case mismatch
@@ -19,15 +20,15 @@ extension Concentration {
 
     /// The change of a card in one step, as the extra info `flips` reports it.
     public enum Flip: UInt8, Sendable {
-        /// Nothing.
+        /// The card did not change.
         case none = 0
-        /// It was turned face up.
+        /// The card was turned face up.
         case turned = 1
-        /// It turned back.
+        /// The card turned back.
         case hidden = 2
-        /// It was matched.
+        /// The card was matched.
         case matched = 3
-        /// A peek showed it.
+        /// A peek showed the card.
         case shown = 4
     }
 
@@ -42,8 +43,8 @@ extension Concentration {
 
     private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
 
-    /// 1 for a pair, -0.1 for two different cards and for a touch of a card that is not face down, -0.5 for a
-    /// peek, which saves a perfect memory about five such turns on 4 x 4.
+    /// The default reward: 1 for a pair, -0.1 for two different cards or for touching a card that is not face
+    /// down, -0.5 for a peek. On 4 x 4 a peek saves a perfect memory about five turns with different cards.
     public var defaultReward: RewardSpec {
         RewardSpec([
             .init(Term.match.rawValue, weight: Self.weights.match),
@@ -53,7 +54,7 @@ extension Concentration {
         ])
     }
 
-    /// The same as one number; no step has two of its terms.
+    /// Returns the default reward as one number. No step has two of its terms.
     static func reward(_ outcome: CardTable.Outcome) -> Float {
         if outcome.isMatch { return Float(weights.match) }
         if outcome.isMismatch { return Float(weights.mismatch) }
@@ -93,7 +94,7 @@ extension Concentration {
         }
     }
 
-    /// The last change of a card: cards that were visible for one observation turn back first.
+    /// Returns the last change of a card. Cards that were visible for one observation turn back first.
     private func flip(of card: Int, in move: Move<Concentration>) -> Flip {
         let (before, outcome) = (move.before, move.transition.outcome)
         let isTouched = card == move.transition.action

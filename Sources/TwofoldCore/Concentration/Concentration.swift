@@ -1,19 +1,20 @@
 public import Platform
 
-/// Concentration, the memory game: each turn shows two cards; equal ones are a pair and leave play, others turn
-/// back; the episode ends when all pairs are found.
+/// Concentration, the memory game. Each turn shows two cards. Equal cards are a pair and leave play;
+/// different cards turn back. The episode ends when all pairs are found.
 ///
-/// An action turns one card, numbered row by row; a game with peeks has one more action for them.
+/// An action turns one card, numbered row by row. A game with peeks has one more action for them.
 public struct Concentration: Game {
-    /// The arguments of the environment, with Twofold's defaults: the tutorial's game.
+    /// The arguments of the environment. The defaults give the tutorial's game.
     public struct Config: Equatable, Sendable {
-        /// Rows of cards, 1 ... 16.
+        /// The number of rows of cards, 1 ... 16.
         public var rows = 4
-        /// Columns of cards, 1 ... 16.
+        /// The number of columns of cards, 1 ... 16.
         public var columns = 4
-        /// Different symbols, each on the same even number of cards; nil for one symbol a pair.
+        /// The number of different symbols, each on the same even number of cards; nil for one symbol per
+        /// pair.
         public var symbols: Int?
-        /// Peeks in an episode; 0 for no such action, nil for any number.
+        /// The number of peeks in an episode; 0 for no peek action, nil for any number.
         public var peeks: Int?
         /// The observation of the cards of a found pair.
         public var matchedCards = MatchedCards.removed
@@ -28,7 +29,7 @@ public struct Concentration: Game {
         public init() {}
     }
 
-    /// The observation of the cards of a found pair, from the step after on.
+    /// The observation of a found pair's cards, beginning with the next step.
     public enum MatchedCards: Sendable {
         /// ``Concentration/removedCode``.
         case removed
@@ -46,7 +47,7 @@ public struct Concentration: Game {
         case terminate
     }
 
-    /// One game in play.
+    /// The state of one game.
     public typealias State = CardTable
 
     /// The arguments.
@@ -56,7 +57,7 @@ public struct Concentration: Game {
     /// Number of different symbols.
     public let symbols: Int
 
-    /// The game with these arguments; throws with the name of an argument that is out of range.
+    /// Makes the game with these arguments. Throws with the name of an argument that is out of range.
     public init(_ config: Config) throws(EnvironmentError) {
         let size = "\(config.rows) x \(config.columns)"
         let sides = 1...16
@@ -84,7 +85,7 @@ public struct Concentration: Game {
         self.symbols = symbols
     }
 
-    /// The deck before it is shuffled: the cards of symbol 0, then those of symbol 1, and so on.
+    /// The deck before it is shuffled: the cards of symbol 0, then the cards of symbol 1, and so on.
     var sortedDeck: [UInt8] { (0..<cards).map { UInt8($0 / (cards / symbols)) } }
 
     // MARK: the rules
@@ -93,8 +94,8 @@ public struct Concentration: Game {
 
     /// Shuffles by the method of Fisher and Yates (Durstenfeld, "Algorithm 235", 1964).
     ///
-    /// The recipe, frozen: from the last card down to card 1, card i is exchanged with card
-    /// (word x (i + 1)) >> 32; cards - 1 words.
+    /// The recipe never changes: from the last card down to card 1, swap card i with card (word x (i + 1)) >>
+    /// 32. It draws cards - 1 words.
     public func start(_ state: inout CardTable, generator: inout Generator) {
         state = makeState()
         for card in stride(from: cards - 1, through: 1, by: -1) {

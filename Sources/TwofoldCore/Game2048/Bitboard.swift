@@ -1,35 +1,35 @@
-/// A 4 x 4 board in one word: four bits a cell, so exponents up to 15; two 32768 make another
-/// 32768 here, a limit that only such boards have.
+/// A 4 x 4 board in one word, with four bits per cell. Exponents go up to 15: two tiles of 32768 make another
+/// 32768. Only this type has that limit.
 ///
 ///     bits 0...3 cell 0, 4...7 cell 1, … 60...63 cell 15       row r is bits 16r ..< 16r + 16
 public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
-    /// All cells.
+    /// The exponents of all cells.
     public var bits: UInt64
 
-    /// The board with these cells.
+    /// Makes the board with these cells.
     @inlinable
     public init(bits: UInt64) { self.bits = bits }
 
-    /// The board with these 16 exponents.
+    /// Makes the board with these 16 exponents.
     init(_ exponents: UnsafePointer<UInt8>) {
         bits = 0
         for cell in 0..<16 { bits |= UInt64(min(exponents[cell], 15)) << UInt64(4 * cell) }
     }
 
-    /// The exponents of a row, the leftmost cell in the lowest bits.
+    /// Returns the exponents of a row, the leftmost cell in the lowest bits.
     @inlinable @inline(__always)
     public func row(_ index: Int) -> Int { Int(truncatingIfNeeded: bits >> UInt64(16 * index)) & 0xffff }
 
-    /// The board with these rows.
+    /// Makes the board with these rows.
     @inlinable @inline(__always)
     public init(_ r0: UInt16, _ r1: UInt16, _ r2: UInt16, _ r3: UInt16) {
         bits = UInt64(r0) | UInt64(r1) << 16 | UInt64(r2) << 32 | UInt64(r3) << 48
     }
 
-    /// Rows become columns: first inside each 2 x 2 block, then block by block.
+    /// The board with rows and columns exchanged: first inside each 2 x 2 block, then block by block.
     @inlinable @inline(__always)
     public var transposed: Bitboard {
-        // a b     a c        exchange b and c, 12 bits apart; then the blocks, 24 bits apart
+        // a b     a c        exchange b and c, 12 bits apart; then exchange the blocks, 24 bits apart
         // c d  ─► b d
         let inner =
             bits & 0xf0f0_0f0f_f0f0_0f0f | (bits & 0x0000_f0f0_0000_f0f0) << 12
@@ -39,7 +39,7 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
                 | (inner & 0x0000_0000_ff00_ff00) << 24)
     }
 
-    /// The empty cells, in bit 0 of each.
+    /// The empty cells, marked in bit 0 of each.
     @inlinable @inline(__always)
     public var empties: UInt64 {
         var filled = bits | bits >> 1
@@ -48,9 +48,10 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
     }
 }
 
-/// The slide of every row of four exponents, the leftmost cell in the lowest bits: 65,536 entries each.
+/// The slides of every row of four exponents, the leftmost cell in the lowest bits. Each table has 65,536
+/// entries.
 ///
-/// This is the room for the tables' memory. `@unchecked Sendable` because nothing writes after init.
+/// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes after init.
 public final class SlideTables: @unchecked Sendable {
     /// The row after a slide to the left.
     public let left: UnsafePointer<UInt16>
@@ -77,13 +78,13 @@ public final class SlideTables: @unchecked Sendable {
         (self.left, self.right, self.scores) = (.init(left), .init(right), .init(scores))
     }
 
-    /// The row from right to left.
+    /// Returns the row with its cells in reverse order.
     private static func mirrored(_ row: UInt16) -> UInt16 {
         let pairs = row.byteSwapped
         return (pairs & 0x0f0f) << 4 | (pairs & 0xf0f0) >> 4
     }
 
-    /// The board after a slide to the left or to the right, and the merge score.
+    /// Returns the board after a slide to the left or to the right, and the merge score.
     @inlinable @inline(__always)
     public func slide(_ board: Bitboard, toRight: Bool) -> (board: Bitboard, score: Int32) {
         let table = toRight ? right : left

@@ -1,19 +1,18 @@
 internal import Kernel2048
 internal import Platform
 
-/// The memory of a batch that the kernel runs: its blocks of 64 lanes, and what the workers need beside.
+/// The memory of a batch that the kernel runs: its blocks of 64 lanes, and the workers' scratch memory.
 ///
-/// This is the room for the kernel's memory. `@unchecked Sendable` because the engine that owns it
-/// is called by one caller at a time, and within a call workers have disjoint ranges of whole blocks and
-/// scratch memory of their own; what the last, partly used block needs belongs to the one worker that
-/// has it.
+/// This type holds the kernel's unsafe memory. `@unchecked Sendable` because its engine serves one caller at
+/// a time. Within a call, workers have disjoint ranges of whole blocks and separate scratch memory. The extra
+/// rows of a partly used last block belong to the worker of that block.
 final class BlockStorage: @unchecked Sendable {
     private let rows: Int
     private let columns: Int
     private let kernel: any KernelOperations.Type
     private let lanes: Int
     private let memory: OwnedMemory
-    /// All in that memory, one behind the other.
+    /// The blocks, one after another, in that memory.
     private let blocks: UnsafeMutableRawPointer
     private let scratches: UnsafeMutableRawPointer
     private let tailActions: UnsafeMutableRawPointer
@@ -29,7 +28,7 @@ final class BlockStorage: @unchecked Sendable {
         self.lanes = lanes
         let count = Self.blocks(lanes)
         let blockBytes = count * KernelBlock.size
-        // No more workers than blocks run at a time.
+        // At most one worker per block runs at a time.
         let scratchBytes = min(workers, count) * KernelScratch.size
         memory = try OwnedMemory(
             byteCount: blockBytes + scratchBytes + KernelBlock.lanes, for: "num_envs")
@@ -42,7 +41,7 @@ final class BlockStorage: @unchecked Sendable {
         afterstateTail = try ArrayMemory(afterstateArrays, lanes: KernelBlock.lanes)
     }
 
-    /// Memory that the storage of a batch takes.
+    /// Returns the bytes of memory that a batch's storage takes.
     static func bytes(
         lanes: Int, workers: Int, stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]
     ) -> Int {
@@ -60,17 +59,17 @@ final class BlockStorage: @unchecked Sendable {
     /// 64 rows of each array of afterstates, for the same block.
     var afterstatesTail: BatchArrays { afterstateTail.arrays }
 
-    /// The block that a lane is in.
+    /// Returns the block of a lane.
     @inline(__always)
     func block(of lane: Int) -> KernelBlock {
         KernelBlock(blocks + lane / KernelBlock.lanes * KernelBlock.size)
     }
 
-    /// A worker's scratch memory.
+    /// Returns a worker's scratch memory.
     func scratch(_ worker: Int) -> KernelScratch { KernelScratch(scratches + worker * KernelScratch.size) }
 
-    /// The 64 actions from lane `first` on: where they are, or, for the last block where it is partly
-    /// used, a copy that is as long.
+    /// Returns the 64 actions from lane `first` on. The pointer leads to the given actions, or to a padded
+    /// copy if the last block is partly used.
     @inline(__always)
     func actions(_ actions: LaneInput<UInt8>, from first: Int) -> UnsafeRawPointer {
         let source = actions.address(first)
@@ -81,7 +80,7 @@ final class BlockStorage: @unchecked Sendable {
 
     // MARK: single lanes
 
-    /// A lane in the form of the readable rules.
+    /// Returns a lane in the form of the readable rules.
     func lane(_ lane: Int) -> LaneState<Game2048.State> {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         let words = block.words + column
@@ -95,7 +94,7 @@ final class BlockStorage: @unchecked Sendable {
             episodeLength: block.length[column])
     }
 
-    /// Puts a lane of the readable rules in the place of another.
+    /// Replaces a lane by one in the form of the readable rules.
     func put(_ new: LaneState<Game2048.State>, into lane: Int) {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         let board = new.state.board
@@ -106,7 +105,7 @@ final class BlockStorage: @unchecked Sendable {
         block.length[column] = new.episodeLength
     }
 
-    /// Gives a lane a stream of its own.
+    /// Restarts a lane's stream from this generator.
     func seed(_ lane: Int, with generator: Generator) {
         let words = block(of: lane).words + lane % KernelBlock.lanes
         (words[0], words[64], words[128], words[192]) = generator.words
@@ -122,7 +121,7 @@ final class BlockStorage: @unchecked Sendable {
 }
 
 extension BatchArrays {
-    /// The addresses to which a step and a reset report the 64 lanes from `row` on.
+    /// Returns the addresses to which both a step and a reset report the 64 lanes from `row` on.
     @inline(__always)
     func kernelOutputs(_ row: Int, _ keys: BatchKeys, _ infos: Game2048.Infos) -> KernelOutputs {
         KernelOutputs(
@@ -133,7 +132,7 @@ extension BatchArrays {
             goalReached: address(infos.goalReached, lane: row))
     }
 
-    /// Where only a step reports the 64 lanes from `row` on.
+    /// Returns the addresses to which only a step reports the 64 lanes from `row` on.
     @inline(__always)
     func kernelStepOutputs(_ row: Int, _ keys: BatchKeys) -> KernelStepOutputs {
         KernelStepOutputs(

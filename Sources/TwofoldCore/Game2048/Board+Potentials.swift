@@ -1,15 +1,16 @@
-/// Potentials of a board, all integers, for the potential terms of a reward. An empty cell counts as exponent 0
-/// unless stated otherwise.
+/// The potentials of a board for the potential terms of a reward. All are integers. An empty cell counts as
+/// exponent 0 unless stated otherwise.
 extension Board {
-    /// Sum of the exponents.
+    /// The sum of the exponents.
     var exponentSum: Int {
         var sum = 0
         for cell in 0..<count { sum += Int(self[cell]) }
         return sum
     }
 
-    /// Minus the disorder of all rows and columns: for each the smaller of its total rise and its total fall
-    /// from cell to cell. At most 0; 0 if every line is sorted one way or the other.
+    /// Minus the disorder of all rows and columns. The disorder of a line is the smaller of its total rise
+    /// and its total fall from cell to cell. The potential is at most 0; it is 0 if every line is sorted in
+    /// either direction.
     ///
     ///     3 1 0 2     falls by 2 + 1, rises by 2     counts -2
     var monotonicity: Int {
@@ -56,7 +57,7 @@ extension Board {
         return corners.contains { self[$0] == largest } ? Int(largest) : 0
     }
 
-    /// Sum of the exponents, each times the weight of its cell; the weights are integers.
+    /// Returns the sum of the exponents, each times the weight of its cell; the weights are integers.
     func weighted(by weights: [Double]) -> Int {
         var sum = 0
         for cell in 0..<count { sum += Int(weights[cell]) * Int(self[cell]) }

@@ -1,7 +1,7 @@
-/// A board of 2048: `rows` x `columns` cells, each the exponent of its tile (3 is the tile 8), 0 where
-/// empty.
+/// A board of 2048 with `rows` x `columns` cells. Each cell holds the exponent of its tile (3 is the tile 8),
+/// or 0 if it is empty.
 ///
-/// Cells are numbered row by row, in spawns, chance outcomes and observations too:
+/// Cells are numbered row by row. Spawns, chance outcomes and observations use the same numbers:
 ///
 ///      0  1  2  3        . 2 . .
 ///      4  5  6  7        . . 8 .      cells[1] == 1, cells[6] == 3, cells[12] == 2
@@ -10,21 +10,21 @@
 ///
 /// A value without heap storage: copying one copies at most 66 bytes.
 public struct Board: Equatable, Sendable {
-    /// Rows and columns that a board may have.
+    /// The allowed numbers of rows and columns.
     public static let sides = 2...8
 
     private let rowCount: UInt8
     private let columnCount: UInt8
     private var cells = InlineArray<64, UInt8>(repeating: 0)
 
-    /// An empty board; rows and columns within ``sides``.
+    /// Makes an empty board; rows and columns are within ``sides``.
     public init(rows: Int, columns: Int) {
         precondition(Board.sides.contains(rows) && Board.sides.contains(columns))
         rowCount = UInt8(rows)
         columnCount = UInt8(columns)
     }
 
-    /// A board from its exponents, row by row; `exponents.count` is `rows * columns`.
+    /// Makes a board from its exponents, row by row; `exponents.count` is `rows * columns`.
     public init(rows: Int, columns: Int, exponents: some Collection<UInt8>) {
         self.init(rows: rows, columns: columns)
         precondition(exponents.count == count)
@@ -68,7 +68,7 @@ public struct Board: Equatable, Sendable {
         return sum
     }
 
-    /// Same size and the same tiles.
+    /// Returns true if both boards have the same size and the same tiles.
     public static func == (left: Board, right: Board) -> Bool {
         guard left.rowCount == right.rowCount, left.columnCount == right.columnCount else { return false }
         for cell in 0..<left.count where left.cells[cell] != right.cells[cell] { return false }
@@ -77,7 +77,7 @@ public struct Board: Equatable, Sendable {
 }
 
 extension Board: CustomStringConvertible {
-    /// The tiles' values, one line a row, `.` where empty.
+    /// The values of the tiles, one line per row, with `.` for an empty cell.
     public var description: String {
         (0..<rows).map { row in
             (0..<columns).map { column in

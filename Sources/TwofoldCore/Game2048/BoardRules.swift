@@ -1,16 +1,17 @@
 internal import Kernel2048
 internal import Platform
 
-/// The rules of 2048 over arrays of arbitrary boards, without lanes, episodes or memory of earlier calls.
+/// The rules of 2048 over arrays of arbitrary boards. They have no lanes and no episodes, and remember
+/// nothing between calls.
 ///
-/// Boards follow one another, each as its exponents row by row. They need not be reachable by play.
-/// Up to 4 x 4 the kernel does 64 at a time, on larger boards the readable rules do one; both give the same bytes.
-/// The lane of an ``EnvironmentError`` is the index of the board.
+/// Boards follow one another, each as its exponents row by row. They need not be reachable by play. Up to 4 x
+/// 4 the kernel processes 64 boards at a time; the readable rules process larger boards one by one. Both give
+/// the same bytes. The lane of an ``EnvironmentError`` is the index of the board.
 public struct BoardRules: Sendable {
-    /// The largest exponent on a board that slides. Two of them merge into a 27, and eight such merges are the
-    /// most that a slide of a 4 x 4 board can earn: 2^30, which an Int32 holds.
+    /// The largest exponent on a board that slides. Two such tiles merge into exponent 27. A slide of a 4 x 4
+    /// board can earn at most eight such merges: 2^30, which fits an Int32.
     public static let maxExponent: UInt8 = 26
-    /// The largest exponent on any other board, the maximum of observations.
+    /// The largest exponent on a board that does not slide, which is the maximum of observations.
     public static let largestExponent: UInt8 = 31
 
     private let rows: Int
@@ -32,7 +33,7 @@ public struct BoardRules: Sendable {
     /// The arrays of ``spawn(_:seeds:into:)``.
     public let spawnArrays: [ArraySpec]
 
-    /// The rules of this game's board size and spawn law.
+    /// Makes the rules of this game's board size and spawn law.
     public init(_ game: Game2048, workers: Workers, engine: Engine = .automatic) {
         rows = game.config.rows
         columns = game.config.columns
@@ -47,16 +48,16 @@ public struct BoardRules: Sendable {
         (moveArrays, legalArrays, spawnArrays) = (move.specs, legal.specs, spawn.specs)
     }
 
-    /// Cells of a board, one byte each.
+    /// The number of cells of a board, one byte each.
     public var cells: Int { rows * columns }
-    /// Estimated time for a board on one thread.
+    /// The estimated time per board on one thread.
     public var nanosecondsPerBoard: Int { kernel == nil ? 4000 : 20 }
 
     // MARK: arrays
 
     // MARK: the operations
 
-    /// The afterstate of each board under each action; an illegal one leaves the board.
+    /// Writes the afterstate of each board under each action; an illegal action leaves the board unchanged.
     public func afterstates(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
         let keys = ofAfterstates
@@ -80,7 +81,7 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// The afterstate of each board under its action; `actions` holds one byte per board.
+    /// Writes the afterstate of each board under its action; `actions` holds one byte per board.
     public func move(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -106,7 +107,7 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// The legal actions of each board.
+    /// Writes the legal actions of each board.
     public func legal(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
         let mask = ofLegal
@@ -124,8 +125,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Draws a new tile for each board from the stream of its seed, 8 bytes little-endian; a full board stays
-    /// as it is.
+    /// Draws a new tile for each board from the stream of its seed (8 bytes, little-endian). A full board
+    /// stays unchanged.
     public func spawn(
         _ boards: BoardInput, seeds: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -157,8 +158,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Reports each board's move to its next board, tile by tile; an empty list where the action was illegal
-    /// and the board stayed.
+    /// Returns the effects of each board's move to its next board, tile by tile. The list is empty if the
+    /// action was illegal and the board stayed the same.
     public func explain(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, nextBoards: BoardInput,
         report: (_ board: Int, _ moves: [MoveAction]) -> Void
@@ -184,7 +185,7 @@ public struct BoardRules: Sendable {
         _ boards: BoardInput, limit: UInt8 = BoardRules.maxExponent
     ) throws(EnvironmentError) {
         precondition(boards.bytes.count == boards.count * cells)
-        // Only refused boards are searched for the row.
+        // Search for the wrong row only after a refusal.
         var largest: UInt8 = 0
         for exponent in boards.bytes { largest = max(largest, exponent) }
         guard largest > limit, let first = boards.bytes.firstIndex(where: { $0 > limit }) else { return }
@@ -214,9 +215,9 @@ public struct BoardRules: Sendable {
 
     // MARK: 64 at a time
 
-    /// Calls `body` with each 64 boards loaded into a worker's block, the range of their rows, and the
-    /// arrays and the row in them to write to. A partly used last block writes to 64 rows of the worker's own;
-    /// the used ones are copied.
+    /// Calls `body` for each group of 64 boards, which is loaded into a worker's block. Passes the range of
+    /// their rows, and the arrays and the row for the results. A partly used last block writes to 64 rows of
+    /// the worker; the used rows are then copied.
     private func forEachBlock(
         _ boards: BoardInput, _ kernel: any KernelOperations.Type, _ specs: [ArraySpec],
         into arrays: BatchArrays,
@@ -241,15 +242,15 @@ public struct BoardRules: Sendable {
     }
 }
 
-/// The boards of a request, all of one size, and the field's name for errors.
+/// The boards of a request, all of one size, and the name of their field for errors.
 ///
-/// `@unchecked Sendable` because they are only read, and the carrier keeps the memory for the call.
+/// `@unchecked Sendable` because nothing writes to them, and the carrier keeps the memory during the call.
 public struct BoardInput: @unchecked Sendable {
     let bytes: UnsafeRawBufferPointer
     let count: Int
     let field: String
 
-    /// `count` boards, one after the other.
+    /// Makes the input of `count` boards, one after another.
     public init(_ bytes: UnsafeRawBufferPointer, count: Int, field: String = "boards") {
         self.bytes = bytes
         self.count = count
@@ -262,10 +263,10 @@ public struct BoardInput: @unchecked Sendable {
     }
 }
 
-/// A worker's memory to run the kernel on boards outside of any environment: a block in play, scratch memory,
-/// and for a partly used block 64 rows of results and copies of its input.
+/// A worker's memory for running the kernel on boards outside any environment: one block, scratch memory, and
+/// 64 rows of results and input for a partly used block.
 ///
-/// This is the room for that memory; it belongs to the one worker that made it.
+/// The worker that made this unsafe memory owns it.
 private final class BlockMemory {
     let block: KernelBlock
     let scratch: KernelScratch
@@ -294,12 +295,12 @@ private final class BlockMemory {
         tailMemory.deallocate()
     }
 
-    /// 64 boards in place, or a full-length copy of fewer.
+    /// Returns 64 boards in place, or a padded copy of fewer boards.
     func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(boards.bytes.baseAddress! + range.lowerBound * cells, bytes: cells, range.count, at: 0)
     }
 
-    /// 64 actions in place, or a full-length copy of fewer.
+    /// Returns 64 actions in place, or a padded copy of fewer actions.
     func whole(_ actions: LaneInput<UInt8>, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(actions.address(range.lowerBound), bytes: 1, range.count, at: cells * KernelBlock.lanes)
     }

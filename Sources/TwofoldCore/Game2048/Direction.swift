@@ -1,4 +1,4 @@
-/// The direction of a slide; the raw value is the action's number on the wire, frozen.
+/// The direction of a slide. The raw value is the action's number on the wire and never changes.
 public enum Direction: UInt8, CaseIterable, Sendable {
     case up = 0
     case right = 1
@@ -7,7 +7,7 @@ public enum Direction: UInt8, CaseIterable, Sendable {
 }
 
 extension Direction {
-    /// Number of a board's lines along this direction.
+    /// Returns the number of a board's lines along this direction.
     func lineCount(of board: Board) -> Int {
         switch self {
         case .up, .down: board.columns
@@ -15,7 +15,7 @@ extension Direction {
         }
     }
 
-    /// Number of cells in each of those lines.
+    /// Returns the number of cells in each line along this direction.
     func lineLength(of board: Board) -> Int {
         switch self {
         case .up, .down: board.rows
@@ -23,8 +23,8 @@ extension Direction {
         }
     }
 
-    /// The cell at a position of a line, counted from the wall that the tiles slide to: the only difference
-    /// between the directions. The positions of a 4x4 board's cells:
+    /// Returns the cell at a position of a line, counted from the wall to which the tiles slide. The
+    /// directions differ in nothing else. The positions of a 4x4 board's cells:
     ///
     ///     up 0 0 0 0    right 3 2 1 0    down 3 3 3 3    left 0 1 2 3
     ///        1 1 1 1          3 2 1 0         2 2 2 2         0 1 2 3
@@ -51,13 +51,14 @@ public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
     /// Whether no action is legal, which ends the game.
     public var isEmpty: Bool { bits == 0 }
 
-    /// Whether an action is in the set.
+    /// Returns true if an action is in the set.
     public func contains(_ direction: Direction) -> Bool { bits & (1 << direction.rawValue) != 0 }
 
     /// Adds an action.
     public mutating func insert(_ direction: Direction) { bits |= 1 << direction.rawValue }
 
-    /// Adds the actions that move one of two neighbours; `first` lies in the direction `towardsFirst` of `second`.
+    /// Adds the actions that move one of two neighbours; `first` lies in the direction `towardsFirst` from
+    /// `second`.
     fileprivate mutating func insert(
         _ towardsFirst: Direction, _ towardsSecond: Direction, from first: UInt8, _ second: UInt8
     ) {
@@ -69,8 +70,8 @@ public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
 extension Board {
     /// The actions that move a tile; empty once the game is over.
     ///
-    /// A tile can move exactly if the cell before it is empty or holds an equal tile, so each pair of
-    /// neighbours decides two directions:
+    /// A tile can move if and only if the next cell in that direction is empty or holds an equal tile. So
+    /// each pair of neighbours decides two directions:
     ///
     ///     a b    left: b can move to or into a      right: a can move to or into b
     public var legalActions: LegalActions {

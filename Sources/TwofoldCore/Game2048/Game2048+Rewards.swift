@@ -1,5 +1,6 @@
 extension Game2048 {
-    /// The reward terms of 2048, by the names that users write; docs/environments/rewards.md has the formulas.
+    /// The reward terms of 2048. Raw values are the names that users write; docs/environments/rewards.md has
+    /// the formulas.
     public enum Term: String, RewardTerm {
         // Merges of the move.
         case mergeScore = "merge_score"
@@ -32,7 +33,7 @@ extension Game2048 {
 
     /// The infos that a step reports on request.
     public enum ExtraInfo: String, CaseIterable, Sendable {
-        /// The exponents of the merged tiles, each in its cell of the afterstate; 0 elsewhere.
+        /// The exponents of the merged tiles, each in its cell of the afterstate, with 0 in all other cells.
         case merges
         /// The chance outcome of the spawn: its cell for a 2, cells + cell for a 4, -1 without a spawn.
         case chance
@@ -53,7 +54,7 @@ extension Game2048 {
         public var reward: Float { Float(slide.mergeScore) }
     }
 
-    /// Entries of a table over exponents; the last one is for all larger exponents too.
+    /// The number of entries of a table over exponents. The last entry also applies to all larger exponents.
     static let exponentTableCount = 32
 
     public var defaultReward: RewardSpec { RewardSpec([.init(Term.mergeScore.rawValue)]) }
@@ -85,8 +86,8 @@ extension Game2048 {
         }
     }
 
-    /// The table's entries for the merged tiles, summed line by line, each from the wall on. Every engine has to
-    /// keep this order, since the entries are not integers.
+    /// Returns the sum of the table's entries for the merged tiles, line by line, each line starting at the
+    /// wall. Every engine must keep this order, because the entries are not integers.
     private func tableSum(_ table: [Double], over slide: Slide, towards direction: Direction) -> Double {
         var sum = 0.0
         for line in 0..<direction.lineCount(of: slide.merges) {

@@ -13,7 +13,7 @@ extension Game2048 {
             Rule("size", "\(config.rows)x\(config.columns)"),
             Rule("goal", config.goal),
             Rule("stop_at_goal", config.stopAtGoal),
-            // As it is drawn, so that probabilities that play the same are the same.
+            // The threshold of the draw, so that probabilities with the same play compare equal.
             Rule("four_probability", "\(spawnLaw.threshold)/2^32"),
             Rule("start_tiles", config.startTiles),
             Rule("illegal_action", config.illegalAction),
@@ -41,7 +41,7 @@ extension Game2048 {
         state.score = Int(score)
         state.moves = moves
         for cell in 0..<state.board.count { state.board[cell] = bytes[12 + cell] }
-        // So that no play can bring an exponent that a byte, a score or a table has no place for.
+        // Play from this board must not reach an exponent that exceeds a byte, a score or a table.
         guard state.board.maxExponent <= 30, state.board.tileSum < 1 << 31 else {
             throw Reason("has tiles that add up to 2^31 or more")
         }

@@ -1,12 +1,13 @@
 public import Platform
 
-/// 2048: all tiles slide, equal ones merge, a new tile appears; the episode ends when no action is legal.
+/// 2048: all tiles slide, equal tiles merge, and a new tile appears. The episode ends when no action is
+/// legal.
 public struct Game2048: Game {
     /// The arguments of the environment, with Twofold's defaults.
     public struct Config: Equatable, Sendable {
-        /// Rows of the board, 2 ... 8.
+        /// The number of rows, 2 ... 8.
         public var rows = 4
-        /// Columns of the board, 2 ... 8.
+        /// The number of columns, 2 ... 8.
         public var columns = 4
         /// The tile value of `goal_reached`: a power of two in 4 ... 2^31.
         public var goal = 2048
@@ -14,7 +15,7 @@ public struct Game2048: Game {
         public var stopAtGoal = false
         /// The probability that a new tile is a 4, in 0 ... 1.
         public var fourProbability = 0.1
-        /// Tiles on a new board, 1 ... cells - 1.
+        /// The number of tiles on a new board, 1 ... cells - 1.
         public var startTiles = 2
         /// The effect of an action that moves nothing.
         public var illegalAction = IllegalAction.noop
@@ -35,15 +36,15 @@ public struct Game2048: Game {
     public struct State: Equatable, Sendable {
         /// The tiles.
         public internal(set) var board: Board
-        /// Sum of merged values in this episode.
+        /// The sum of the merged values in this episode.
         public internal(set) var score = 0
-        /// Legal moves in this episode.
+        /// The number of legal moves in this episode.
         public internal(set) var moves: Int32 = 0
         /// The legal actions on the board.
         public internal(set) var legalActions = LegalActions()
     }
 
-    /// The largest exponent on a given board.
+    /// The largest exponent on a board given by the client.
     public static let maxGivenExponent: UInt8 = 20
 
     /// The arguments.
@@ -51,7 +52,7 @@ public struct Game2048: Game {
     let spawnLaw: SpawnLaw
     let goalExponent: UInt8
 
-    /// The game with these arguments; throws with the name of an argument that is out of range.
+    /// Makes the game with these arguments. Throws with the name of an argument that is out of range.
     public init(_ config: Config) throws(EnvironmentError) {
         guard Board.sides.contains(config.rows), Board.sides.contains(config.columns) else {
             throw .invalid("size", "size is \(config.rows) x \(config.columns); each side has to be in 2...8")
@@ -99,7 +100,7 @@ public struct Game2048: Game {
         state.board = slide.afterstate
         let spawn = spawnLaw.draw(on: state.board, generator: &generator)
         state.board.place(spawn)
-        // Given boards can earn more than an Int32 holds; the score stops there, as the kernel's does.
+        // Given boards can earn more than an Int32 holds. The score saturates, as the kernel's does.
         state.score = min(state.score + slide.mergeScore, Int(Int32.max))
         state.moves &+= 1
         state.legalActions = state.board.legalActions
@@ -110,7 +111,8 @@ public struct Game2048: Game {
 
     private func isGoalReached(_ state: State) -> Bool { state.board.maxExponent >= goalExponent }
 
-    /// A start board may hold a goal of 4 already: then any step ends the episode, an illegal one too.
+    /// Returns true if the state ends the episode by its goal. A start board may already hold a goal of 4:
+    /// then any step ends the episode, even an illegal one.
     private func stopsAtGoal(_ state: State) -> Bool { config.stopAtGoal && isGoalReached(state) }
 
     public func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(Reason) {
@@ -137,7 +139,8 @@ public struct Game2048: Game {
         ObservationSpace(shape: [config.rows, config.columns], range: 0...31)
     }
 
-    /// "up", "right", "down", "left", in the order of their numbers, frozen.
+    /// The actions' names "up", "right", "down", "left". Their order is the order of their numbers and never
+    /// changes.
     public static let actionNames = Direction.allCases.map { String(describing: $0) }
 
     public var actions: [String] { Game2048.actionNames }
@@ -172,8 +175,8 @@ public struct Game2048: Game {
         row.info(isGoalReached(state), infos.goalReached)
     }
 
-    /// The afterstate of each action; one that moves nothing leaves the board, with reward 0. The mask is 0
-    /// for such an action, and for all actions once the episode has terminated.
+    /// Writes the afterstate of each action. An action that moves nothing leaves the board unchanged, with
+    /// reward 0. The mask is 0 for such an action, and for all actions once the episode has terminated.
     public func writeAfterstates(
         of state: State, isTerminated: Bool, _ arrays: AfterstateArrays, to row: LaneRow
     ) {

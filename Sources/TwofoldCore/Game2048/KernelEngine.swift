@@ -2,14 +2,14 @@ internal import Kernel2048
 internal import Platform
 
 extension Game2048 {
-    /// A batch of boards, run by the fastest engine that can: the kernel up to 4 x 4.
+    /// Makes a batch of boards with the fastest engine for its size: the kernel up to 4 x 4.
     ///
-    /// Throws where the reward or the extra infos are wrong.
+    /// Throws if the reward or the extra infos are invalid.
     public func makeBatch(_ options: BatchOptions) throws(EnvironmentError) -> Batch {
         try makeBatch(options, passes: [])
     }
 
-    /// The same with more passes, each for infos that users can request.
+    /// Makes the same batch with more passes. Each pass serves infos that users can request.
     package func makeBatch(
         _ options: BatchOptions, passes: [any StepPass]
     ) throws(EnvironmentError) -> Batch {
@@ -20,10 +20,11 @@ extension Game2048 {
     }
 }
 
-/// The engine of 2048 on boards up to 4 x 4, 64 at a time.
+/// The engine of 2048 on boards up to 4 x 4, which processes 64 boards at a time.
 ///
-/// It does what ``GameEngine`` does with the readable rules, bit by bit. The last block of a batch may be partly used:
-/// the kernel then writes to 64 rows of the engine's, which are copied as far as there are lanes.
+/// Its results equal those of ``GameEngine`` with the readable rules, bit by bit. The last block of a batch
+/// may be partly used: the kernel then writes to 64 rows of the engine, and the engine copies the rows in
+/// use.
 final class KernelEngine: BatchEngine {
     private let game: Game2048
     private let kernel: any KernelOperations.Type
@@ -129,7 +130,7 @@ final class KernelEngine: BatchEngine {
             mask: arrays.address(afterstateArrays.mask, lane: row), scratch: blocks.scratch(worker))
     }
 
-    // MARK: single lanes: few of a block start at a time
+    // MARK: single lanes: few lanes of a block start at the same time
 
     func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?) {
         if let seed { blocks.seed(lane, with: Generator(seed: seed)) }
@@ -150,7 +151,7 @@ final class KernelEngine: BatchEngine {
     func check(_ record: UnsafeRawBufferPointer) throws(Reason) { _ = try game.decode(record) }
 
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
-        // Checked for every lane before the first one was changed.
+        // Every lane was checked before the first one was changed.
         var (state, phase) = try! game.decode(record)
         if let seed { state.generator = Generator(seed: seed) }
         blocks.put(state, into: lane)

@@ -1,9 +1,9 @@
 internal import Kernel2048
 
-/// What a step of the kernel reports on request: the reward's program with its tables, and which of the
-/// step's arrays are filled.
+/// The requested report of a kernel's step: the reward's program with its tables, and the step's arrays to
+/// fill.
 ///
-/// This is the room for the program's memory. `@unchecked Sendable` because nothing writes to it after
+/// This type holds the program's unsafe memory. `@unchecked Sendable` because nothing writes to it after
 /// init.
 final class KernelReport: @unchecked Sendable {
     let program: KernelRewardProgram
@@ -14,7 +14,7 @@ final class KernelReport: @unchecked Sendable {
     private let termsKey: ArrayKey<Float>?
     private let infos: [Game2048.ExtraKey]
 
-    /// Entries of a table, so that every byte has one.
+    /// The number of a table's entries: one for every byte.
     private static let exponents = 256
 
     init(_ plan: BatchPlan<Game2048>) {
@@ -30,7 +30,7 @@ final class KernelReport: @unchecked Sendable {
             let table = tables.baseAddress! + index * KernelReport.exponents
             let weights = cellWeights.baseAddress! + index * 16
             switch line.term {
-            // Entry 0 stays 0: it stands for no merge.
+            // Entry 0 stays 0, because it stands for no merge.
             case .mergeTable:
                 for entry in 1..<KernelReport.exponents {
                     table[entry] = line.table[min(entry, line.table.count - 1)]
@@ -58,7 +58,7 @@ final class KernelReport: @unchecked Sendable {
         cellWeights.deallocate()
     }
 
-    /// Where the 64 lanes from `row` on are reported.
+    /// Returns the addresses for the report on the 64 lanes from `row` on.
     @inline(__always)
     func outputs(_ arrays: BatchArrays, _ row: Int) -> KernelReportOutputs {
         var outputs = KernelReportOutputs(reward: arrays.address(reward, lane: row))

@@ -5,9 +5,9 @@ internal import Platform
 internal import Kernel2048AVX2
 #endif
 
-/// The kernel in its two forms: for every processor, and for those with AVX2.
+/// The two forms of the kernel: one for every processor, one for processors with AVX2.
 enum Kernels {
-    /// The kernel that an engine runs boards of this size with; nil where the readable rules run them.
+    /// Returns the engine's kernel for boards of this size; nil if the readable rules run them.
     static func kernel(_ engine: Engine, rows: Int, columns: Int) -> (any KernelOperations.Type)? {
         switch engine {
         case .reference: return nil
@@ -22,6 +22,6 @@ enum Kernels {
 }
 
 extension Engine {
-    /// Whether ``avx2`` is more than the baseline here.
+    /// Whether ``avx2`` differs from the baseline on this processor.
     public static var hasAVX2: Bool { Platform.hasAVX2 }
 }

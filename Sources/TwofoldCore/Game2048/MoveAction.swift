@@ -1,11 +1,11 @@
 public import Platform
 
-/// One effect of a move on one tile, in display order: the slides of each line from the wall on, a merge right
-/// behind the two slides that led to it, the spawn last.
+/// One effect of a move on one tile. Effects are in display order: the slides of each line from the wall on,
+/// each merge directly behind its two slides, the spawn last.
 ///
 /// Cells are numbered row by row; values are tile values (2, 4, 8 …).
 public enum MoveAction: Equatable, Sendable {
-    /// A tile slid to another cell, where it stays as it is or is about to merge.
+    /// A tile slid to another cell, where it stays or is about to merge.
     case slide(tile: TileID, source: Int, target: Int, value: Int)
     /// The two tiles in `target` merged into a new tile of twice their value.
     case merge(first: TileID, second: TileID, into: TileID, target: Int, value: Int)
@@ -13,16 +13,16 @@ public enum MoveAction: Equatable, Sendable {
     case spawn(tile: TileID, target: Int, value: Int)
 }
 
-/// A tile's identity until it merges; numbered from 1 in the order of appearance.
+/// A tile's identity until it merges. Numbers start at 1, in the order of appearance.
 public struct TileID: Hashable, Sendable, RawRepresentable {
     /// The number.
     public let rawValue: UInt32
 
-    /// The tile with a number.
+    /// Makes the identity with this number.
     public init(rawValue: UInt32) { self.rawValue = rawValue }
 }
 
-/// A board whose tiles have identities, to explain a move tile by tile.
+/// A board whose tiles have identities, which explains a move tile by tile.
 public struct TrackedBoard: Equatable, Sendable {
     /// The exponents.
     public private(set) var board: Board
@@ -36,7 +36,7 @@ public struct TrackedBoard: Equatable, Sendable {
         for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = newID() }
     }
 
-    /// Slides and merges; returns the effects, none if nothing moved.
+    /// Slides and merges. Returns the effects; the list is empty if nothing moved.
     public mutating func slide(towards direction: Direction) -> [MoveAction] {
         let before = self
         var actions: [MoveAction] = []
@@ -63,7 +63,7 @@ public struct TrackedBoard: Equatable, Sendable {
         return .spawn(tile: tile, target: spawn.cell, value: 1 << Int(spawn.exponent))
     }
 
-    /// One tile of a collapsed line reaches its cell: the tutorials' step "convert".
+    /// Moves one tile of a collapsed line to its cell: the step "convert" of the tutorials.
     private mutating func arrive(
         _ token: Token, at target: Int, actions: inout [MoveAction],
         from origin: (_ position: Int) -> (cell: Int, tile: TileID)
@@ -93,9 +93,9 @@ public struct TrackedBoard: Equatable, Sendable {
 }
 
 extension TrackedBoard {
-    /// The effects of an action that leads from `board` to `next`, tile by tile: slides and merges, then the
-    /// one new tile. Empty if the action is illegal and the board has stayed as it was. Throws if `next` does
-    /// not follow.
+    /// Returns the effects of an action that leads from `board` to `next`, tile by tile: slides and merges,
+    /// then the new tile. The list is empty if the action is illegal and the board stayed the same. Throws if
+    /// `next` does not follow.
     public static func explain(
         _ board: Board, _ direction: Direction, _ next: Board
     ) throws(Reason) -> [MoveAction] {

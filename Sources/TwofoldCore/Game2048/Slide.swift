@@ -1,6 +1,6 @@
 /// One slide of a whole board: the afterstate and its merges.
 ///
-/// Each line is solved on its own, towards the wall, in three steps (positions count from the wall):
+/// Each line is processed separately, towards the wall, in three steps (positions count from the wall):
 ///
 ///     cells      2 . 2 4 4 .      the cells of the line
 ///     condense   2 2 4 4          the tiles without the gaps, each with its source
@@ -8,20 +8,20 @@
 ///                                 a merged tile does not merge again
 ///     convert    0,2→0  3,4→1     the position of each tile in the collapsed line
 ///
-/// This is the reference, for any board size. Every faster path has to agree with it.
+/// This is the reference for any board size. Every faster engine must agree with it.
 public struct Slide: Equatable, Sendable {
     /// The board after slide and merge, before any spawn.
     public private(set) var afterstate: Board
-    /// Sum of the values of the merged tiles.
+    /// The sum of the values of the merged tiles.
     public private(set) var mergeScore = 0
-    /// The exponents of the merged tiles, each in its cell of the afterstate; 0 elsewhere.
+    /// The exponents of the merged tiles, each in its cell of the afterstate, with 0 in all other cells.
     public private(set) var merges: Board
-    /// Number of merges.
+    /// The number of merges.
     public private(set) var mergeCount = 0
     /// Whether any tile changed its cell; false for an illegal action.
     public private(set) var moved = false
 
-    /// The result of an action that moves nothing.
+    /// Makes the result of an action that moves nothing.
     init(staying board: Board) {
         afterstate = board
         merges = Board(rows: board.rows, columns: board.columns)
@@ -48,7 +48,7 @@ public struct Slide: Equatable, Sendable {
     }
 }
 
-/// A tile on its way along a line.
+/// A tile that moves along a line.
 struct Token: Sendable, BitwiseCopyable {
     /// The tile's exponent on arrival.
     var exponent: UInt8
@@ -60,7 +60,7 @@ struct Token: Sendable, BitwiseCopyable {
     var isMerged: Bool { partner >= 0 }
 }
 
-/// The tiles of one line in order from the wall: at most eight, so no heap storage.
+/// The tiles of one line in order from the wall. There are at most eight, so they need no heap storage.
 struct TokenLine: Sendable {
     private(set) var count = 0
     private var tokens = InlineArray<8, Token>(repeating: Token(exponent: 0, source: 0))
@@ -78,7 +78,7 @@ struct TokenLine: Sendable {
     }
 }
 
-/// The tiles of a line without the gaps.
+/// Returns the tiles of a line without the gaps.
 func condense(_ board: Board, line: Int, towards direction: Direction) -> TokenLine {
     var condensed = TokenLine()
     for position in 0..<direction.lineLength(of: board) {
@@ -88,7 +88,7 @@ func condense(_ board: Board, line: Int, towards direction: Direction) -> TokenL
     return condensed
 }
 
-/// The line with equal neighbours merged once, from the wall on.
+/// Returns the line with equal neighbours merged once, starting at the wall.
 func collapse(_ condensed: TokenLine) -> TokenLine {
     var collapsed = TokenLine()
     for index in 0..<condensed.count {

@@ -1,23 +1,23 @@
 /// A new tile and its cell.
 public struct Spawn: Equatable, Sendable, BitwiseCopyable {
-    /// The cell, row by row; empty until now.
+    /// The cell, which was empty, numbered row by row.
     public var cell: Int
     /// 1 for a 2, 2 for a 4.
     public var exponent: UInt8
 
-    /// A new tile with this exponent in this cell.
+    /// Makes a new tile with this exponent in this cell.
     public init(cell: Int, exponent: UInt8) {
         self.cell = cell
         self.exponent = exponent
     }
 }
 
-/// The probability that a new tile is a 4, in the exact form of its draw.
+/// The probability that a new tile is a 4, in the exact form used to draw it.
 public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
-    /// A 4 appears when a 32-bit word is below this: round(probability x 2^32).
+    /// The bound below which a 32-bit word makes a 4: round(probability x 2^32).
     public let threshold: UInt64
 
-    /// The law for a probability in 0 ... 1.
+    /// Makes the law for a probability in 0 ... 1.
     public init(fourProbability: Double) {
         precondition((0...1).contains(fourProbability))
         threshold = UInt64((fourProbability * 4_294_967_296).rounded())
@@ -25,8 +25,8 @@ public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
 
     /// Draws a new tile for a board with at least one empty cell.
     ///
-    /// The recipe, frozen: two words, always both. The first chooses the k-th empty cell in row-major
-    /// order, k = (word x empties) >> 32; the second makes a 4 when it is below ``threshold``.
+    /// The recipe never changes. It always draws two words. The first word chooses the k-th empty cell in
+    /// row-major order, k = (word x empties) >> 32. The second word makes a 4 if it is below ``threshold``.
     public func draw(on board: Board, generator: inout Generator) -> Spawn {
         var skip = generator.next(below: board.emptyCount)
         let isFour = UInt64(generator.next()) < threshold

@@ -1,4 +1,4 @@
-/// One of the ways to put a board onto itself: what it exchanges, rows and columns first.
+/// A symmetry of a board, as the set of exchanges that it makes. Rows and columns are exchanged first.
 package struct Symmetry: OptionSet, Sendable {
     /// Exchanges left and right.
     package static let mirrors = Symmetry(rawValue: 1)
@@ -11,12 +11,12 @@ package struct Symmetry: OptionSet, Sendable {
 
     package init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// The symmetries of a board of this size; the identity comes first.
+    /// Returns the symmetries of a board of this size; the identity comes first.
     package static func all(rows: Int, columns: Int) -> [Symmetry] {
         (0..<(rows == columns ? 8 : 4)).map(Symmetry.init(rawValue:))
     }
 
-    /// The cell that a cell's tile goes to.
+    /// Returns the cell to which a cell's tile moves.
     package func cell(_ cell: Int, _ rows: Int, _ columns: Int) -> Int {
         var (row, column) = (cell / columns, cell % columns)
         if contains(.transposes) { (row, column) = (column, row) }
@@ -25,7 +25,8 @@ package struct Symmetry: OptionSet, Sendable {
         return row * columns + column
     }
 
-    /// The action that does to the image what an action does to the board: 0 up, 1 right, 2 down, 3 left.
+    /// Returns the action on the image that corresponds to an action on the board: 0 up, 1 right, 2 down, 3
+    /// left.
     package func action(_ action: Int) -> UInt8 {
         var action = contains(.transposes) ? 3 - action : action
         if contains(.flips), action % 2 == 0 { action = 2 - action }

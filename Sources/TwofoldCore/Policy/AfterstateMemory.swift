@@ -1,14 +1,14 @@
-/// The afterstates of a batch, for policies that compare them; filled before workers read them.
+/// The afterstates of a batch for policies that compare them. They are written before the workers read them.
 public final class AfterstateMemory: Sendable {
     private let memory: ArrayMemory
     private let arrays: AfterstateArrays
 
-    /// Bytes for a batch.
+    /// Returns the bytes of memory for a batch.
     public static func bytes(_ batch: Batch) -> Int {
         ArrayMemory.size(batch.afterstateArrays, lanes: batch.lanes)
     }
 
-    /// Memory for a batch; throws with the policy's name where the game has no afterstates.
+    /// Makes the memory for a batch. Throws with the policy's name if the game has no afterstates.
     init(_ batch: Batch, policy: String) throws(EnvironmentError) {
         guard let arrays = batch.game.afterstates else {
             throw .invalid("policy", "the policy '\(policy)' needs a game that has afterstates")
@@ -26,7 +26,7 @@ public final class AfterstateMemory: Sendable {
         memory.arrays.address(arrays.rewards, lane: lane).load(fromByteOffset: action * 4, as: Float.self)
     }
 
-    /// The exponents of one afterstate of `cells` cells.
+    /// Returns the exponents of one afterstate of `cells` cells.
     @inline(__always)
     func board(_ lane: Int, _ action: Int, cells: Int) -> UnsafePointer<UInt8> {
         let board = memory.arrays.address(arrays.boards, lane: lane) + action * cells

@@ -1,4 +1,4 @@
-/// Many steps of a batch in one go, with the actions of a policy or given ones:
+/// Many steps of a batch in one call, with actions from a policy or given actions:
 ///
 ///     frames   observation, action_mask                       T + 1 rows, row t before step t
 ///     steps    action, reward, terminated, truncated, valid,  T rows
@@ -7,9 +7,9 @@
 ///
 /// A row holds all lanes. Belongs to one caller at a time.
 public struct BatchRollout {
-    /// The source of the actions.
+    /// The source of a rollout's actions.
     public enum Source {
-        /// A policy, drawing from these streams.
+        /// A policy that draws from these streams.
         case policy(any Policy, PolicyStreams)
         /// Given actions: a byte for each step and lane.
         case actions(UnsafeRawBufferPointer)
@@ -30,7 +30,7 @@ public struct BatchRollout {
     private let endedStep: ArrayKey<UInt64>
     private let destinations: [RolloutRows.Destination]
 
-    /// A rollout that reports these infos too; throws for a name that the batch doesn't have.
+    /// Makes a rollout that also reports these infos. Throws if the batch does not have an info of that name.
     public init(_ batch: Batch, infos names: [String]) throws(EnvironmentError) {
         let (keys, lanes, specs) = (batch.keys, [batch.lanes], batch.stepArrays)
         var destinations = specs.map { _ in RolloutRows.Destination.discarded }
@@ -75,7 +75,7 @@ public struct BatchRollout {
         self.destinations = destinations
     }
 
-    /// Bytes that a rollout of a batch takes while it runs, beside its arrays.
+    /// Returns the bytes that a rollout takes while it runs, in addition to its arrays.
     public static func bytes(_ batch: Batch) -> Int {
         ArrayMemory.size(batch.stepArrays, lanes: batch.lanes) + batch.lanes
     }
@@ -84,15 +84,15 @@ public struct BatchRollout {
 
     /// The completed part of a rollout.
     public struct Progress: Sendable {
-        /// Completed steps.
+        /// The number of completed steps.
         public var steps = 0
-        /// Ended episodes, in SAME_STEP.
+        /// The number of ended episodes in SAME_STEP.
         public var finals = 0
     }
 
-    /// Plays up to `steps` steps: it ends early at `answer`, and in SAME_STEP when the remaining rows of `finals`,
-    /// `finalsRoom` in all, are fewer than the lanes. It completes at least one step, or throws and has changed
-    /// nothing. A search for actions ends at `searchEnd`.
+    /// Plays up to `steps` steps. It ends early at `answer`. In SAME_STEP it also ends early once `finals`,
+    /// which has `finalsRoom` rows in all, has fewer free rows than there are lanes. It completes at least
+    /// one step, or throws without changing anything. A search for actions ends at `searchEnd`.
     public func run(
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,
         finalsRoom: Int, answer: Deadline? = nil, searchEnd: Deadline? = nil
@@ -122,7 +122,7 @@ public struct BatchRollout {
                 do throws(EnvironmentError) {
                     try policy.choose(view, until: searchEnd)
                 } catch {
-                    // The completed steps count; another request plays the rest.
+                    // The completed steps count; another request can play the rest.
                     streams.takeBack()
                     guard step > 0 else { throw error }
                     return progress
@@ -141,7 +141,8 @@ public struct BatchRollout {
         return progress
     }
 
-    /// Restarts the lanes that a step has ended, keeping their final rows from row `first` on; returns their number.
+    /// Restarts the lanes whose episodes a step has ended, and stores their final rows from row `first` on.
+    /// Returns their number.
     private func restartEnded(
         _ arrays: BatchArrays, step: Int, into finals: BatchArrays, at first: Int
     ) -> Int {

@@ -1,6 +1,6 @@
-/// The legal action with the lowest number; 0 where none is legal.
+/// The policy that takes the legal action with the lowest number; 0 if none is legal.
 public final class FixedOrderPolicy: Policy {
-    /// A policy without state; it leaves the drawn words unused.
+    /// Makes a policy without state, which ignores the drawn words.
     public init() {}
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {

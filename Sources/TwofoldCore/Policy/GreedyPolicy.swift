@@ -1,8 +1,9 @@
-/// The highest reward of the next move; the k-th of equal ones, k = (word x equal ones) >> 32.
+/// The policy that maximises the reward of the next move. Of equal actions it takes the k-th, k = (word x
+/// equal actions) >> 32.
 public final class GreedyPolicy: Policy {
     private let afterstates: AfterstateMemory
 
-    /// Throws where the game has no afterstates.
+    /// Makes the policy. Throws if the game has no afterstates.
     public init(_ batch: Batch) throws(EnvironmentError) {
         afterstates = try AfterstateMemory(batch, policy: "greedy")
     }

@@ -1,16 +1,16 @@
 /// The rule by which a rollout chooses an action for each lane before each step.
 ///
-/// Used by one caller at a time; may spread over threads inside.
+/// One caller at a time uses a policy; the policy may spread its work over threads.
 public protocol Policy: AnyObject {
-    /// Writes an action for each lane; 0 where no action is legal. Throws if the time is up first; then the
-    /// actions are unusable.
+    /// Writes an action for each lane; 0 if no action is legal. Throws if the time ends first, which leaves
+    /// the actions unusable.
     func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError)
 }
 
 /// The state of a batch before a step, and the memory for the actions.
 ///
-/// `@unchecked Sendable` because the rows are only read, each lane's action is written by one worker, and
-/// all of it outlives the call.
+/// `@unchecked Sendable` because nothing writes to the rows, one worker writes each lane's action, and the
+/// memory outlives the call.
 public struct PolicyView: @unchecked Sendable {
     /// The batch.
     package let batch: Batch
@@ -18,16 +18,16 @@ public struct PolicyView: @unchecked Sendable {
     package let lanes: Int
     /// Number of actions, legal or not.
     let actionCount: Int
-    /// One observation per lane.
+    /// The observations, one row per lane.
     package let observations: UnsafeRawPointer
-    /// 0 or 1 for each lane and action.
+    /// The action masks: 0 or 1 for each lane and action.
     package let masks: UnsafeRawPointer
     /// One word of each lane's stream.
     let words: UnsafePointer<UInt32>
-    /// One byte per lane.
+    /// The actions to write, one byte per lane.
     let actions: UnsafeMutableRawPointer
 
-    /// The legal actions of a lane, ascending.
+    /// Returns the legal actions of a lane in ascending order.
     @inline(__always)
     func forEachLegal(_ lane: Int, _ body: (_ action: Int) -> Void) {
         for action in 0..<actionCount
@@ -43,6 +43,6 @@ public struct PolicyView: @unchecked Sendable {
     }
 }
 
-/// One of `count` equal choices by a word: (word x count) >> 32.
+/// Chooses uniformly among `count` items by a word: (word x count) >> 32.
 @inline(__always)
 func pick(_ word: UInt32, of count: Int) -> Int { Int((UInt64(word) &* UInt64(count)) >> 32) }

@@ -1,14 +1,16 @@
 internal import Platform
 
-/// The lanes' streams for policies, apart from the boards' own: a policy's draws never change those of a board.
+/// The policy's random stream for each lane. It is separate from the board's stream, so a policy's draws
+/// never change the board.
 ///
-/// A lane's stream starts at its seed, salted. Each step takes one word of each lane, however many of them the
-/// policy uses; an unfinished step gives its words back.
+/// A lane's stream starts at its salted seed. Each step takes one word of each lane, even if the policy does
+/// not use it; an unfinished step puts its words back.
 ///
-/// This is the room for that memory: in blocks of 64 lanes, four rows of 64 words each, so that the compiler
-/// makes vector code of ``draw()``. `@unchecked Sendable` because its owner is called by one caller at a time.
+/// This type holds the streams' unsafe memory in blocks of 64 lanes, four rows of 64 words each, so that the
+/// compiler vectorises ``draw()``. `@unchecked Sendable` because its owner serves one caller at a time.
 public final class PolicyStreams: @unchecked Sendable {
-    /// Bytes for this many lanes: in whole blocks, four words of state and the drawn word for each.
+    /// Returns the bytes for this many lanes in whole blocks: four words of state and the drawn word for each
+    /// lane.
     public static func bytes(lanes: Int) -> Int { blocks(lanes) * 5 * 64 * MemoryLayout<UInt32>.stride }
     /// The salt of a seed: "policy" in ASCII, then two zero bytes.
     public static let salt: UInt64 = 0x706f_6c69_6379_0000
@@ -19,7 +21,7 @@ public final class PolicyStreams: @unchecked Sendable {
     /// One word per lane, drawn for the next step.
     let words: UnsafeMutablePointer<UInt32>
 
-    /// Streams without seeds.
+    /// Makes streams without seeds.
     public init(lanes: Int) throws(EnvironmentError) {
         blocks = Self.blocks(lanes)
         memory = try OwnedMemory(byteCount: Self.bytes(lanes: lanes), for: "num_envs")
@@ -29,7 +31,7 @@ public final class PolicyStreams: @unchecked Sendable {
 
     private static func blocks(_ lanes: Int) -> Int { (lanes + 63) / 64 }
 
-    /// A lane's stream; all words are 0 before the lane's first seed.
+    /// The state of a lane's stream; all words are 0 before the lane's first seed.
     public subscript(lane: Int) -> Generator.Words {
         get {
             let state = state(lane)
@@ -43,7 +45,7 @@ public final class PolicyStreams: @unchecked Sendable {
 
     private func state(_ lane: Int) -> UnsafeMutablePointer<UInt32> { states + lane / 64 * 256 + lane % 64 }
 
-    /// Restarts a lane's stream.
+    /// Restarts a lane's stream from a seed.
     public func seed(_ lane: Int, _ seed: UInt64) {
         self[lane] = Generator(seed: seed ^ PolicyStreams.salt).words
     }
@@ -59,7 +61,7 @@ public final class PolicyStreams: @unchecked Sendable {
         }
     }
 
-    /// Returns the last words: the next draw yields them again.
+    /// Puts the last words back, so that the next draw yields them again.
     func takeBack() {
         for lane in 0..<blocks * 64 where self[lane] != (0, 0, 0, 0) {
             var generator = Generator(words: self[lane])

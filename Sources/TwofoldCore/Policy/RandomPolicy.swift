@@ -1,13 +1,15 @@
-/// Uniform legal actions: the k-th legal one, k = (word x legal actions) >> 32; 0 where none is legal.
+/// The policy that takes a uniformly random legal action: the k-th legal one, k = (word x legal actions) >>
+/// 32; 0 if none is legal.
 public final class RandomPolicy: Policy {
-    /// A policy without state: all randomness comes from the lanes' streams.
+    /// Makes a policy without state. All randomness comes from the lanes' streams.
     public init() {}
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         if view.actionCount == 4 { chooseOfFour(view) } else { chooseOfMany(view) }
     }
 
-    /// The four bytes of a lane's mask as one word, without a branch, so that the compiler vectorises the loop.
+    /// Chooses by reading the four bytes of a lane's mask as one word. It has no branch, so the compiler
+    /// vectorises the loop.
     ///
     ///     mask     0 1 0 1      1 where legal
     ///     upTo     0 1 1 2      legal actions up to and including this one
@@ -20,7 +22,7 @@ public final class RandomPolicy: Policy {
             let upTo = pairs &+ pairs &<< 16
             let count = upTo &>> 24
             let k = UInt32(truncatingIfNeeded: (UInt64(words[lane]) &* UInt64(count)) &>> 32)
-            // Bit 7 of a byte survives the subtraction where upTo <= k.
+            // Bit 7 of a byte survives the subtraction if upTo <= k.
             let passed = ((k &* 0x01_0101 | 0x80_8080) &- (upTo & 0xff_ffff)) &>> 7 & 0x01_0101
             let action = (passed &+ passed &>> 8 &+ passed &>> 16) & 3
             let hasLegal = 0 &- (count &+ 7) &>> 3

@@ -1,7 +1,7 @@
-/// The rows of a rollout's arrays that each step of the batch fills. Arrays that a rollout does not report
+/// The rows of a rollout's arrays that each step of the batch fills. Arrays that the rollout does not report
 /// go to memory that nothing reads.
 struct RolloutRows {
-    /// The rollout's array for one of the batch's step arrays.
+    /// The destination of one of the batch's step arrays in the rollout.
     enum Destination: Equatable {
         case frame(Int)
         case step(Int)
@@ -14,7 +14,7 @@ struct RolloutRows {
     private let steps: BatchArrays
     private let discarded: ArrayMemory
 
-    /// The rows of a batch, with a destination for each of its step arrays.
+    /// Makes the rows of a batch, with a destination for each of its step arrays.
     init(
         _ batch: Batch, _ destinations: [Destination], frames: BatchArrays, steps: BatchArrays
     ) throws(EnvironmentError) {
@@ -25,7 +25,7 @@ struct RolloutRows {
         discarded = try ArrayMemory(specs, lanes: batch.lanes)
     }
 
-    /// The batch's step arrays for one step.
+    /// Returns the batch's step arrays for one step.
     func arrays(frame: Int, step: Int) -> BatchArrays {
         BatchArrays(specs) { index in
             switch destinations[index] {

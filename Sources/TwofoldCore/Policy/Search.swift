@@ -1,12 +1,13 @@
 internal import Dispatch
 internal import Synchronization
 
-/// A search for actions, lane after lane on a few threads, until all have one or the time is up.
+/// A search for actions on a few threads, lane by lane, until all lanes have one or the time is over.
 struct Search: Sendable {
     let workers: Workers
 
-    /// Calls `body` once for each lane. `worker`, below the workers' number, differs between calls that run at the
-    /// same time; `body` returns false when the time is up. Throws then, with some lanes left out.
+    /// Calls `body` once for each lane. `worker` is below the number of workers and differs between calls
+    /// that run at the same time. `body` returns false once the time is over; then this function throws, and
+    /// some lanes have no action.
     func run(
         lanes: Int, until deadline: Deadline?,
         _ body: @Sendable (_ lane: Int, _ worker: Int) -> Bool

@@ -1,8 +1,9 @@
 /// One board's stream of random words: xoshiro128++ (Blackman and Vigna, "Scrambled linear
 /// pseudorandom number generators", 2021).
 ///
-/// A trajectory is a pure function of (environment id, config, seed, actions), so everything here is
-/// frozen: the algorithm, how a seed becomes a state, and how many words each purpose draws.
+/// A trajectory is a pure function of (environment id, config, seed, actions). Nothing here may change,
+/// therefore: neither the algorithm, nor the state of a seed, nor the number of words that each purpose
+/// draws.
 ///
 ///     seed ── SplitMix64 ──► first output  = word1 : word0   (high : low 32 bits)
 ///                            second output = word3 : word2
@@ -13,7 +14,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
     /// The state; never all zero.
     public private(set) var words: Words
 
-    /// The stream of a seed; every value is a seed, 0 too.
+    /// Starts the stream of a seed. Every value is a seed, even 0.
     public init(seed: UInt64) {
         var seeder = SplitMix64(seed: seed)
         let first = seeder.next()
@@ -24,17 +25,17 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         )
     }
 
-    /// The stream that continues from a state.
+    /// Continues the stream from a state.
     public init(words: Words) {
         precondition(words != (0, 0, 0, 0), "the all-zero state has no stream")
         self.words = words
     }
 
-    /// The next 32 bits.
+    /// Returns the next 32 bits.
     @inline(__always)
     public mutating func next() -> UInt32 { Self.next(&words.0, &words.1, &words.2, &words.3) }
 
-    /// The next 32 bits of a state that lies in four places.
+    /// Returns the next 32 bits of a state in four variables.
     @inline(__always)
     static func next(_ w0: inout UInt32, _ w1: inout UInt32, _ w2: inout UInt32, _ w3: inout UInt32) -> UInt32
     {
@@ -49,11 +50,11 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         return result
     }
 
-    /// Undoes one ``next()``: each of its steps can be undone, the last one first.
+    /// Undoes one ``next()`` by undoing its operations in reverse order.
     mutating func goBack() {
         words.3 = rotateLeft(words.3, by: 32 - 11)
         words.0 ^= words.3
-        // With x for words.2 before the shifted word was added, this is x ^ x << 9; then x itself.
+        // This is x ^ x << 9, where x is words.2 before the shifted word was added. The next line computes x.
         let mixed = words.2 ^ words.1 << 9
         words.2 = mixed ^ mixed << 9 ^ mixed << 18 ^ mixed << 27
         words.1 ^= words.2
@@ -61,16 +62,16 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         words.3 ^= words.1
     }
 
-    /// A number in `0 ..< count` from one word: the high half of word x count.
+    /// Returns a number in `0 ..< count` from one word: the high half of word x count.
     ///
-    /// For counts of cells (at most 64) the bias is below 2^-26; a rejection loop would make the number
-    /// of words drawn depend on their values.
+    /// For counts of cells (at most 64) the bias is below 2^-26. With a rejection loop, the number of words
+    /// drawn would depend on their values.
     @inline(__always)
     public mutating func next(below count: Int) -> Int {
         Int((UInt64(next()) &* UInt64(count)) >> 32)
     }
 
-    /// Equality of the streams' states.
+    /// Returns true if both streams have the same state.
     public static func == (left: Generator, right: Generator) -> Bool {
         left.words == right.words
     }

@@ -1,16 +1,16 @@
-/// A counter whose values are scrambled: turns one 64-bit seed into as many words as needed.
+/// A counter with scrambled values. It turns one 64-bit seed into as many words as needed.
 ///
 /// Used only to seed ``Generator``. Algorithm: Steele, Lea and Flood, "Fast splittable pseudorandom
 /// number generators", 2014, with the constants of Vigna's public-domain `splitmix64.c`.
 public struct SplitMix64: Sendable {
     private var state: UInt64
 
-    /// The sequence of a seed; every value is a seed, 0 too.
+    /// Starts the sequence of a seed. Every value is a seed, even 0.
     public init(seed: UInt64) {
         state = seed
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     public mutating func next() -> UInt64 {
         state &+= 0x9e37_79b9_7f4a_7c15
         var word = state

@@ -1,10 +1,10 @@
-/// The return of each lane's episode so far, the sum of its rewards: the extra info `episode_return`.
+/// The extra info `episode_return`: the sum of the rewards in each lane's episode so far.
 ///
 ///     step ──► reward, episode_length ──► return = episode_length == 0 ? 0 : return + reward
 ///
-/// A lane of length 0 has begun its episode in this step, and played nothing. The sum is that of the rewards
-/// as the step reports them, in Double, one after the other, as Gymnasium's RecordEpisodeStatistics adds them up.
-/// It exists only on request, as a pass behind the step.
+/// A lane with length 0 has started its episode in this step and played nothing. Rewards are summed as the
+/// step reports them, one after another in Double, as in Gymnasium's RecordEpisodeStatistics. The sums exist
+/// only on request, in a pass after the step.
 public final class EpisodeReturns: StepPass {
     /// The info's name.
     static let name = "episode_return"
@@ -13,26 +13,27 @@ public final class EpisodeReturns: StepPass {
     private let keys: BatchKeys
     private let array: ArrayKey<Double>
 
-    /// The returns of lanes whose steps report them.
+    /// Makes the returns of lanes whose steps report them.
     init(lanes: Int, _ keys: BatchKeys, in arrays: inout ArrayList) throws(EnvironmentError) {
         sums = try LaneStorage(count: lanes, repeating: 0)
         self.keys = keys
         array = arrays.add(Self.name)
     }
 
-    /// Little, beside any engine's time.
+    /// 0: the time is negligible next to any engine's.
     package var nanosecondsPerLane: Int { 0 }
 
     package func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Double>.stride }
 
-    /// A lane's return.
+    /// Returns a lane's return.
     @inline(__always)
     subscript(lane: Int) -> Double {
         get { sums[lane] }
         set { sums[lane] = newValue }
     }
 
-    /// Adds the rewards of a step that has just filled the rows of these lanes, and writes the sums there.
+    /// Adds the rewards of a step that has just filled the rows of these lanes, and writes the sums to those
+    /// rows.
     package func step(
         _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases
     ) {

@@ -1,12 +1,12 @@
-/// A ``RewardSpec`` compiled for one game: every name looked up, every number checked, once, at create.
+/// A ``RewardSpec`` compiled for one game. Names and numbers are checked once, at create.
 struct RewardProgram<Rules: Game>: Sendable {
-    /// One term, ready to be evaluated.
+    /// One compiled term.
     struct Line: Sendable {
         let term: Rules.Term
         let weight: Double
         /// The discount of a potential term; 1 for other terms.
         let gamma: Double
-        /// Empty for a term without a table.
+        /// The term's table; empty for a term without one.
         let table: [Double]
     }
 
@@ -14,16 +14,16 @@ struct RewardProgram<Rules: Game>: Sendable {
     let scale: Double
     let low: Double
     let high: Double
-    /// Whether it is the game's own reward.
+    /// Whether this is the game's own reward.
     let isDefault: Bool
 
-    /// The most terms of a spec.
+    /// The maximum number of terms in a spec.
     static var maxTerms: Int { 32 }
 
-    /// The largest magnitude of any number, so that no reward overflows a Float.
+    /// The largest allowed magnitude of a number, which keeps rewards within a Float.
     static var limit: Double { 1e9 }
 
-    /// Compiles a spec, nil for the game's own; throws with the name of the wrong part:
+    /// Compiles a spec; nil means the game's own reward. Throws with the name of the invalid part:
     /// "reward.empty_cells.gamma".
     init(_ spec: RewardSpec?, of game: Rules) throws(EnvironmentError) {
         let defaultSpec = game.defaultReward
@@ -44,12 +44,12 @@ struct RewardProgram<Rules: Game>: Sendable {
         isDefault = spec == defaultSpec
     }
 
-    /// The names of the terms in order: the columns of `reward_terms`.
+    /// The names of the terms in order, which are the columns of `reward_terms`.
     var names: [String] { lines.map(\.term.rawValue) }
 
-    /// The reward of one move; `report` gets each term's weighted value.
+    /// Returns the reward of one move; `report` gets each term's weighted value.
     ///
-    /// Adding 0.0 turns -0.0 into 0.0, so that equal rewards are equal bytes.
+    /// Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bytes.
     @inline(__always)
     func reward(
         _ game: Rules, _ move: Move<Rules>, report: (_ term: Int, _ value: Float) -> Void
@@ -142,7 +142,7 @@ extension RewardProgram.Line {
     }
 }
 
-/// The number, unless it is infinite, NaN or larger than the limit.
+/// Returns the number. Throws if it is infinite, NaN or larger than the limit.
 private func checked(
     _ value: Double, _ field: String, of owner: String, limit: Double
 ) throws(EnvironmentError) -> Double {
@@ -156,7 +156,7 @@ private func checked(
 }
 
 extension Double? {
-    /// One side of the clip.
+    /// Returns one bound of the clip.
     fileprivate func checkedClip(or open: Double, limit: Double) throws(EnvironmentError) -> Double {
         guard let self else { return open }
         return try checked(self, "reward.clip", of: "the reward", limit: limit) + 0.0

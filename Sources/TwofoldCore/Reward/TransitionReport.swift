@@ -1,20 +1,21 @@
 /// The requested report on a step's transition: a declared reward, its terms, and the game's extra infos.
 ///
-/// A lane that waits or starts an episode has no transition: reward and terms are 0, and each extra info has its value
-/// for "nothing happened".
+/// A lane that waits or starts an episode has no transition: its reward and terms are 0, and each extra info
+/// has its value for "nothing happened".
 struct TransitionReport<Rules: Game>: Sendable {
     let program: RewardProgram<Rules>
-    /// Each term's weighted part of the reward, before scale and clip; nil where it was not requested.
+    /// The key of each term's weighted part of the reward, before scale and clip; nil if it was not
+    /// requested.
     private(set) var terms: ArrayKey<Float>?
     /// The game's requested infos.
     private(set) var infos: [Rules.ExtraKey] = []
 
-    /// Throws with the name of the wrong part of the reward.
+    /// Compiles the reward. Throws with the name of its invalid part.
     init(_ game: Rules, _ options: BatchOptions) throws(EnvironmentError) {
         program = try RewardProgram(options.reward, of: game)
     }
 
-    /// Adds an info's array to those of a step. Returns false if the game has no such info.
+    /// Adds an info's array to a step's arrays. Returns false if the game has no such info.
     mutating func declare(_ name: String, _ game: Rules, in arrays: inout ArrayList) -> Bool {
         if name == Self.rewardTerms {
             terms = arrays.add(name, shape: [program.lines.count])
@@ -25,7 +26,7 @@ struct TransitionReport<Rules: Game>: Sendable {
         return true
     }
 
-    /// Whether there is nothing to report of a transition beyond the game's own reward.
+    /// Whether the report has only the game's own reward.
     var isPlain: Bool { program.isDefault && terms == nil && infos.isEmpty }
 
     /// The extra info that every game has.
@@ -36,7 +37,7 @@ struct TransitionReport<Rules: Game>: Sendable {
         [rewardTerms, EpisodeReturns.name] + Rules.ExtraInfo.allCases.map(\.rawValue)
     }
 
-    /// Writes the terms and the extra infos of a move. Returns its reward.
+    /// Writes the terms and the extra infos of a move, and returns its reward.
     @inline(__always)
     func write(_ game: Rules, _ move: Move<Rules>, to row: LaneRow) -> Float {
         for key in infos { game.write(key, of: move, to: row) }
@@ -54,7 +55,7 @@ struct TransitionReport<Rules: Game>: Sendable {
     }
 }
 
-/// A played action: the board before it, the transition, and the board after it.
+/// A played action with the board before it, the transition, and the board after it.
 public struct Move<Rules: Game>: Sendable {
     let before: Rules.State
     let transition: Rules.Transition

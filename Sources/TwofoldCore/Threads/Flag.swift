@@ -4,12 +4,12 @@ internal import Synchronization
 public final class Flag: Sendable {
     private let value = Atomic(false)
 
-    /// A flag that is not set.
+    /// Makes a flag that is not set.
     public init() {}
 
-    /// Whether it was set.
+    /// Whether the flag is set.
     public var isSet: Bool { value.load(ordering: .relaxed) }
 
-    /// Sets it.
+    /// Sets the flag.
     public func set() { value.store(true, ordering: .relaxed) }
 }

@@ -1,61 +1,62 @@
 internal import Platform
 
-/// A moment of a monotonic clock: the system's, or a simulation's. Whatever decides by time (limits, a stop, statistics)
-/// is given the moment; what has to look while it works, as a search does, is given a ``Clock``.
+/// A moment on a monotonic clock, the system's or a simulation's. Code that decides by time (limits, a stop,
+/// statistics) receives the moment. Code that reads the time during its work, such as a search, receives a
+/// ``Clock``.
 ///
-/// A plain number, since two are taken for each request.
+/// It is a plain number, because each request takes two of them.
 public struct Moment: Comparable, Sendable {
-    /// Since the clock's own beginning.
+    /// The nanoseconds since the clock's start.
     public let nanoseconds: Int
 
-    /// So many nanoseconds after the clock's beginning.
+    /// Makes the moment this many nanoseconds after the clock's start.
     public init(nanoseconds: Int) { self.nanoseconds = nanoseconds }
 
-    /// The system's, now.
+    /// The present moment on the system's clock.
     public static var now: Moment {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return Moment(nanoseconds: time.tv_sec * 1_000_000_000 + time.tv_nsec)
     }
 
-    /// Whether it is earlier.
+    /// Returns true if the left moment is earlier.
     public static func < (left: Moment, right: Moment) -> Bool { left.nanoseconds < right.nanoseconds }
 
-    /// The moment so much later.
+    /// Returns the moment that is later by this duration.
     public static func + (moment: Moment, time: Duration) -> Moment {
         Moment(nanoseconds: moment.nanoseconds + Int(time / .nanoseconds(1)))
     }
 
-    /// The moment so much earlier.
+    /// Returns the moment that is earlier by this duration.
     public static func - (moment: Moment, time: Duration) -> Moment {
         Moment(nanoseconds: moment.nanoseconds - Int(time / .nanoseconds(1)))
     }
 
-    /// The time from another moment to this one.
+    /// Returns the time from the right moment to the left one.
     public static func - (left: Moment, right: Moment) -> Duration {
         .nanoseconds(left.nanoseconds - right.nanoseconds)
     }
 }
 
-/// Where the time comes from; the system's clock but in a simulation.
+/// The source of the time: the system's clock, except in a simulation.
 public struct Clock: Sendable {
-    /// The time now; any thread may ask.
+    /// The function that returns the present moment. Any thread may call it.
     public let now: @Sendable () -> Moment
 
-    /// A clock that is read by calling `now`.
+    /// Makes a clock that calls `now`.
     public init(now: @escaping @Sendable () -> Moment) { self.now = now }
 
     /// The system's monotonic clock.
     public static let system = Clock { .now }
 }
 
-/// The end of what may take long: a moment, or a stop that comes earlier.
+/// The end of work that may take long: a moment, or an earlier stop.
 public struct Deadline: Sendable {
     private let moment: Moment
     private let clock: Clock
     private let stop: Flag?
 
-    /// This long after now on the clock; earlier once `stop` is set.
+    /// Makes a deadline this long after the clock's present moment. Setting `stop` ends the work earlier.
     public init(after time: Duration, on clock: Clock, or stop: Flag? = nil) {
         moment = clock.now() + time
         self.clock = clock

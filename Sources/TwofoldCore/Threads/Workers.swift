@@ -1,20 +1,20 @@
 internal import Dispatch
 internal import Synchronization
 
-/// Spreads the lanes of a batch over threads, in chunks of whole 64-lane blocks.
+/// The threads that share the lanes of a batch, in chunks of whole 64-lane blocks.
 ///
-/// What a lane computes never depends on the chunk that it falls into.
+/// The results of a lane never depend on its chunk.
 public struct Workers: Sendable {
-    /// Work for a thread at a time: many times the cost of waking another one.
+    /// The time of a chunk's work, many times the cost of waking another thread.
     private static let nanosecondsPerChunk = 80_000
 
-    /// Threads that one batch may use, the calling one included.
+    /// The number of threads that one batch may use, including the calling thread.
     public let threads: Int
-    /// Lanes in a chunk; nil to derive it from the time that a lane takes.
+    /// The number of lanes in a chunk; nil derives it from the time per lane.
     public let chunk: Int?
 
-    /// At most `threads` threads. A given chunk is rounded up to whole blocks of 64 lanes; tests use it to
-    /// show that the chunk makes no difference.
+    /// Makes workers with at most `threads` threads. A given chunk is rounded up to whole blocks of 64 lanes.
+    /// Tests use it to show that the chunk makes no difference.
     public init(threads: Int, chunk: Int? = nil) {
         precondition(threads >= 1 && (chunk ?? 1) >= 1)
         self.threads = threads
@@ -23,9 +23,9 @@ public struct Workers: Sendable {
 
     private static func wholeBlocks(_ lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
 
-    /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns when all are done.
-    /// A batch of one chunk stays on the calling thread. `worker`, below ``threads``, differs between calls
-    /// that run at the same time.
+    /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns after the last call.
+    /// A batch of one chunk stays on the calling thread. `worker` is below ``threads`` and differs between
+    /// calls that run at the same time.
     public func run(
         lanes: Int, nanosecondsPerLane: Int, _ body: @Sendable (_ range: Range<Int>, _ worker: Int) -> Void
     ) {

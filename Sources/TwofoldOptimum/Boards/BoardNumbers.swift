@@ -1,22 +1,23 @@
-/// The canonical boards with exponents up to a limit, numbered without large gaps: 0 ..< ``count``.
+/// The numbering of the canonical boards with exponents up to a limit: 0 ..< ``count``, without large gaps.
 ///
 ///     number = the corners' number among all canonical corners · limit+1 ^ other cells
 ///            + the other cells as digits of base limit + 1
 ///
-/// On 3 x 3 with exponents up to 10 these are 2,211 · 11^5, or 356 million.
+/// On 3 x 3 with exponents up to 10 there are 2,211 · 11^5, or 356 million, numbers.
 ///
-/// This is the room for the tables. `@unchecked Sendable` because nothing writes to them after init.
+/// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes to them after
+/// init.
 final class BoardNumbers: @unchecked Sendable {
     /// The largest exponent.
     let limit: Int
-    /// Numbers in use, and a few that no canonical board has.
+    /// The number of numbers. A few of them have no canonical board.
     let count: Int
 
     private let otherBits: UInt64
     private let others: Int
-    /// For four corners their number, times the combinations of other cells.
+    /// For each content of the corners, their number times the combinations of the other cells.
     private let corners: UnsafeMutablePointer<Int>
-    /// For three cells, and for the cells above them, their part of the other cells' number.
+    /// For three cells, and for the cells above them, their part of the number of the other cells.
     private let low: UnsafeMutablePointer<Int>
     private let high: UnsafeMutablePointer<Int>
 
@@ -43,7 +44,7 @@ final class BoardNumbers: @unchecked Sendable {
         var next = 0
         for content in 0..<Self.cornerContents where (0..<4).allSatisfy({ content >> (4 * $0) & 15 <= limit })
         {
-            // With all other cells empty, an image is less exactly if its corners are.
+            // If all other cells are empty, an image is smaller exactly if its corners are.
             let board = UInt64(content) << otherBits
             guard boards.canonical(board) == board else { continue }
             corners[content] = next * others
@@ -58,7 +59,7 @@ final class BoardNumbers: @unchecked Sendable {
         high.deallocate()
     }
 
-    /// The number of a canonical board, none of whose exponents is above the limit.
+    /// Returns the number of a canonical board without an exponent above the limit.
     @inline(__always)
     func number(_ board: UInt64) -> Int {
         let other = Int(truncatingIfNeeded: board & ((1 &<< otherBits) &- 1))

@@ -1,36 +1,38 @@
 internal import TwofoldCore
 
-/// Boards of at most nine cells as numbers, four bits for each exponent, and their symmetries.
+/// The symmetries of boards with at most nine cells. A board is a number with four bits for each exponent.
 ///
-/// The corners come first, then the other cells of the border, both clockwise, then the centre. On 3 x 3:
+/// The corners come first, then the other cells of the border, both clockwise, and then the centre. On 3 x 3:
 ///
 ///     a e b        35                      0
 ///     h i f        a b c d   e f g h   i          a rotation turns two rings of 16 bits
 ///     d g c
 ///
-/// Boards are equal up to symmetry exactly if their canonical numbers, the least of all images, are equal. Since
-/// the corners are the highest bits, those of a canonical board are the least of their images, too.
+/// Two boards are equal up to symmetry exactly if their canonical numbers are equal. A canonical number is
+/// the smallest number of all images. The corners are the highest bits, so a canonical board's corners are
+/// the smallest of all images, too.
 ///
-/// This is the room for the tables of the images. `@unchecked Sendable` because nothing writes to them after init.
+/// This type holds the images' tables in unsafe memory. `@unchecked Sendable` because nothing writes to them
+/// after init.
 final class PackedBoards: @unchecked Sendable {
-    /// The most cells of a board.
-    static let mostCells = 9
+    /// The maximum number of cells of a board.
+    static let maxCells = 9
 
     let rows: Int
     let columns: Int
-    /// The number of symmetries: 8 of a square board, else 4.
+    /// The number of symmetries: 8 of a square board, 4 of any other.
     let images: Int
-    /// How far each cell's exponent is shifted, by the cell's number row by row.
+    /// The shift of each cell's exponent. Cells are numbered row by row.
     let shifts: [UInt64]
 
-    /// Cells that an image shifts equally far, to the left and around the 64 bits.
+    /// The cells that an image shifts by the same distance, to the left and around the 64 bits.
     private struct Piece {
         var mask: UInt64 = 0
         var shift: UInt64 = 0
     }
 
     private let pieces: UnsafeMutablePointer<Piece>
-    /// Where each image's pieces end.
+    /// The end of each image's pieces.
     private let ends: UnsafeMutablePointer<Int>
     private let shiftTable: UnsafeMutablePointer<UInt64>
     private let actionTable: UnsafeMutablePointer<UInt8>
@@ -38,7 +40,7 @@ final class PackedBoards: @unchecked Sendable {
     var cells: Int { rows * columns }
 
     init(rows: Int, columns: Int) {
-        precondition(rows >= 2 && columns >= 2 && rows * columns <= Self.mostCells)
+        precondition(rows >= 2 && columns >= 2 && rows * columns <= Self.maxCells)
         self.rows = rows
         self.columns = columns
         let order = Self.order(rows, columns)
@@ -79,7 +81,7 @@ final class PackedBoards: @unchecked Sendable {
         actionTable.deallocate()
     }
 
-    /// The cells in the order of their exponents in a number, the highest first.
+    /// Returns the cells in the order of their exponents in a number, the highest first.
     private static func order(_ rows: Int, _ columns: Int) -> [Int] {
         let top = (0..<columns).map { $0 }
         let right = (1..<rows).map { $0 * columns + columns - 1 }
@@ -91,8 +93,8 @@ final class PackedBoards: @unchecked Sendable {
         return corners + border.filter { !corners.contains($0) } + inner
     }
 
-    /// The number of a board with these exponents, row by row, and the largest of them; the number is meaningless
-    /// where that is above 15.
+    /// Returns the number of a board with these exponents, row by row, and the largest exponent. The number
+    /// is meaningless if that exponent exceeds 15.
     @inline(__always)
     func pack(_ exponents: UnsafePointer<UInt8>) -> (board: UInt64, largest: UInt8) {
         var board: UInt64 = 0
@@ -105,10 +107,10 @@ final class PackedBoards: @unchecked Sendable {
         return (board, largest)
     }
 
-    /// The exponents of a board, row by row.
+    /// Returns the exponents of a board, row by row.
     func exponents(_ board: UInt64) -> [UInt8] { shifts.map { UInt8(board >> $0 & 15) } }
 
-    /// The canonical number of a board, times 8, plus the number of the image that is canonical.
+    /// Returns the canonical number of a board, times 8, plus the number of the canonical image.
     @inline(__always)
     func canonicalWithImage(_ board: UInt64) -> UInt64 {
         var least = board &<< 3
@@ -128,19 +130,19 @@ final class PackedBoards: @unchecked Sendable {
         return least
     }
 
-    /// The canonical number of a board.
+    /// Returns the canonical number of a board.
     @inline(__always)
     func canonical(_ board: UInt64) -> UInt64 { canonicalWithImage(board) &>> 3 }
 
-    /// What each of the four actions becomes in an image: four bytes.
+    /// Returns an image's action for each of the four actions: four bytes.
     @inline(__always)
     func actions(ofImage image: Int) -> UnsafePointer<UInt8> { UnsafePointer(actionTable + image &* 4) }
 
-    /// Whether a cell holds this exponent, 1 or more.
+    /// Returns true if a cell holds this exponent, which is at least 1.
     @inline(__always)
     func contains(_ board: UInt64, _ exponent: UInt64) -> Bool {
-        // 1 in each cell: a cell of zeros borrows from its highest bit.
-        let ones = 0x1_1111_1111 &>> UInt64(truncatingIfNeeded: 4 &* (Self.mostCells &- rows &* columns))
+        // 1 in each cell. A cell of zeros borrows from its highest bit.
+        let ones = 0x1_1111_1111 &>> UInt64(truncatingIfNeeded: 4 &* (Self.maxCells &- rows &* columns))
         let difference = board ^ (ones &* exponent)
         return (difference &- ones) & ~difference & (ones &<< 3) != 0
     }

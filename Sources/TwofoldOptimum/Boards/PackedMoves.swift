@@ -2,23 +2,24 @@ internal import TwofoldCore
 
 /// The moves of packed boards, from tables of their rows and columns.
 ///
-/// A table has for each content of one line what a slide makes of it, where the board has it, so that a slide of the
-/// board is the bitwise or of its lines' entries. Merges score the same towards either side: of n equal tiles in a
-/// row, with nothing but empty cells between them, n / 2 pairs merge.
+/// For each content of a line, a table has the slid line at its place on the board. A slide of the board is
+/// therefore the bitwise or of its lines' entries. Merges score the same in both directions: of n equal tiles
+/// in a row, with only empty cells between them, n / 2 pairs merge.
 ///
-/// This is the room for the tables. `@unchecked Sendable` because nothing writes to them after init.
+/// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes to them after
+/// init.
 final class PackedMoves: @unchecked Sendable {
     /// The lines along one axis, all of the same length.
     private struct Axis {
         let lineCount: Int
         let length: Int
-        /// The actions towards a line's first cell and towards its last.
+        /// The actions towards a line's first cell and its last cell.
         let actions: (first: Int, last: Int)
-        /// `length` shifts for each line.
+        /// The shifts of each line's cells: `length` for each line.
         let shifts: UnsafeMutablePointer<UInt64>
-        /// For each line, each content: what a slide to the first cell makes of it, and to the last.
+        /// For each line and content, the results of a slide to the first cell and to the last cell.
         let slid: UnsafeMutablePointer<(first: UInt64, last: UInt64)>
-        /// For each content: the sum of the merged values.
+        /// The sum of the merged values for each content.
         let scores: UnsafeMutablePointer<UInt32>
 
         var contents: Int { 1 << (4 * length) }
@@ -58,7 +59,7 @@ final class PackedMoves: @unchecked Sendable {
         let slides = SlideTables.shared
         for content in 0..<contents {
             let first = UInt64(slides.left[content])
-            // because: a shorter line is at the left of the table's row, and slides beyond its own end.
+            // because: a shorter line occupies the left of the table's row, and slides beyond its own end.
             let last = UInt64(slides.right[content]) >> UInt64(4 * (4 - length))
             axis.scores[content] = UInt32(slides.scores[content])
             for (line, shifts) in lines.enumerated() {
@@ -68,7 +69,7 @@ final class PackedMoves: @unchecked Sendable {
         return axis
     }
 
-    /// The tiles of a line where the board has them.
+    /// Returns the tiles of a line at their places on the board.
     private static func place(_ line: UInt64, _ shifts: [UInt64]) -> UInt64 {
         shifts.enumerated().reduce(0) { $0 | (line >> UInt64(4 * $1.offset) & 15) << $1.element }
     }

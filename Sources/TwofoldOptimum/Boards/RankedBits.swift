@@ -1,27 +1,28 @@
 internal import Synchronization
 
-/// A set of numbers as one bit for each possible number, with the rank of each among all of the set.
+/// A set of numbers with one bit for each possible number, and the rank of each member in the set.
 ///
-/// In lines of eight words, a cache line each, for 448 numbers:
+/// The set consists of lines of eight words. A line fills one cache line and covers 448 numbers:
 ///
 ///     word 0                                                        words 1 ... 7
 ///     bits 0-31      32-41          42-51          52-61
 ///     members in     in this line   in this line   in this line     a bit for each number
 ///     lines before   before word 3  before word 5  before word 7
 ///
-/// so that a rank takes one cache line and two counts of bits.
+/// A rank needs one cache line and two bit counts.
 ///
-/// This is the room for reads of such lines. `@unchecked Sendable` because it only reads.
+/// This type reads unsafe memory. `@unchecked Sendable` because it only reads.
 struct RankedBits: @unchecked Sendable {
     static let numbersPerLine = 448
     static let wordsPerLine = 8
 
     let lines: UnsafePointer<UInt64>
 
-    /// Lines for so many numbers.
+    /// Returns the number of lines for this many numbers.
     static func lineCount(_ numbers: Int) -> Int { (numbers + numbersPerLine - 1) / numbersPerLine }
 
-    /// The first word of a line, by the members in the lines before, and the number of its own members.
+    /// Returns the first word of a line with `before` members in the lines before it, and the number of the
+    /// line's members.
     static func head(of line: UnsafePointer<UInt64>, before: Int) -> (word: UInt64, members: Int) {
         var word = UInt64(before)
         var members = 0
@@ -32,7 +33,8 @@ struct RankedBits: @unchecked Sendable {
         return (word, members)
     }
 
-    /// The number of members in `count` lines; nil if a first word is wrong. If none is, all ranks are below that number.
+    /// Returns the number of members in `count` lines; nil if a line's first word is wrong. If it is not nil,
+    /// all ranks are below it.
     func checkedCount(lines count: Int) -> Int? {
         var members = 0
         for index in 0..<count {
@@ -44,14 +46,14 @@ struct RankedBits: @unchecked Sendable {
         return members
     }
 
-    /// The line of a number.
+    /// Returns the line of a number.
     @inline(__always)
     func line(_ number: Int) -> UnsafePointer<UInt64> {
         let line = UInt(bitPattern: number) / UInt(Self.numbersPerLine)
         return lines + Int(bitPattern: line) &* Self.wordsPerLine
     }
 
-    /// How many members are less than the number; -1 where it is not a member.
+    /// Returns the number of smaller members; -1 if the number is not a member.
     @inline(__always)
     func rank(_ number: Int) -> Int {
         let line = line(number)
@@ -68,14 +70,14 @@ struct RankedBits: @unchecked Sendable {
     }
 }
 
-/// A set in the making: many threads put numbers in, then it gets its ranks.
+/// A set under construction: many threads insert numbers, then ``seal()`` computes the ranks.
 ///
-/// This is the room for its memory. `@unchecked Sendable` because its words are atomic, and are only read plainly
-/// from ``seal()`` on, when nothing is put in any more.
+/// This type holds the set's unsafe memory. `@unchecked Sendable` because its words are atomic. Plain reads
+/// begin with ``seal()``, after the last insertion.
 final class BitSet: @unchecked Sendable {
     private let words: UnsafeMutablePointer<Atomic<UInt64>>
     let lineCount: Int
-    /// The members, once it is sealed.
+    /// The number of members; valid after ``seal()``.
     private(set) var count = 0
 
     init(numbers: Int) {
@@ -88,7 +90,7 @@ final class BitSet: @unchecked Sendable {
 
     deinit { words.deallocate() }
 
-    /// The set for look-ups, and its bytes; valid once it is sealed, and as long as this object lives.
+    /// The set for look-ups; valid after ``seal()``, for as long as this object lives.
     var ranked: RankedBits {
         RankedBits(lines: UnsafeRawPointer(words).assumingMemoryBound(to: UInt64.self))
     }
@@ -103,7 +105,7 @@ final class BitSet: @unchecked Sendable {
         return (line &* RankedBits.wordsPerLine &+ 1 &+ bit &>> 6, 1 &<< UInt64(truncatingIfNeeded: bit & 63))
     }
 
-    /// Puts a number in; false where it was a member already.
+    /// Inserts a number. Returns false if it is already a member.
     @inline(__always)
     func insert(_ number: Int) -> Bool {
         let (word, mask) = place(number)
@@ -111,14 +113,14 @@ final class BitSet: @unchecked Sendable {
         return words[word].bitwiseOr(mask, ordering: .relaxed).oldValue & mask == 0
     }
 
-    /// Takes a number out.
+    /// Removes a number.
     @inline(__always)
     func remove(_ number: Int) {
         let (word, mask) = place(number)
         words[word].bitwiseAnd(~mask, ordering: .relaxed)
     }
 
-    /// Counts the members of each line and of those before it; they are fewer than 2^32.
+    /// Counts the members of each line and of all lines before it. The total must be below 2^32.
     func seal() {
         count = 0
         for line in 0..<lineCount {

@@ -1,11 +1,12 @@
 internal import Synchronization
 public import TwofoldCore
 
-/// The action with the highest value in a table of the optimum; the one with the lowest number of equal ones.
+/// The policy that takes the action with the highest value in a table of the optimum; of equal actions, the
+/// lowest number.
 public final class OptimalPolicy: Policy {
     private let table: OptimumTable
 
-    /// Optimal play by this table.
+    /// Makes the optimal policy of this table.
     public init(_ table: OptimumTable) { self.table = table }
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {

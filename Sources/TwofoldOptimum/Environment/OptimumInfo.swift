@@ -1,14 +1,15 @@
 /// The infos of a step that come from a table of the optimum.
 public enum OptimumInfo: String, CaseIterable, Sendable {
-    /// The value of the board that the step returns, float32: what optimal play still gets on average; 0 once the
+    /// The value of the returned board, float32: the average result of optimal play from it. It is 0 once the
     /// episode has terminated, NaN for a board that no game reaches.
     case value = "optimal_value"
-    /// The value of each action there, float32 (4): optimal play after it; -infinity for an illegal one.
+    /// The value of each action on the returned board, float32 (4): the action followed by optimal play. It
+    /// is -infinity for an illegal action.
     case actions = "action_values"
-    /// What the step's action has cost, float32: the value of the board before, less that of the action. 0 where no
-    /// action was played.
+    /// The cost of the step's action, float32: the value of the board before the step minus the action's
+    /// value. It is 0 if no action was played.
     case regret
 
-    /// The names that users write.
+    /// The infos' names for users.
     public static let names = allCases.map(\.rawValue)
 }

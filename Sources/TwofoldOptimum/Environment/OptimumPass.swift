@@ -2,7 +2,8 @@ internal import Platform
 public import TwofoldCore
 
 extension Game2048 {
-    /// A batch whose extra infos may be ``OptimumInfo``s, from this table; throws if the reward or an extra info is wrong.
+    /// Makes a batch whose extra infos may include ``OptimumInfo``s from this table. Throws if the reward or
+    /// an extra info is invalid.
     public func makeBatch(_ options: BatchOptions, _ table: OptimumTable) throws(EnvironmentError) -> Batch {
         precondition(table.problem.rows == config.rows && table.problem.columns == config.columns)
         let pass = try OptimumPass(
@@ -11,24 +12,24 @@ extension Game2048 {
     }
 }
 
-/// Reports ``OptimumInfo``s behind each step: the boards are looked up in a table.
+/// Reports ``OptimumInfo``s after each step. It looks the boards up in a table.
 ///
 ///     values before ──step──► boards ──table──► values after
 ///           └─ value - value of the action ─► regret
 ///
-/// So a board is looked up once, when the step returns it.
+/// Each board is looked up once, when a step returns it.
 ///
-/// This is the room for the values of the actions on the lanes' boards as they are. `@unchecked Sendable` because
-/// workers have disjoint lanes, and the keys are set once, while the batch is made.
+/// This type holds the action values of the lanes' present boards in unsafe memory. `@unchecked Sendable`
+/// because workers have disjoint lanes, and the keys are set once, while the batch is made.
 final class OptimumPass: StepPass, @unchecked Sendable {
     private let table: OptimumTable
-    /// Whether an illegal action ends the episode; else it leaves everything as it is.
+    /// Whether an illegal action ends the episode. Otherwise it changes nothing.
     private let illegalEnds: Bool
     private let memory: OwnedMemory
-    /// Four for each lane.
+    /// The action values: four for each lane.
     private let values: UnsafeMutablePointer<Float>
 
-    /// The requested infos, and where they are written.
+    /// The requested infos.
     private var requested: [OptimumInfo] = []
     private var boards: BatchKeys?
     private var step = Keys()
@@ -68,7 +69,7 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         return true
     }
 
-    /// A regret is the step's, whichever board follows it.
+    /// Declares every info but the regret, which belongs to the step rather than to a board.
     func declareFinals(in arrays: inout ArrayList) {
         for info in requested where info != .regret { finals.add(info, in: &arrays) }
     }
@@ -102,7 +103,7 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         write(lane..<lane + 1, step, to: arrays, row: lane)
     }
 
-    /// The best action's value; 0 where none is legal, NaN where it is not known.
+    /// Returns the best action's value; 0 if no action is legal, NaN if the value is unknown.
     @inline(__always)
     private func best(_ lane: Int) -> Float {
         let row = values + 4 &* lane
@@ -111,7 +112,7 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         return best == -.infinity ? 0 : best
     }
 
-    /// Writes the cost of a step's actions, by the values before it.
+    /// Writes the cost of a step's actions, computed from the values before the step.
     @inline(__always)
     private func writeRegrets(
         _ lanes: Range<Int>, _ actions: LaneInput<UInt8>, _ phases: LanePhases,
@@ -127,7 +128,7 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         }
     }
 
-    /// Writes the values as the infos have them, from a row on.
+    /// Writes the values in the infos' form, beginning at a row.
     @inline(__always)
     private func write(_ lanes: Range<Int>, _ keys: Keys, to arrays: BatchArrays, row: Int) {
         if let key = keys.value {

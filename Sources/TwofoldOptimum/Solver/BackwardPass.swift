@@ -1,24 +1,24 @@
 internal import Platform
 internal import TwofoldCore
 
-/// The optimal values, from the last layer back to the first:
+/// The pass that computes the optimal values, from the last layer back to the first:
 ///
 ///     value of an action = reward + Σ probability · value of the next board      (0 where play is over)
 ///     value of a board   = the largest of its actions'
 ///
-/// In Double; the log gets the actions' values, rounded once to Float, and the board's.
+/// Computes in Double. The log gets each action's value, rounded once to Float, and the board's value.
 final class BackwardPass {
     private let rules: OptimumRules
     private let workers: Workers
     /// The boards of each layer.
     private let boards: LayerLog
-    /// For each of them, in the same order: four Floats and a Double.
+    /// The values of those boards in the same order: four Floats and a Double for each.
     private let log: LayerLog
     private let playable: BitSet
     private let values: BoardValues
 
     static let rowBytes = 24
-    /// About how long a board takes.
+    /// The approximate time per board.
     private static let nanosecondsPerBoard = 1000
 
     init(_ rules: OptimumRules, _ workers: Workers, boards: LayerLog, log: LayerLog, _ playable: BitSet) {
@@ -30,7 +30,7 @@ final class BackwardPass {
         values = BoardValues(count: playable.count)
     }
 
-    /// Computes all values, or those that the log does not have yet; `report` is called after each layer. Returns the
+    /// Computes all values that the log does not have yet, and calls `report` after each layer. Returns the
     /// value of a new game.
     func run(_ report: (_ tileSum: Int, _ states: Int) -> Void) throws(SystemError) -> Double {
         var done = 0
@@ -38,7 +38,7 @@ final class BackwardPass {
         for (index, layer) in layers.enumerated() {
             let states = try boards.rows(of: layer)
             if index < log.layers.count, log.layers[index].rows != layer.rows {
-                // These values belong to other boards, and all later layers were computed from them.
+                // These values belong to other boards, and all later layers depend on them.
                 try log.cut(to: index)
             }
             if index < log.layers.count {
@@ -92,7 +92,7 @@ final class BackwardPass {
         return rows
     }
 
-    /// Takes the values of a layer from the log.
+    /// Reads the values of a layer from the log.
     private func take(_ rows: LayerRows, of states: LayerRows) {
         for index in 0..<states.boardCount {
             values[playable.ranked.rank(rules.numbers.number(states.board(index)))] =
@@ -101,9 +101,10 @@ final class BackwardPass {
     }
 }
 
-/// A number for each board, by its rank.
+/// One number for each board, by the board's rank.
 ///
-/// This is the room for them. `@unchecked Sendable` because workers write disjoint ones, and read those of other layers.
+/// This type holds the numbers' unsafe memory. `@unchecked Sendable` because workers write disjoint numbers,
+/// and read only those of other layers.
 final class BoardValues: @unchecked Sendable {
     private let values: UnsafeMutablePointer<Double>
 

@@ -2,26 +2,26 @@ internal import Platform
 internal import Synchronization
 internal import TwofoldCore
 
-/// The reachable boards, up to symmetry: from the start boards by layers of the tile sum, which a move keeps and a new
-/// tile raises by 2 or 4.
+/// The pass that finds the reachable boards, up to symmetry. It starts with the start boards and works in
+/// layers of equal tile sum. A move keeps the tile sum, and a new tile raises it by 2 or 4.
 ///
 ///     layer s: every board ──move──► afterstates ──new tile──► boards of layers s + 2 and s + 4
 ///
-/// A bit for each possible board says whether it was found before. When a layer is done, its boards on which play goes
-/// on are written to the log, and the bits of the others are cleared.
+/// One bit for each possible board records whether it was found before. When a layer is complete, its
+/// playable boards are written to the log, and the bits of its other boards are cleared.
 final class ForwardPass {
     private let rules: OptimumRules
     private let workers: Workers
     private let log: LayerLog
-    /// The boards on which play goes on.
+    /// The boards on which the game continues.
     let playable: BitSet
-    /// Boards that were found, terminal ones too.
+    /// The number of boards found, including terminal ones.
     private(set) var states = 0
-    /// Boards without a legal action.
+    /// The number of boards without a legal action.
     private(set) var terminal = 0
     private var waiting: [Int: [UInt64]] = [:]
 
-    /// About how long a board takes.
+    /// The approximate time per board.
     private static let nanosecondsPerBoard = 500
 
     init(_ rules: OptimumRules, _ workers: Workers, _ log: LayerLog) {
@@ -31,12 +31,13 @@ final class ForwardPass {
         playable = BitSet(numbers: rules.numbers.count)
     }
 
-    /// Finds all boards, or those that the log does not have yet; `report` is called after each layer.
+    /// Finds all boards that the log does not have yet, and calls `report` after each layer.
     func run(_ report: (_ tileSum: Int, _ states: Int) -> Void) throws(SystemError) {
-        try goOn()
+        try resume()
         while let sum = waiting.keys.min() {
             var layer = expand(waiting.removeValue(forKey: sum)!, sum, beyond: sum)
-            // In one order, whatever the threads and the stops: sums in that order are the same bits.
+            // Always the same order, regardless of threads and interruptions: sums in this order have equal
+            // bits.
             layer.playable.sort()
             try log.append(tileSum: sum, ended: layer.ended, rows: try LayerRows(layer.playable))
             states += layer.playable.count + layer.ended
@@ -49,9 +50,10 @@ final class ForwardPass {
         playable.seal()
     }
 
-    /// Takes the layers of the log as found, and expands the last two again for what follows them. A layer of other
-    /// boards than the problem has there is cut off, and all behind it.
-    private func goOn() throws(SystemError) {
+    /// Reads the layers of the log and marks their boards as found, then expands the last two layers again to
+    /// find their successors. If a layer's boards do not fit the problem, that layer and all later ones are
+    /// cut off.
+    private func resume() throws(SystemError) {
         for (index, layer) in log.layers.enumerated() {
             let rows = try log.rows(of: layer)
             let before = index == 0 ? 0 : log.layers[index - 1].tileSum
@@ -68,7 +70,7 @@ final class ForwardPass {
             terminal += layer.ended
         }
         let last = log.layers.map(\.tileSum).max() ?? 0
-        // A layer of tile sum 0 says that there are no more.
+        // A layer with tile sum 0 marks the end of the log.
         guard log.layers.last?.tileSum != 0 || last == 0 else { return }
         for (board, _) in rules.starts() where rules.tileSum(board) > last {
             if playable.insert(rules.numbers.number(board)) {
@@ -80,7 +82,7 @@ final class ForwardPass {
         }
     }
 
-    /// Whether rows are canonical boards of this tile sum on which play may go on.
+    /// Returns true if the rows are canonical boards of this tile sum on which the game may continue.
     private func areBoards(_ rows: LayerRows, _ tileSum: Int) -> Bool {
         let rules = rules
         let wrong = Atomic(false)
@@ -94,14 +96,15 @@ final class ForwardPass {
         return !wrong.load(ordering: .relaxed)
     }
 
-    /// What the boards of a layer lead to.
+    /// The boards that the moves of a layer lead to.
     private struct Layer {
         var playable: [UInt64] = []
         var ended = 0
         var following: [Int: [UInt64]] = [:]
     }
 
-    /// Finds the boards beyond a tile sum that follow the boards of a layer; they wait for their turn.
+    /// Finds the successors of a layer's boards whose tile sum is larger than `beyond`, and stores them as
+    /// waiting.
     private func expand(_ boards: [UInt64], _ sum: Int, beyond: Int) -> Layer {
         let (rules, playable) = (rules, playable)
         let result = Mutex(Layer())
@@ -141,19 +144,19 @@ final class ForwardPass {
 }
 
 extension LayerRows {
-    /// Rows of these boards.
+    /// Makes the rows of these boards.
     convenience init(_ boards: [UInt64]) throws(SystemError) {
         try self.init(bytes: 8 * boards.count)
         boards.withUnsafeBytes { memory.copyMemory(from: $0) }
     }
 
-    /// How many boards these rows are.
+    /// The number of boards in these rows.
     var boardCount: Int { memory.count / 8 }
 
-    /// One of the boards.
+    /// Returns one of the boards.
     @inline(__always)
     func board(_ index: Int) -> UInt64 { memory.load(fromByteOffset: 8 &* index, as: UInt64.self) }
 
-    /// All boards.
+    /// All boards of these rows.
     var boards: [UInt64] { (0..<boardCount).map { board($0) } }
 }

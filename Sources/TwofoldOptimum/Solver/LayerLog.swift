@@ -1,6 +1,7 @@
 internal import Platform
 
-/// A file of layers, one behind the other, each whole or not there: what a solver that was stopped goes on from.
+/// A file of layers, one after another, from which an interrupted solver resumes. A layer is either complete
+/// or absent.
 ///
 ///     magic, tile sum, rows, ended   32 bytes   ended: terminal boards of the layer
 ///     rows                           rows · rowBytes
@@ -8,7 +9,7 @@ internal import Platform
 ///
 /// Belongs to one caller at a time.
 final class LayerLog {
-    /// A layer that the file holds.
+    /// A layer in the file.
     struct Layer {
         let tileSum: Int
         let rows: Int
@@ -18,7 +19,7 @@ final class LayerLog {
 
     private let file: Descriptor
     private let rowBytes: Int
-    /// More rows, or boards without any, are in no layer.
+    /// The maximum number of rows, or of boards without rows, in a layer.
     private let limit: Int
     private(set) var layers: [Layer] = []
     private var end = 0
@@ -26,8 +27,8 @@ final class LayerLog {
     private static let magic: UInt64 = 0x3152_4559_414c_4f54  // "TOLAYER1"
     private static let headWords = 4
 
-    /// Opens a file or makes it; a layer that is not whole is cut off, and all behind it. No layer has more than `limit`
-    /// rows.
+    /// Opens or creates a file. An incomplete layer and all later ones are cut off. No layer may have more
+    /// than `limit` rows.
     init(_ path: String, rowBytes: Int, limit: Int) throws(SystemError) {
         file = try Descriptor(opening: path, O_RDWR | O_CREAT, mode: 0o644)
         self.rowBytes = rowBytes
@@ -40,14 +41,14 @@ final class LayerLog {
         try cut(to: layers.count)
     }
 
-    /// Keeps the first layers alone.
+    /// Keeps only the first layers.
     func cut(to count: Int) throws(SystemError) {
         if count < layers.count { end = layers[count].offset - Self.headWords * 8 }
         layers.removeSubrange(count...)
         try system(named: "ftruncate") { ftruncate(file.number, end) }
     }
 
-    /// The layer at the end that was read so far, in a file of this size; nil if it is missing or damaged.
+    /// Reads the layer after the last known one, in a file of this size; nil if it is missing or damaged.
     private func next(_ size: Int) throws(SystemError) -> Layer? {
         let head = try LayerRows(bytes: Self.headWords * 8)
         guard try file.read(into: head.memory, at: end) == head.memory.count else { return nil }
@@ -82,7 +83,7 @@ final class LayerLog {
         end += whole.memory.count
     }
 
-    /// The rows of a layer.
+    /// Reads the rows of a layer.
     func rows(of layer: Layer) throws(SystemError) -> LayerRows {
         let rows = try LayerRows(bytes: layer.rows * rowBytes)
         guard try file.read(into: rows.memory, at: layer.offset) == rows.memory.count else {
@@ -92,14 +93,14 @@ final class LayerLog {
     }
 }
 
-/// Memory for the rows of one layer.
+/// The memory for the rows of one layer.
 ///
-/// This is the room for it. `@unchecked Sendable` because workers read it, or write to disjoint rows.
+/// `@unchecked Sendable` because workers read this unsafe memory, or write to disjoint rows.
 final class LayerRows: @unchecked Sendable {
     var memory: UnsafeMutableRawBufferPointer { owned.bytes }
     private let owned: OwnedMemory
 
-    /// Throws ENOMEM if the process can't have the memory.
+    /// Allocates the memory. Throws ENOMEM if the process cannot get it.
     init(bytes: Int) throws(SystemError) {
         do throws(OutOfMemory) { owned = try OwnedMemory(byteCount: bytes) } catch {
             throw SystemError(code: ENOMEM)

@@ -5,8 +5,8 @@ public import TwofoldCore
 ///
 ///     forward ──► boards of each layer (log) ──► backward ──► values of each layer (log) ──► table
 ///
-/// A solver that was stopped goes on behind the last layer of its logs, in a folder beside the table. In memory are a
-/// bit for each possible board, one number for each reachable board, and two layers.
+/// An interrupted solver resumes after the last layer of its logs, which are in a folder next to the table.
+/// Its memory holds one bit for each possible board, one number for each reachable board, and two layers.
 public struct OptimumSolver: Sendable {
     /// The parts of the work.
     public enum Stage: String, Sendable {
@@ -16,27 +16,27 @@ public struct OptimumSolver: Sendable {
         case play
     }
 
-    /// How far it is.
+    /// The progress of a solver.
     public struct Progress: Sendable {
-        /// The part.
+        /// The current stage.
         public let stage: Stage
-        /// The tile sum of the layer that is done; 0 where the part has no layers.
+        /// The tile sum of the last finished layer; 0 if the stage has no layers.
         public let tileSum: Int
-        /// Boards that are done in this part.
+        /// The number of boards finished in this stage.
         public let states: Int
     }
 
     private let problem: OptimumProblem
     private let workers: Workers
 
-    /// A solver on these threads.
+    /// Makes a solver that runs on these threads.
     public init(_ problem: OptimumProblem, workers: Workers) {
         self.problem = problem
         self.workers = workers
     }
 
-    /// Returns the directory's table after checking it, or solves the problem and writes the table there; `report` is
-    /// called during that.
+    /// Checks and returns the directory's table. Without a table, solves the problem, calls `report`
+    /// meanwhile, and writes the table to the directory.
     public func solve(
         in directory: TableDirectory, _ report: (Progress) -> Void
     ) throws(OptimumFailure) -> OptimumTable {
@@ -44,7 +44,7 @@ public struct OptimumSolver: Sendable {
         let logs = path + ".part"
         if directory.hasTable(of: problem) {
             let table = try directory.table(of: problem)
-            // because: its solver may have been killed before it could remove them.
+            // because: its solver may have been killed before it could remove the folder.
             if access(logs, F_OK) == 0, let lock = try? claim(logs) { remove(logs, lock) }
             return table
         }
@@ -63,7 +63,7 @@ public struct OptimumSolver: Sendable {
         }
     }
 
-    /// Makes the folder of the logs and locks it; nil if another solver has it locked.
+    /// Creates and locks the folder of the logs. Returns nil if another solver holds the lock.
     private func claim(_ logs: String) throws(SystemError) -> Descriptor? {
         while true {
             try makeDirectories(logs, mode: 0o755)
@@ -74,7 +74,7 @@ public struct OptimumSolver: Sendable {
         }
     }
 
-    /// Removes a folder of logs that is locked.
+    /// Removes a locked folder of logs.
     private func remove(_ logs: String, _ lock: borrowing Descriptor) {
         for name in ["boards", "values", "table", "lock"] { unlink(logs + "/" + name) }
         rmdir(logs)
@@ -105,7 +105,7 @@ public struct OptimumSolver: Sendable {
         header.results.terminal = forward.terminal
         header.results.value = value
         header.results.errorBound = Self.errorBound(writer.largestValue, layers: boards.layers.count)
-        // Play by the rounded values is at most so far from the optimum, one rounding for each move.
+        // Play by the rounded values differs from the optimum by at most one rounding for each move.
         guard abs(play.value - value) <= header.results.errorBound * Double(boards.layers.count) else {
             throw OptimumFailure(
                 "optimal play has the value \(play.value), and the optimum \(value): the logs in '\(logs)' are "
@@ -114,27 +114,27 @@ public struct OptimumSolver: Sendable {
         return try writer.finish(header, at: path)
     }
 
-    /// Half a unit in the last place of a Float, and what the sums of all layers lose in Double: each adds at most 18
-    /// products, so fewer than 32 roundings.
+    /// Returns half a unit in the last place of a Float, plus the loss of the sums of all layers in Double.
+    /// Each sum adds at most 18 products, so it has fewer than 32 roundings.
     private static func errorBound(_ largest: Double, layers: Int) -> Double {
         largest * (0x1p-24 + Double(layers) * 32 * 0x1p-53)
     }
 }
 
-/// Why there is no optimum: one sentence.
+/// The reason why there is no optimum, in one sentence.
 public struct OptimumFailure: Error, CustomStringConvertible {
     /// The sentence.
     public let description: String
-    /// The cause, where it makes a difference to callers.
+    /// The cause, for callers that distinguish causes.
     public let kind: Kind
 
-    /// The causes.
+    /// The possible causes.
     public enum Kind: Sendable {
-        /// The file of a table, and it stays so until the file changes.
+        /// A damaged table file. The failure persists until the file changes.
         case damagedTable
-        /// The memory of this process.
+        /// The process has too little memory.
         case outOfMemory
-        /// Any other.
+        /// Any other cause.
         case other
     }
 

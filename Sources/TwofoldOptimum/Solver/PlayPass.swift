@@ -1,7 +1,8 @@
 internal import Platform
 
-/// Optimal play from the start boards forward: how probable each board is to be visited, and so the expected score,
-/// the number of moves and the highest tiles. It uses the table as a game does; its value checks the backward pass.
+/// Optimal play from the start boards forward. It computes each board's probability of a visit, and from
+/// these the expected score, the number of moves and the highest tiles. It uses the table like a game; its
+/// value checks the backward pass.
 struct PlayPass {
     private let rules: OptimumRules
     private let boards: LayerLog
@@ -13,7 +14,7 @@ struct PlayPass {
         self.table = table
     }
 
-    /// Plays all games at once; returns the results that it finds, and the objective's value.
+    /// Plays all games at once. Returns its results and the objective's value.
     func run(
         _ report: (_ tileSum: Int, _ states: Int) -> Void
     ) throws(SystemError) -> (results: OptimumResults, value: Double) {

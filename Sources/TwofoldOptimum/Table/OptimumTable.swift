@@ -3,21 +3,21 @@ internal import TwofoldCore
 
 /// The optimal values of all reachable boards of a problem.
 public final class OptimumTable: Sendable {
-    /// What it is the optimum of.
+    /// The problem that the table solves.
     public let problem: OptimumProblem
-    /// What is known about optimal play.
+    /// The key figures of optimal play.
     public let results: OptimumResults
-    /// Boards with values.
+    /// The number of boards with values.
     let records: Int
-    /// Where the records begin in the file.
+    /// The offset of the records in the file.
     let recordBase: Int
     private let file: TableFile
     private let rules: OptimumRules
     private let ranked: RankedBits
-    /// The part of a budget that the memory is counted in.
+    /// The budget's reservation for the table's memory.
     private let reservation: (any Sendable)?
 
-    /// The table in a file of the header's ``size(_:_:)``.
+    /// Makes the table of a file. The file's size is the header's ``size(_:_:)``.
     init(
         _ file: TableFile, _ header: TableHeader, _ rules: OptimumRules, _ reservation: (any Sendable)? = nil
     ) {
@@ -36,12 +36,12 @@ public final class OptimumTable: Sendable {
         TableHeader.size + RankedBits.lineCount(rules.numbers.count) * RankedBits.wordsPerLine * 8
     }
 
-    /// Bytes of the file with this header.
+    /// Returns the size of the file with this header in bytes.
     static func size(_ header: TableHeader, _ rules: OptimumRules) -> Int {
         recordBase(rules) + header.records * TableFile.recordBytes
     }
 
-    /// Reads a problem's file into memory and checks all of it: no look-up leaves that memory.
+    /// Reads a problem's file into memory and checks all of it, so that no look-up leaves that memory.
     convenience init(
         reading source: borrowing TableSource, _ reserve: TableDirectory.Reserve
     ) throws(OptimumFailure) {
@@ -59,19 +59,19 @@ public final class OptimumTable: Sendable {
         }
     }
 
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     public var bytes: Int { file.bytes.count }
 
-    /// The checksum of everything behind the header.
+    /// The checksum of all bytes after the header.
     var bodyChecksum: UInt64 {
         WordChecksum.of(UnsafeRawBufferPointer(rebasing: file.bytes[TableHeader.size...]))
     }
 
-    /// The rank of a canonical board by its number; -1 where it has no record.
+    /// Returns the rank of a canonical board by its number; -1 if it has no record.
     @inline(__always)
     func rank(_ number: Int) -> Int { ranked.rank(number) }
 
-    /// The values of a canonical board's actions, -infinity for illegal ones.
+    /// Returns the values of a canonical board's actions; -infinity for illegal actions.
     @inline(__always)
     func record(_ rank: Int) -> SIMD4<Float> {
         file.bytes.load(fromByteOffset: recordBase &+ rank &* TableFile.recordBytes, as: SIMD4<Float>.self)
@@ -79,17 +79,18 @@ public final class OptimumTable: Sendable {
 
     // MARK: look-ups
 
-    /// The boards of one call of ``values(of:masks:count:into:)``.
+    /// The maximum number of boards in one call of ``values(of:masks:count:into:)``.
     static let block = 64
 
-    /// The values of the actions on some boards, at most ``block``: four Floats each.
+    /// Writes the action values of at most ``block`` boards: four Floats each.
     ///
     /// - Parameters:
-    ///   - boards: Exponents, row by row, one board after the other.
-    ///   - masks: Four bytes for each board, 0 for an action that is illegal: its value is -infinity.
+    ///   - boards: Exponents, row by row, one board after another.
+    ///   - masks: Four bytes for each board, 0 for an illegal action, whose value is -infinity.
     ///   - values: The values; NaN for the legal actions of a board that no game reaches.
     ///
-    /// First all numbers, then all ranks, then all records: so the cache misses of different boards overlap.
+    /// It computes first all numbers, then all ranks, then all records, so that the cache misses of different
+    /// boards overlap.
     @inline(__always)
     func values(
         of boards: UnsafePointer<UInt8>, masks: UnsafePointer<UInt8>, count: Int,
@@ -129,7 +130,8 @@ public final class OptimumTable: Sendable {
         }
     }
 
-    /// Stand for an image: a board that holds the goal already, and one that no game reaches.
+    /// Two values in the place of an image: one for a board that already holds the goal, one for a board that
+    /// no game reaches.
     private static let ended = 8
     private static let unknown = 9
 
@@ -139,7 +141,7 @@ public final class OptimumTable: Sendable {
 }
 
 extension OptimumProblem {
-    /// The command that makes its table.
+    /// The command that makes the problem's table.
     var command: String {
         var words = ["twofold solve --size \(rows)x\(columns)"]
         if objective != .score { words.append("--objective \(objective.rawValue)") }

@@ -1,9 +1,9 @@
 internal import Platform
 internal import Synchronization
 
-/// A directory of tables, each read into memory once and then kept.
+/// A directory of tables. Each table is read into memory once and then kept.
 public final class TableDirectory: Sendable {
-    /// Reserves memory in a budget for as long as the result lives; throws if too little is left.
+    /// Reserves memory in a budget while the result lives. Throws if too little is left.
     public typealias Reserve = @Sendable (_ bytes: Int) throws -> any Sendable
 
     private let directory: String
@@ -12,25 +12,26 @@ public final class TableDirectory: Sendable {
 
     private struct Known {
         var tables: [OptimumProblem: OptimumTable] = [:]
-        /// Files that are not worth another look until they change.
+        /// The damaged files, which are not read again until they change.
         var damaged: [OptimumProblem: (version: TableSource.Version, failure: OptimumFailure)] = [:]
         var turn = Turn()
     }
 
-    /// One table is read at a time: of several callers that want it the first reads it, and the others wait for that.
+    /// The lock on one reading of a table. The first of several callers reads it, and the others wait.
     private final class Turn: Sendable {
-        /// A forked child has another one: nothing there would end a turn of its parent's threads.
+        /// The process of the reading thread. A forked child has another id: no thread there would end its
+        /// parent's turn.
         let process = getpid()
         let lock = Mutex<Void>(())
     }
 
-    /// The tables in this directory, which need not be there; their memory is reserved before it is used.
+    /// Makes the tables of this directory, which need not exist. Their memory is reserved before it is used.
     public init(_ directory: String, reserve: @escaping Reserve = { _ in () }) {
         self.directory = directory
         self.reserve = reserve
     }
 
-    /// The cache folder of the user: $XDG_CACHE_HOME/twofold, or ~/.cache/twofold.
+    /// The user's cache folder: $XDG_CACHE_HOME/twofold, or ~/.cache/twofold.
     public static var standard: String {
         func variable(_ name: String) -> String? {
             getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }
@@ -39,13 +40,13 @@ public final class TableDirectory: Sendable {
         return cache + "/twofold"
     }
 
-    /// Whether there is a file for a problem, whatever is in it.
+    /// Returns true if a problem has a file, whatever its content.
     public func hasTable(of problem: OptimumProblem) -> Bool { access(path(of: problem), F_OK) == 0 }
 
-    /// Where the table of a problem is.
+    /// Returns the path of a problem's table.
     public func path(of problem: OptimumProblem) -> String { "\(directory)/\(problem.name).table" }
 
-    /// The table of a problem; throws if it is missing or damaged, or does not fit into memory.
+    /// Returns the table of a problem. Throws if it is missing, damaged or too large for the memory.
     public func table(of problem: OptimumProblem) throws(OptimumFailure) -> OptimumTable {
         let (table, turn) = known.withLock { known in
             if known.turn.process != getpid() { known.turn = Turn() }

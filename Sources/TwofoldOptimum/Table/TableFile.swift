@@ -8,22 +8,22 @@ internal import TwofoldCore
 ///     │ header  │ lines of RankedBits         │ records: four Floats for each rank │
 ///     └─────────┴─────────────────────────────┴────────────────────────────────────┘
 ///
-/// A table that is used is a copy of its file, so nothing that happens to the file reaches it. A solver maps the file
-/// that it makes.
+/// A table in use is a copy of its file, so changes to the file do not affect it. A solver maps the file that
+/// it makes.
 ///
-/// This is the room for that memory. `@unchecked Sendable` because a table that is used is only read, and workers that
-/// fill one write disjoint records.
+/// `@unchecked Sendable` because a table in use is only read, and the workers that fill a new one write
+/// disjoint records.
 final class TableFile: @unchecked Sendable {
     let bytes: UnsafeMutableRawBufferPointer
 
     static let recordBytes = 16
 
-    /// Memory of zeros for a file's bytes; throws if the system refuses it.
+    /// Allocates zeroed memory for a file's bytes. Throws if the system refuses it.
     init(size: Int) throws(SystemError) { bytes = try Self.map(size, MAP_PRIVATE | MAP_ANONYMOUS, -1) }
 
-    /// Makes a file of zeros and maps it to fill it.
+    /// Extends a file with zeros and maps it for writing.
     init(making file: borrowing Descriptor, size: Int) throws(SystemError) {
-        // Not ftruncate: a disk that is full while the mapping is written would end the process.
+        // Not ftruncate: if the disk became full while the mapping is written, the process would end.
         let code = posix_fallocate(file.number, 0, size)
         guard code == 0 else { throw SystemError(code: code, name: "posix_fallocate") }
         bytes = try Self.map(size, MAP_SHARED, file.number)
@@ -40,7 +40,7 @@ final class TableFile: @unchecked Sendable {
     deinit { munmap(bytes.baseAddress, bytes.count) }
 }
 
-/// A table in the making.
+/// A table under construction.
 struct TableWriter: ~Copyable {
     let table: OptimumTable
     private let file: TableFile
@@ -84,7 +84,7 @@ struct TableWriter: ~Copyable {
         }
     }
 
-    /// The checksum of everything behind the header.
+    /// The checksum of all bytes after the header.
     var checksum: UInt64 { table.bodyChecksum }
 
     /// The largest value of any action.
@@ -94,8 +94,8 @@ struct TableWriter: ~Copyable {
         return Double(largest)
     }
 
-    /// Writes the header, and puts the file in its place; there is always either no file or a whole one. Returns the
-    /// finished table.
+    /// Writes the header and moves the file to its final path, where there is always either no file or a
+    /// complete one. Returns the finished table.
     func finish(_ header: TableHeader, at final: String) throws(SystemError) -> OptimumTable {
         file.bytes.copyBytes(from: header.bytes)
         try system(named: "msync") { [bytes = file.bytes] in msync(bytes.baseAddress, bytes.count, MS_SYNC) }

@@ -1,7 +1,7 @@
 internal import Platform
 
-/// The first 4,096 bytes of a table's file: what it is of, and what is known about the optimum. Little-endian words of
-/// eight bytes:
+/// The first 4,096 bytes of a table's file: its problem and the key figures of the optimum. It consists of
+/// little-endian words of eight bytes:
 ///
 ///     0   magic "TWOFOLD\n"       7   four_probability       14   moves
 ///     1   version, 1              8   states                 15   unused
@@ -16,10 +16,10 @@ struct TableHeader {
     static let size = 4096
 
     var problem: OptimumProblem
-    /// Boards with values.
+    /// The number of boards with values.
     var records = 0
     var results = OptimumResults()
-    /// The checksum of everything behind the header.
+    /// The checksum of all bytes after the header.
     var checksum: UInt64 = 0
 
     private static let magic: UInt64 = 0x0a44_4c4f_464f_5754
@@ -29,7 +29,7 @@ struct TableHeader {
 
     init(_ problem: OptimumProblem) { self.problem = problem }
 
-    /// The bytes of the file's beginning.
+    /// The header as the first bytes of a file.
     var bytes: [UInt8] {
         var words = [UInt64](repeating: 0, count: Self.size / 8)
         words[0] = Self.magic
@@ -51,7 +51,7 @@ struct TableHeader {
         return words.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) } }
     }
 
-    /// Reads the beginning of a file; throws with what is wrong with it.
+    /// Reads the first bytes of a file. Throws the reason if they are invalid.
     init(_ bytes: UnsafeRawBufferPointer) throws(Reason) {
         guard bytes.count >= Self.size else { throw .init("it has \(bytes.count) bytes, less than a header") }
         let words = (0..<Self.words + 1).map {
@@ -83,23 +83,23 @@ struct TableHeader {
     }
 }
 
-/// What is known about an optimum.
+/// The key figures of an optimum.
 public struct OptimumResults: Sendable {
-    /// Reachable boards up to symmetry.
+    /// The number of reachable boards up to symmetry.
     public internal(set) var states = 0
-    /// Those without a legal action.
+    /// The number of reachable boards without a legal action.
     public internal(set) var terminal = 0
-    /// The objective's expected value in a new game.
+    /// The objective's expected value at the start of a game.
     public internal(set) var value = 0.0
-    /// The largest error of a value in the table.
+    /// The maximum error of a value in the table.
     public internal(set) var errorBound = 0.0
     /// The expected score of optimal play.
     public internal(set) var score = 0.0
-    /// The expected number of its moves.
+    /// The expected number of moves of optimal play.
     public internal(set) var moves = 0.0
-    /// For each exponent the probability that its tile is the highest at the end of optimal play.
+    /// For each exponent, the probability that its tile is the highest at the end of optimal play.
     public internal(set) var highestTiles = [Double](repeating: 0, count: 16)
 
-    /// The probability that the highest tile is at least this one.
+    /// Returns the probability that the highest tile has at least this exponent.
     public func reaching(exponent: Int) -> Double { min(1, highestTiles[exponent...].reduce(0, +)) }
 }

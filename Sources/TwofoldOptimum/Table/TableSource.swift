@@ -1,15 +1,15 @@
 internal import Platform
 
-/// The file of a problem's table as it is found: a regular file, open for reading.
+/// The file of a problem's table: a regular file, open for reading.
 struct TableSource: ~Copyable {
     let size: Int
-    /// Changes whenever the content does.
+    /// The version of the file, which changes with its content.
     let version: Version
     private let problem: OptimumProblem
     private let path: String
     private let descriptor: Descriptor
 
-    /// The identity of a file, and the time of its last change (the time of the last write can be set back).
+    /// The identity of a file and the time of its last change. (The time of its last write can be set back.)
     struct Version: Equatable {
         private let numbers: [Int]
 
@@ -21,7 +21,7 @@ struct TableSource: ~Copyable {
         }
     }
 
-    /// Opens a file; a FIFO is refused, too, without waiting for its writer.
+    /// Opens a file. Refuses a FIFO without waiting for its writer.
     init(_ path: String, of problem: OptimumProblem) throws(OptimumFailure) {
         let file = try Self.open(path, of: problem)
         var status = stat()
@@ -54,7 +54,7 @@ struct TableSource: ~Copyable {
         }
     }
 
-    /// The header; throws unless it is the problem's.
+    /// Reads the header. Throws if it belongs to another problem.
     func header() throws(OptimumFailure) -> TableHeader {
         let bytes = UnsafeMutableRawBufferPointer.allocate(
             byteCount: min(TableHeader.size, size), alignment: 8)
@@ -68,7 +68,7 @@ struct TableSource: ~Copyable {
         return header
     }
 
-    /// The whole file, in memory that was reserved.
+    /// Reads the whole file into reserved memory.
     func content(
         _ reserve: TableDirectory.Reserve
     ) throws(OptimumFailure) -> (TableFile, reservation: any Sendable) {
@@ -92,7 +92,7 @@ struct TableSource: ~Copyable {
         guard count == memory.count else { throw damaged("it has fewer than \(size) bytes") }
     }
 
-    /// The failure of a table with this damage.
+    /// Makes the failure of a damaged table.
     func damaged(_ damage: String) -> OptimumFailure {
         OptimumFailure(
             kind: .damagedTable,

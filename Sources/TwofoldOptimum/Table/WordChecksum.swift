@@ -1,8 +1,8 @@
-/// A checksum that is as fast as memory: four sums over the 64-bit words of a file, each
-/// sum = (sum ^ word) · 0x9e3779b97f4a7c15, rotated by 29 bits; word i goes to sum i mod 4. In the end the sums are
-/// words of a fifth one, after the number of bytes.
+/// A checksum that is as fast as memory. It has four sums over the 64-bit words of a file, each sum = (sum ^
+/// word) · 0x9e3779b97f4a7c15, rotated by 29 bits. Word i belongs to sum i mod 4. At the end a fifth sum
+/// takes the number of bytes, then the four sums as words.
 ///
-/// It finds accidents. It is no protection against somebody who writes a table to deceive.
+/// It detects corruption, not tampering.
 enum WordChecksum {
     private static let factor: UInt64 = 0x9e37_79b9_7f4a_7c15
 
@@ -12,7 +12,7 @@ enum WordChecksum {
         sum = product &<< 29 | product &>> 35
     }
 
-    /// The checksum of some bytes; those behind the last whole word are padded with zeros.
+    /// Returns the checksum of some bytes. The bytes after the last complete word are padded with zeros.
     static func of(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
         var (a, b, c, d): (UInt64, UInt64, UInt64, UInt64) = (1, 2, 3, 4)
         var index = 0

@@ -4,16 +4,17 @@ internal import TwofoldService
 package import TwofoldSessions
 package import ZeroMQ
 
-/// The part of a message before a request's header: the route of its reply, and an empty delimiter. A ``Route`` has it as
-/// its address. Header and payload are frames of their own, since the ledger keeps them for longer.
+/// The frames of a message before a request's header: the route of its reply, and an empty delimiter. A
+/// ``Route`` holds an envelope as its address. Header and payload are separate, because the ledger keeps them
+/// longer.
 ///
 ///     ┌───────┬───────────┬────────┬─────────┐
 ///     │ route │ delimiter │ header │ payload │
 ///     └───────┴───────────┴────────┴─────────┘
 ///
-/// `@unchecked Sendable` because only the socket thread has the frames.
+/// `@unchecked Sendable` because only the socket thread uses the frames.
 package final class Envelope: @unchecked Sendable {
-    /// The endpoint that it came through.
+    /// The endpoint that received the message.
     package let endpoint: Int
     private var frames: Multipart
 
@@ -22,7 +23,8 @@ package final class Envelope: @unchecked Sendable {
         self.frames = frames
     }
 
-    /// Appends the message that answers it: the same route, then the reply's frames. A payload's memory is shared.
+    /// Appends the reply to this message: the same route, then the reply's frames. The payload's memory is
+    /// shared.
     package func append(_ reply: StoredReply, to message: inout Multipart) throws(ZeroMQError) {
         for index in 0..<frames.count { message.append(frames[index].copy()) }
         message.append(try Message(copying: reply.header))
@@ -32,9 +34,10 @@ package final class Envelope: @unchecked Sendable {
 }
 
 extension Frame {
-    /// The bytes of a message, where libzmq has received them unless they are few.
+    /// Takes the bytes of a message. They stay in libzmq's memory unless the message is short.
     init(_ message: consuming Message) {
-        // because: the bytes of a short message may lie in the message itself, whose address is nobody's to keep.
+        // because: the bytes of a short message may lie in the message itself, so their address is valid only
+        // during a call.
         if message.size <= MemoryLayout<Message>.size {
             self = message.withUnsafeBytes { Frame(copying: $0) }
         } else {
@@ -51,7 +54,7 @@ extension Frame {
 }
 
 extension Message {
-    /// A message of a frame's bytes, which its owner keeps valid.
+    /// Makes a message of a frame's bytes, which the frame's owner keeps valid.
     init(adopting frame: Frame) throws(ZeroMQError) {
         guard let owner = frame.owner else { preconditionFailure("a server's frames have owners") }
         self = try frame.withBytes { (bytes) throws(ZeroMQError) in
@@ -61,9 +64,9 @@ extension Message {
 }
 
 extension SessionMachine {
-    /// Takes a message apart: the route up to the delimiter, the header, the payload. A message without a delimiter is
-    /// dropped. `client` returns the sender of its first frame behind the delimiter; nil if the sender is no longer
-    /// authorised.
+    /// Splits a message into the route up to the delimiter, the header and the payload. Drops a message
+    /// without a delimiter. `client` returns the sender of the first frame after the delimiter; nil if the
+    /// sender is no longer authorised.
     package func take(
         _ message: consuming Multipart, isWhole: Bool, through endpoint: Int,
         from client: (borrowing Message) -> Client?, at now: Moment, into effects: inout [Effect]

@@ -1,8 +1,8 @@
 package import TwofoldCore
 package import TwofoldSessions
 
-/// Decides when sessions have been idle for too long. A session is safe while its client's request may still wait to be
-/// read: in the sockets, in libzmq, or in the kernel's buffers.
+/// Decides when sessions have been idle for too long. A session is safe while its client's request may still
+/// be unread: in the sockets, in libzmq, or in the kernel's buffers.
 ///
 ///     turn ──► longer than two intervals since the last: the process was stopped, or busy ──► pause
 ///         └──► an interval since the last look ──► idle, as of the last look
@@ -12,18 +12,18 @@ package struct IdleCheck {
     /// The result of a turn.
     package enum Finding: Equatable {
         case nothing
-        /// The server did nothing for so long, so this time counts for no session.
+        /// The server was stopped or busy for this long, so this time does not count as idle for any session.
         case pause(Duration)
-        /// Sessions that have been idle since before this moment are to end.
+        /// All sessions that have been idle since before this moment must end.
         case idle(since: Moment)
     }
 
     package let timeout: Duration
-    /// The time between two looks at the sessions.
+    /// The time between two checks of the sessions.
     package let interval: Duration
     private var lastTurn: Moment
     private var lastLook: Moment
-    /// All messages that had arrived by then were read.
+    /// The last moment at which every message that had arrived was read.
     private var readUntil: Moment
 
     package init(_ timeout: Duration, at now: Moment) {
@@ -32,11 +32,12 @@ package struct IdleCheck {
         (lastTurn, lastLook, readUntil) = (now, now, now)
     }
 
-    /// Returns what to do about idle sessions; `hasReadAll` is true if no message is left in the sockets.
+    /// Returns what to do about idle sessions. `hasReadAll` is true if no message is left in the sockets.
     ///
-    /// It looks at the sessions as they were at its last look: a request that had reached the machine by then has had an
-    /// interval to get through libzmq's thread. While clients send more than the server reads, the sockets are never
-    /// empty; then sessions end after twice the timeout, because each connection gets its turn.
+    /// It judges the sessions as they were at its last check. A request that had reached the machine by then
+    /// has had one interval to pass through libzmq's thread. If clients send faster than the server reads,
+    /// the sockets are never empty; sessions then end after twice the timeout, because each connection gets
+    /// its turn.
     package mutating func turn(at now: Moment, hasReadAll: Bool) -> Finding {
         let elapsed = now - lastTurn
         lastTurn = now
@@ -52,7 +53,7 @@ package struct IdleCheck {
 }
 
 extension SessionMachine {
-    /// Does what the check for idle sessions found.
+    /// Handles the result of the check for idle sessions.
     package func handle(_ finding: IdleCheck.Finding, at now: Moment, into effects: inout [Effect]) {
         switch finding {
         case .nothing: break

@@ -3,11 +3,11 @@ internal import Platform
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// The queues on which work is performed that takes long; it comes back through the mailbox.
+/// The queues for work that takes long. The results come back through the mailbox.
 ///
 ///     work ──► queue, searches, statistics ──► mailbox ──► work and result
 ///
-/// Belongs to the socket thread; what the queues' threads use of it is Sendable.
+/// Belongs to the socket thread. The queues' threads use only its Sendable parts.
 final class JobRunner {
     let mailbox: Mailbox<(work: Work, result: Result<StoredReply, ServiceError>)>
     private let service: EnvironmentService
@@ -15,7 +15,7 @@ final class JobRunner {
     private let phase: CurrentPhase
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
     private let searches = DispatchQueue(label: "twofold.searches")
-    /// Its class has threads that batches never take.
+    /// A queue of another quality-of-service class, whose threads batches never use.
     private let statistics = DispatchQueue(label: "twofold.statistics", qos: .userInitiated)
     private let jobDidBegin: (@Sendable () -> Void)?
 
@@ -25,7 +25,7 @@ final class JobRunner {
         self.jobDidBegin = jobDidBegin
     }
 
-    /// Hands work over to a queue.
+    /// Hands work to a queue.
     func handOver(_ work: Work, to place: Work.Place) {
         let (queue, jobDidBegin) =
             switch place {

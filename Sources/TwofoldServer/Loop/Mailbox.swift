@@ -1,23 +1,23 @@
 internal import Platform
 internal import Synchronization
 
-/// Results of other threads, and the bell that gets the socket thread out of its poll.
+/// The results of other threads, and the bell that wakes the socket thread from its poll.
 final class Mailbox<Item: Sendable>: Sendable {
     private let items = Mutex<[Item]>([])
     private let wakeup: Wakeup
 
     init() throws(SystemError) { wakeup = try Wakeup() }
 
-    /// Readable while there is something to collect.
+    /// Readable while there are items to collect.
     var descriptor: Int32 { wakeup.descriptor }
 
-    /// Hands over an item, from any thread.
+    /// Delivers an item. Any thread may call it.
     func deliver(_ item: Item) {
         items.withLock { $0.append(item) }
         wakeup.ring()
     }
 
-    /// Takes everything that was delivered.
+    /// Returns all delivered items and empties the mailbox.
     func collect() -> [Item] {
         wakeup.silence()
         return items.withLock { items in

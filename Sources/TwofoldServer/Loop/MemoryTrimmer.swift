@@ -4,36 +4,37 @@ internal import Synchronization
 
 /// Returns the memory of ended sessions to the system.
 ///
-/// The allocator keeps what was freed for the next allocation. After sessions of some size have ended it is
-/// trimmed: a moment later (libzmq may still be sending the last reply), on another thread (it takes
-/// milliseconds), and once for all that end together.
+/// The allocator keeps freed memory for its next allocation. After large sessions have ended, their memory is
+/// trimmed: after a pause (libzmq may still be sending the last reply), on another thread (it takes
+/// milliseconds), and once for all sessions that end together.
 final class MemoryTrimmer: Sendable {
-    /// Less than this stays with the allocator.
-    private static let leastBytes = 4 << 20
+    /// The minimum to return; the allocator keeps less than this.
+    private static let minBytes = 4 << 20
     private static let delay = DispatchTimeInterval.milliseconds(200)
 
     private struct State {
-        /// Bytes of the sessions that have ended since the last trim.
+        /// The bytes of the sessions that have ended since the last trim.
         var freed = 0
-        /// Sessions that have ended so far.
+        /// The number of sessions that have ended so far.
         var ended = 0
     }
 
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "twofold.memory")
 
-    /// To be called for each session that ends.
+    /// Counts the memory of an ended session. Call it for each one.
     func trim(afterFreeing bytes: Int) {
         let (isFirst, ended) = state.withLock { state in
             let before = state.freed
             state.freed += bytes
             state.ended += 1
-            return (before < Self.leastBytes && state.freed >= Self.leastBytes, state.ended)
+            return (before < Self.minBytes && state.freed >= Self.minBytes, state.ended)
         }
         if isFirst { trimLater(unlessMoreThan: ended) }
     }
 
-    /// Waits for as long as sessions go on to end: the memory of the last one is not free at once.
+    /// Trims once no further session has ended during the delay, because the last session's memory is not
+    /// free at once.
     private func trimLater(unlessMoreThan ended: Int) {
         queue.asyncAfter(deadline: .now() + Self.delay) { [self] in
             let now = state.withLock { state in

@@ -5,34 +5,34 @@ internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// The thread that owns the sockets: waits for messages, finished work, handshakes and signals, decides in which order
-/// they get their turn, and carries out the effects that the ``SessionMachine`` returns for each.
+/// The thread that owns the sockets. It waits for messages, finished work, handshakes and signals, and
+/// decides their order. It performs the effects that the ``SessionMachine`` returns for each event.
 final class ReplyLoop {
-    /// Frames of a message that are looked at: a route through a few proxies, the delimiter, header and
-    /// payload.
+    /// The maximum number of frames of a message that are read: a route through a few proxies, the delimiter,
+    /// header and payload.
     private static let maxFrames = 16
-    /// Messages that one socket may have before the others get their turn, and how long they may take: clients that
-    /// send much, or ask for what takes long, do not hold up those of another endpoint.
+    /// The limits of one socket's turn. Clients that send much, or make slow requests, do not delay the
+    /// clients of another endpoint.
     private static let turn = (messages: 64, time: Duration.microseconds(100))
-    /// How often to look whether the parent is still there.
+    /// The time between two checks that the parent still exists.
     private static let parentCheck = Duration.seconds(1)
-    /// Everything that had arrived was taken once nothing comes for this time: libzmq hands over only a few messages of a
-    /// connection, and then reads the next.
+    /// The pause after which all messages that had arrived have been taken. libzmq passes on only a few
+    /// messages of a connection at a time, and then reads the next connection.
     private static let drainPause = Duration.milliseconds(10)
-    /// For how long a server with nothing in progress still asks clients to come back before it ends. The clients of a
-    /// private server end with it.
+    /// The time for which a server without work still tells clients to retry before it ends. The clients of a
+    /// private server end together with it.
     private static let refusalTime = Duration.milliseconds(100)
 
     private let endpoints: [Endpoint]
     private let machine: SessionMachine
-    /// Knows the clients' keys; nil without any.
+    /// The authenticator, which knows the clients' keys; nil without encryption.
     private let authenticator: Authenticator?
     private let runner: JobRunner
     private let trimmer = MemoryTrimmer()
     private let configuration: ServerConfiguration
     private let logger: Logger
     private var refusedConnections = RefusedConnectionsReport()
-    /// The message that is being sent.
+    /// The message being sent.
     private var outgoing = Multipart()
     /// The effects of an event.
     private var effects: [SessionMachine.Effect] = []
@@ -49,8 +49,8 @@ final class ReplyLoop {
         runner = try JobRunner(machine, jobDidBegin: configuration.jobDidBegin)
     }
 
-    /// Serves until `stopDescriptor` becomes readable or the parent has gone; then answers what had
-    /// arrived and what is in progress. On `reloadSignals` the list of client keys is read again.
+    /// Serves until `stopDescriptor` becomes readable or the parent has ended. Then answers the requests that
+    /// have arrived or are in progress. Each signal of `reloadSignals` reloads the list of client keys.
     func run(stopDescriptor: Int32, reloadSignals: Signals?) throws(ZeroMQError) {
         try serve(stopDescriptor, reloadSignals)
         try stop()
@@ -90,9 +90,9 @@ final class ReplyLoop {
         }
     }
 
-    /// Ends within a bounded time, whatever is asked: see ``Phase``.
+    /// Ends within a bounded time, regardless of the requests: see ``Phase``.
     ///
-    /// (No unbind: libzmq would end the connections of the clients that wait for their replies.)
+    /// (No unbind, because libzmq would close the connections of clients that wait for their replies.)
     private func stop() throws(ZeroMQError) {
         let stop = Stop(at: .now)
         machine.enter(.draining)
@@ -118,7 +118,7 @@ final class ReplyLoop {
         }
     }
 
-    /// Where requests and outcomes come from, in a poller.
+    /// The poller's sources of requests and results.
     private struct Inputs {
         let finished: Poller.Item
         let sockets: [Poller.Item]
@@ -129,7 +129,8 @@ final class ReplyLoop {
         }
     }
 
-    /// Takes what the last wait found: outcomes first, then a turn of each socket. Returns whether that was all.
+    /// Handles the results of the last wait: finished work first, then a turn of each socket. Returns true if
+    /// nothing is left.
     @discardableResult
     private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) -> Bool {
         if poller[inputs.finished] {
@@ -144,7 +145,7 @@ final class ReplyLoop {
         return hasReadAll
     }
 
-    /// Takes the messages that are there, for one turn; returns whether there may be more.
+    /// Receives the waiting messages for one turn. Returns true if there may be more.
     private func receive(from endpoint: Int) throws(ZeroMQError) -> Bool {
         let begin = Moment.now
         var now = begin
@@ -164,7 +165,7 @@ final class ReplyLoop {
         return true
     }
 
-    /// The sender of a frame; nil if its key is no longer authorised.
+    /// Returns the sender of a frame; nil if its key is no longer authorised.
     private func client(of frame: borrowing Message, at endpoint: Endpoint) -> Client? {
         guard endpoint.isEncrypted else { return .anonymous }
         guard let key = frame.userID else { return nil }
@@ -178,7 +179,7 @@ final class ReplyLoop {
         try settle(at: now)
     }
 
-    /// Carries out the effects of an event, the first first. Work that is performed here adds more.
+    /// Performs the effects of an event in order. Work that is done here appends more effects.
     private func settle(at now: Moment) throws(ZeroMQError) {
         var next = 0
         while next < effects.count {
@@ -207,16 +208,17 @@ final class ReplyLoop {
     private func send(_ reply: StoredReply, to route: Route) throws(ZeroMQError) {
         guard let envelope = route.address as? Envelope else { preconditionFailure("it came by a socket") }
         do throws(ZeroMQError) { try envelope.append(reply, to: &outgoing) } catch {
-            // Without the memory for it a reply is lost as on the network: the client asks again.
+            // Without memory for the message, the reply is lost as on a network: the client sends its request
+            // again.
             return outgoing.removeAll()
         }
-        // A ROUTER never waits: a reply to a client that has gone is dropped by libzmq.
+        // A ROUTER never waits: libzmq drops a reply to a client that has disconnected.
         if try !endpoints[envelope.endpoint].socket.trySend(&outgoing) { outgoing.removeAll() }
     }
 }
 
 extension Logger {
-    /// A session began; the client's name is empty, or nil, where it has none.
+    /// Logs the start of a session. The client's name is empty or nil if it has none.
     fileprivate func began(_ entry: SessionLedger.Entry, of client: String?) {
         var metadata: Logger.Metadata = [
             "environment": "\(entry.environmentID)", "boards": .stringConvertible(entry.boards),
@@ -225,7 +227,7 @@ extension Logger {
         info("session \(entry.id) created", metadata: metadata)
     }
 
-    /// A session ended.
+    /// Logs the end of a session.
     func ended(_ entry: SessionLedger.Entry, _ reason: String, at now: Moment) {
         info(
             "session \(entry.id) ended: \(reason)",

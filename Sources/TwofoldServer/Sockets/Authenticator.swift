@@ -5,40 +5,40 @@ internal import TwofoldCore
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// Decides which clients are let in at encrypted endpoints: those whose public key is in the list.
+/// Decides which clients may use encrypted endpoints: a client's public key must be in the list.
 ///
 /// libzmq asks at each handshake, over `inproc://zeromq.zap.01` (ZAP, https://rfc.zeromq.org/spec/27):
 ///
 ///     version, request id, domain, address, routing id, "CURVE", the client's public key
 ///     ──► version, request id, "200" or "400", reason, user id, metadata
 ///
-/// The user id is the public key, and each message of the connection carries it from then on: so a
-/// key that was taken off the list is refused at its next request, though its connection lives on.
-/// Belongs to the socket thread. Make it before the endpoints are bound.
+/// The user id is the public key, and every later message of the connection carries it. If a key is removed
+/// from the list, its next request is refused, although its connection persists. Belongs to the socket
+/// thread. Create it before the endpoints are bound.
 package final class Authenticator {
     /// The ZAP domain of encrypted endpoints.
     static let domain = "twofold"
     private static let endpoint = "inproc://zeromq.zap.01"
-    /// Handshakes that are answered before requests get their turn.
+    /// The maximum number of handshakes that are answered before requests get their turn.
     private static let turn = 16
-    /// Refused keys that the log has reported lately: a client that is refused tries again and again.
+    /// The maximum number of refused keys that the log remembers: a refused client tries again and again.
     private static let maxReported = 1000
     private static let reportInterval = Duration.seconds(60)
 
     let socket: Socket
     private let path: String
     private let logger: Logger
-    /// The clients' names by their keys, in Z85 as messages carry them.
+    /// The clients' names by key, in Z85 as in messages.
     private(set) var names: [String: String]
-    /// Lists that were read again.
+    /// The lists that were reloaded.
     let lists: Mailbox<Result<NewList, Reason>>
     private let queue = DispatchQueue(label: "twofold.keys")
     private var reading = Reading.none
     private var reported: [String: Moment] = [:]
-    /// Handshakes that were refused.
+    /// The number of refused handshakes.
     private(set) var refused = 0
 
-    /// A list that was read again, and how it differs from the one before.
+    /// A reloaded list and its differences from the one before.
     struct NewList: Sendable {
         let names: [String: String]
         let added: Int
@@ -51,11 +51,11 @@ package final class Authenticator {
         }
     }
 
-    /// Whether another thread is reading the list.
+    /// The state of the thread that reads the list.
     private enum Reading {
         case none
         case once
-        /// The list may have changed since that thread began.
+        /// The list may have changed since the thread started.
         case again
     }
 
@@ -76,7 +76,7 @@ package final class Authenticator {
             metadata: ["keys": .stringConvertible(names.count), "list": "\(path)"])
     }
 
-    /// Reads the list again on another thread, because a long one takes a while; ``replaceList()`` follows.
+    /// Reloads the list on another thread, because a long list takes a while; ``replaceList()`` follows.
     func reload() {
         guard reading == .none else { return reading = .again }
         reading = .once
@@ -85,7 +85,7 @@ package final class Authenticator {
         }
     }
 
-    /// Replaces the list by the new one; keeps it if that can't be read.
+    /// Replaces the list by the reloaded one. Keeps the old list if the new one cannot be read.
     func replaceList() {
         for list in lists.collect() {
             do throws(Reason) {
@@ -107,7 +107,7 @@ package final class Authenticator {
         }
     }
 
-    /// The client's name in the list; nil if it is not in the list (any more).
+    /// Returns the client's name in the list; nil if the list does not (or no longer) contain it.
     func name(of client: Client) -> String? {
         switch client {
         case .anonymous: ""
@@ -115,7 +115,7 @@ package final class Authenticator {
         }
     }
 
-    /// Answers the handshakes that are waiting.
+    /// Answers the waiting handshakes.
     func answer(at now: Moment) throws(ZeroMQError) {
         for _ in 0..<Self.turn {
             var message = Multipart()

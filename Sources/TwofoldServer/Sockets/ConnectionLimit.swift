@@ -3,44 +3,44 @@ public import Platform
 internal import TwofoldCore
 internal import TwofoldSessions
 
-/// How many connections the server takes: each needs a descriptor, and some descriptors are kept back.
+/// The limit on connections. Each connection needs a descriptor, and the server reserves some descriptors.
 ///
 ///     0                                                              soft limit (ulimit -n)
 ///     ├──────────────────────────────────────────┬────────────┬────────────┤
 ///     │ the server's own, tcp and ipc clients    │ ipc only   │ the server │
 ///     └──────────────────────────────────────────┴────────────┴────────────┘
 ///
-/// So a flood of tcp connections leaves room for ipc clients, which the socket's file protects, and the server can
-/// always open what it needs: the state directory, for one.
+/// A flood of tcp connections therefore leaves room for ipc clients, which the socket's file protects. The
+/// server can always open the files that it needs, such as the state directory.
 public enum ConnectionLimit {
-    /// For what the server opens while it serves and stops: at most four at a time.
+    /// Reserved for files that the server opens while it serves and stops: at most four at a time.
     private static let reserved = 16
-    /// With fewer there would not be room for clients.
-    private static let leastDescriptors = 64
-    private static let mostForIPCOnly = 256
+    /// The minimum; with fewer descriptors there would be no room for clients.
+    private static let minDescriptors = 64
+    private static let maxForIPCOnly = 256
 
-    /// Raises the limit of descriptors as far as the process may, and refuses connections from then on before the
-    /// last descriptors are used up. Throws when the limit is too low to serve.
+    /// Raises the limit on descriptors as far as the process may. From then on, refuses connections before
+    /// the last descriptors are used up. Throws if the limit is too low to serve.
     public static func install() throws(Reason) {
         let descriptors = try explaining("can't read the limit of descriptors", raiseDescriptorLimit)
-        guard descriptors >= leastDescriptors else {
+        guard descriptors >= minDescriptors else {
             throw Reason(
-                "the limit of descriptors (ulimit -n) is \(descriptors); a server needs \(leastDescriptors)")
+                "the limit of descriptors (ulimit -n) is \(descriptors); a server needs \(minDescriptors)")
         }
         let local = descriptors - reserved
-        let network = local - min(mostForIPCOnly, descriptors / 8)
+        let network = local - min(maxForIPCOnly, descriptors / 8)
         setConnectionCeilings(local: local, network: network)
     }
 }
 
-/// Reports refused connections in the log, at most once a minute: there can be thousands a second.
+/// Reports refused connections in the log at most once a minute, because there can be thousands per second.
 struct RefusedConnectionsReport {
     private static let interval = Duration.seconds(60)
 
     private var reported = 0
     private var next: Moment?
 
-    /// Reports those since the last time.
+    /// Reports the connections refused since the last report.
     mutating func update(at now: Moment, _ logger: Logger) {
         let refused = refusedConnections
         guard refused > reported, next.map({ $0 <= now }) ?? true else { return }

@@ -1,18 +1,18 @@
 public import Platform
 public import ZeroMQ
 
-/// Key files: ZeroMQ certificates, in the format of pyzmq's `zmq.auth` and CZMQ.
+/// The files of CURVE keys: ZeroMQ certificates in the format of pyzmq's `zmq.auth` and of CZMQ.
 ///
 ///     metadata
 ///     curve
 ///         public-key = "…40 characters of Z85…"
 ///         secret-key = "…"                          only in the secret one
 public enum CurveFiles {
-    /// The most in a file: a list of clients may have 400,000 lines without names.
+    /// The maximum size of a file. A list of clients may have 400,000 lines without names.
     static let maxBytes = 16 << 20
 
-    /// Writes a new pair of keys to `path.key` (public) and `path.key_secret` (for its owner's eyes only), and returns
-    /// the public one. Refuses to write over a file.
+    /// Writes a new pair of keys to `path.key` (public) and `path.key_secret` (readable only by its owner).
+    /// Returns the public key. Never overwrites a file.
     public static func generate(_ path: String) throws(Reason) -> CurvePublicKey {
         let pair: CurveKeyPair
         do throws(ZeroMQError) { pair = try CurveKeyPair() } catch {
@@ -33,7 +33,7 @@ public enum CurveFiles {
         return pair.publicKey
     }
 
-    /// The keys of a secret file.
+    /// Reads the keys of a secret file.
     public static func readSecret(_ path: String) throws(Reason) -> CurveKeyPair {
         guard let secretKey = value("secret-key", in: try text(path)).flatMap(CurveSecretKey.init) else {
             throw Reason(
@@ -44,7 +44,7 @@ public enum CurveFiles {
         }
     }
 
-    /// The key in a public file; a secret file holds it, too.
+    /// Reads the key of a public file; a secret file contains it, too.
     public static func readPublic(_ path: String) throws(Reason) -> CurvePublicKey {
         guard let key = value("public-key", in: try text(path)).flatMap(CurvePublicKey.init) else {
             throw Reason(
@@ -53,15 +53,15 @@ public enum CurveFiles {
         return key
     }
 
-    /// Whether users other than its owner can read a file.
+    /// Returns true if users other than the owner can read a file.
     public static func isReadableByOthers(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
     }
 
-    /// The names of admitted clients, by their keys in Z85. One line each: the key's 40 characters, then the
-    /// name. Empty lines and comments, which begin with "#", are skipped ("#" is a character of Z85, too, but a key has
-    /// exactly 40). Works on bytes, because a list may have 100,000 lines.
+    /// Returns the names of the authorised clients by key in Z85. Each line has the key's 40 characters, then
+    /// the name. Empty lines and comments, which start with "#", are skipped. ("#" is a character of Z85,
+    /// too, but a key has exactly 40 characters.) Works on bytes, because a list may have 100,000 lines.
     static func readAllowed(_ path: String) throws(Reason) -> [String: String] {
         var names: [String: String] = [:]
         let lines = try bytes(path).split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
@@ -119,7 +119,7 @@ extension UInt8 {
 }
 
 extension BidirectionalCollection<UInt8> {
-    /// Without white space around it.
+    /// The bytes without surrounding white space.
     fileprivate var trimmed: SubSequence {
         let rest = drop(while: \.isWhitespace)
         let end = rest.lastIndex { !$0.isWhitespace }

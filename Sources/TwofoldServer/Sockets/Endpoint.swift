@@ -6,19 +6,20 @@ internal import ZeroMQ
 /// A bound ROUTER socket.
 final class Endpoint {
     let socket: Socket
-    /// The endpoint as clients reach it, the real port instead of 0.
+    /// The endpoint as clients reach it, with the real port instead of 0.
     let name: String
-    /// Whether its clients have shown a key.
+    /// Whether its clients must prove a key.
     let isEncrypted: Bool
 
-    /// Messages of one connection that wait. A client sends one at a time, but many share the connection of a proxy: it
-    /// gets as many requests through as with 1000, and only half as many with 2.
+    /// The limit on waiting messages per connection. A client sends one at a time, but many clients may share
+    /// a proxy's connection. With this limit, the proxy passes as many requests as with 1000; with a limit of
+    /// 2, only half as many.
     private static let maxWaitingMessages = 16
 
-    /// How long replies that were sent before the end may take to leave.
+    /// The time that replies sent before the end may take to leave.
     private static let linger = Duration.seconds(2)
 
-    /// Binds; throws the reason when it can't.
+    /// Binds the endpoint. Throws the reason if this fails.
     init(
         _ endpoint: String, _ configuration: ServerConfiguration, in context: borrowing Context
     ) throws(Reason) {
@@ -40,7 +41,7 @@ final class Endpoint {
         }
     }
 
-    /// Whether any host of the network can reach it and nothing guards it.
+    /// Returns true if any host on the network can reach the endpoint and nothing protects it.
     static func isOpenToAll(_ endpoint: String, _ configuration: ServerConfiguration) -> Bool {
         guard isTCP(endpoint), configuration.encryption == nil else { return false }
         let host = endpoint.dropFirst("tcp://".count)
@@ -49,8 +50,8 @@ final class Endpoint {
 
     private static func isTCP(_ endpoint: String) -> Bool { endpoint.hasPrefix("tcp://") }
 
-    /// Claims the path of an ipc endpoint, nil for tcp; throws for anything else, and for an impossible
-    /// port: libzmq would take 70000 for 4464.
+    /// Claims the path of an ipc endpoint; returns nil for tcp. Throws for any other endpoint, and for an
+    /// impossible port: libzmq would treat 70000 as 4464.
     static func claimPath(of endpoint: String) throws(Reason) -> IPCPath? {
         if isTCP(endpoint) {
             let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!

@@ -1,21 +1,21 @@
 internal import Platform
 
-/// The file of an ipc endpoint, held by a lock beside it for as long as it is served.
+/// The file of an ipc endpoint. A lock file next to it is held while the endpoint is served.
 ///
-/// libzmq takes over an ipc path silently, whatever is there. So before binding: a lock file that only
-/// one server can hold, and a look at what is in the path's place. A live socket of another process and a
-/// file that is not a socket are refused; a dead socket is cleared away.
+/// libzmq silently takes over an ipc path that already exists. Therefore, two checks precede binding. Only one
+/// server can hold the lock file. A live socket of another process, or a file that is not a socket, is
+/// refused at the path; a dead socket is removed.
 ///
-/// Let it go only after the context is gone: libzmq removes the socket's file on a thread of its own,
-/// and would remove the one of the next server there.
+/// Release it only after the context has ended. libzmq removes the socket's file on its own thread, and would
+/// remove the next server's file.
 final class IPCPath {
-    /// Longest path that fits a Unix socket's address.
+    /// The maximum length of a path that fits a Unix socket's address.
     static let maxLength = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
 
     private let path: String
     private let lock: Descriptor
 
-    /// Claims the path; throws the reason if it is not available.
+    /// Claims the path. Throws the reason if it is not available.
     init(_ path: String) throws(Reason) {
         guard path.utf8.count <= Self.maxLength else {
             throw Reason(
@@ -38,8 +38,8 @@ final class IPCPath {
     }
 
     deinit {
-        // The lock file goes first and while it is still held, so that a process that waits for it finds
-        // either it or its absence, and never a socket without its lock.
+        // The lock file is removed first, while the lock is still held. A process that waits for the lock
+        // therefore finds either both files or no lock file, and never a socket without its lock.
         unlink(path)
         unlink(Self.lockPath(path))
     }
@@ -60,8 +60,8 @@ final class IPCPath {
         unlink(path)
     }
 
-    /// Whether a process has this Unix socket open. Only a refused connection says that none has: a
-    /// socket of another type, for instance, is alive and can't be connected to. Never waits.
+    /// Returns true if a process has this Unix socket open. Only a refused connection proves that none has: a
+    /// socket of another type, for example, is alive but cannot be connected to. Never waits.
     private static func isAnswered(_ path: String) -> Bool {
         do throws(SystemError) {
             let probe = try Descriptor.unixSocket()

@@ -2,19 +2,19 @@ public import Platform
 internal import TwofoldProtocol
 public import ZeroMQ
 
-/// What a probe found at an endpoint.
+/// The result of probing an endpoint.
 public enum ProbeResult: Equatable, Sendable {
-    /// It serves; its version.
+    /// The server is ready; its version.
     case ready(version: String)
-    /// It answers that it is about to stop, or why it does not serve now.
+    /// The server is about to stop, or does not serve now; its explanation.
     case notReady(String)
     /// Nothing answered in time.
     case silent
 }
 
-/// Asks a server whether it serves: over a socket of its own, as any client would.
+/// Asks a server over a separate socket whether it is ready, like any client.
 ///
-/// - Throws: ``Reason`` when the endpoint is invalid.
+/// - Throws: ``Reason`` if the endpoint is invalid.
 public func probe(
     _ endpoint: String, curve: (server: CurvePublicKey, client: CurveKeyPair)? = nil, timeout: Duration
 ) throws(Reason) -> ProbeResult {

@@ -6,12 +6,14 @@ internal import TwofoldService
 package import TwofoldSessions
 internal import ZeroMQ
 
-/// Sessions between two runs of a server: restored from the state directory at the start, saved there at the end.
+/// The sessions between two runs of a server: restored from the state directory at the start, saved there at
+/// the end.
 extension SessionMachine {
-    /// Restores the sessions that the last server has saved, and removes them from the directory. A session that can't
-    /// be restored stays there.
+    /// Restores the sessions that the previous server saved, and removes them from the directory. A session
+    /// that cannot be restored stays there.
     ///
-    /// Returns false if `isStopping` became true before all were restored: then the directory is as it was.
+    /// Returns false if `isStopping` became true before all sessions were restored; the directory is then
+    /// unchanged.
     package func restoreSessions(
         from directory: StateDirectory, logger: Logger, at now: Moment,
         unless isStopping: () -> Bool = { false }
@@ -69,8 +71,8 @@ extension SessionMachine {
         return entry
     }
 
-    /// Ends all sessions, and saves them in the directory, if there is one. A session whose request is still running is
-    /// lost; one whose create is still running has not begun.
+    /// Ends all sessions and saves them in the directory, if there is one. A session whose request is still
+    /// running is lost. A session whose create is still running does not exist yet.
     package func endSessions(savingIn directory: StateDirectory?, logger: Logger, at now: Moment) {
         let file = directory?.newName
         var saved = 0

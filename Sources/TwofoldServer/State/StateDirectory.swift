@@ -3,11 +3,12 @@ internal import Platform
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-/// The directory where a server saves its sessions when it stops, and from which the next one restores them: all in one
-/// file, for the server's user only, because it holds the sessions' secret ids.
+/// The directory where a server saves its sessions when it stops, and from which the next server restores
+/// them. All sessions are in one file. Only the server's user can read it, because it contains the sessions'
+/// secret ids.
 ///
-/// A file is a sequence of records, one for each session. Each is checked by itself, so a server that is killed while it
-/// saves leaves the records that it has written.
+/// A file is a sequence of records, one for each session. Each record has its own checksums, so a server that
+/// is killed while it saves leaves valid records.
 ///
 ///     0          8         12             16     24            28           28 + size
 ///     ┌──────────┬─────────┬──────────────┬──────┬─────────────┬────────────┐
@@ -15,28 +16,29 @@ internal import TwofoldProtocol
 ///     │          │ 2       │ SavedSession │      │ bytes 0-23  │            │  proto/twofold/v1/state.proto
 ///     └──────────┴─────────┴──────────────┴──────┴─────────────┴────────────┘
 ///
-/// In a file of version 1 a single SavedSession begins at byte 16 and ends with the file. Such files are read, never
-/// written. A directory belongs to one server at a time.
+/// In a file of version 1, a single SavedSession starts at byte 16 and ends at the end of the file. Such
+/// files are read but never written. A directory belongs to one server at a time.
 package final class StateDirectory {
     fileprivate static let magic = Array("TWOFOLDT".utf8)
     fileprivate static let version: UInt32 = 2
     fileprivate static let headSize = 28
-    /// The same of version 1.
+    /// The size of the head in version 1.
     fileprivate static let oldHeadSize = 16
     private static let suffix = ".sessions"
     private static let oldSuffix = ".session"
-    /// Bytes that are copied at a time.
+    /// The number of bytes copied at a time.
     private static let copySize = 1 << 20
 
     private let files: any StateFiles
 
-    /// Removes what a server of version 1 left when it was killed while it wrote.
+    /// Opens the directory. Removes the incomplete files of a version 1 server that was killed while it
+    /// wrote.
     package init(_ files: any StateFiles) {
         self.files = files
         for name in files.names where name.hasSuffix(Self.oldSuffix + ".partial") { files.remove(name) }
     }
 
-    /// The names of the files with sessions.
+    /// The names of the files that contain sessions.
     var fileNames: [String] {
         files.names.filter { $0.hasSuffix(Self.suffix) || $0.hasSuffix(Self.oldSuffix) }
     }
@@ -47,17 +49,17 @@ package final class StateDirectory {
         return (1...).lazy.map { "\($0)\(Self.suffix)" }.first { !names.contains($0) }!
     }
 
-    /// The records of a file, the first to the last.
+    /// Returns the records of a file in order.
     func records(of name: String) -> Records { Records(files, name) }
 
-    /// One session's place in a file, and the session.
+    /// A session and its place in a file.
     struct Record {
         let file: String
         let range: Range<Int>
         let session: Result<SavedSession, Reason>
     }
 
-    /// Reads one record after another, so that a large file never has to fit into memory.
+    /// Reads one record after another, so a large file never has to fit into memory.
     struct Records: Sequence, IteratorProtocol {
         private let files: any StateFiles
         private let name: String
@@ -80,13 +82,13 @@ package final class StateDirectory {
                 return Record(
                     file: name, range: offset..<message.upperBound, session: read(message, checkedBy: head))
             } catch {
-                // Without a head nothing says where the next record begins.
+                // Without a valid head, the start of the next record is unknown.
                 hasEnded = true
                 return Record(file: name, range: offset..<(size ?? offset), session: .failure(error))
             }
         }
 
-        /// The next record's head, and the place of its message.
+        /// Reads the next record's head and returns the range of its message.
         private func nextRange() throws(Reason) -> (head: Data, message: Range<Int>) {
             guard let size, let head = files.read(name, at: offset, count: StateDirectory.headSize) else {
                 throw Reason("it can't be read")
@@ -121,9 +123,9 @@ package final class StateDirectory {
 
     // MARK: writing
 
-    /// Appends a session to a file; it is there for good once the file is settled.
+    /// Appends a session to a file. The session is durable once the file is settled.
     ///
-    /// - Throws: ``Reason``, or what ``StateFiles`` throw; nothing is left behind then.
+    /// - Throws: ``Reason``, or an error of ``StateFiles``. The file is unchanged then.
     func append(_ session: SavedSession, to file: String) throws {
         guard let message = session.bytes else { throw Reason("it is too large for a file") }
         var record = Data(Self.magic)
@@ -135,14 +137,14 @@ package final class StateDirectory {
         try files.append(record, to: file)
     }
 
-    /// Makes what was appended to a file outlive a loss of power.
+    /// Makes appended sessions survive a loss of power.
     func settle(_ file: String) throws {
         try files.flush(file)
         files.settle()
     }
 
-    /// Removes files whose sessions were restored, all but these records, which go to a new file. Returns the names of
-    /// the files that can't be removed.
+    /// Removes files whose sessions were restored. Moves the given records, which are kept, to a new file
+    /// first. Returns the names of the files that cannot be removed.
     func remove(_ names: [String], keeping records: [Record]) throws -> [String] {
         let failure = Result { try keep(records) }
         let remaining = names.filter { !files.remove($0) }
@@ -172,7 +174,7 @@ package final class StateDirectory {
 private func checksum(_ bytes: Data) -> UInt32 { bytes.withUnsafeBytes(Checksum.of) }
 
 extension Data {
-    /// The little-endian number at an offset from its beginning.
+    /// Returns the little-endian number at an offset from the start.
     fileprivate func number<Number: FixedWidthInteger & BitwiseCopyable>(
         at offset: Int, as _: Number.Type
     ) -> Number {

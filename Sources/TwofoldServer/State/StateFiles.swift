@@ -1,30 +1,30 @@
 package import FoundationEssentials
 internal import Platform
 
-/// The files of one state directory: the system's, or a simulation's.
+/// The files of one state directory, either the system's or a simulation's.
 package protocol StateFiles: AnyObject {
     /// The names of all files, sorted.
     var names: [String] { get }
-    /// Bytes in a file; nil if it can't be read.
+    /// Returns the size of a file in bytes; nil if it cannot be read.
     func size(_ name: String) -> Int?
-    /// Reads `count` bytes from `offset` on, fewer at the file's end; nil if they can't be read.
+    /// Reads `count` bytes from `offset` on, fewer at the end of the file; nil if they cannot be read.
     func read(_ name: String, at offset: Int, count: Int) -> Data?
-    /// Appends bytes to a file, which it makes if necessary. A file that can't take all of them stays as it was.
+    /// Appends bytes to a file, and creates it if necessary. If not all bytes fit, the file is unchanged.
     func append(_ bytes: Data, to name: String) throws
-    /// Returns once everything in the file outlives a loss of power.
+    /// Returns once everything in the file will survive a loss of power.
     func flush(_ name: String) throws
-    /// Removes a file; false if that fails.
+    /// Removes a file. Returns false if that fails.
     @discardableResult func remove(_ name: String) -> Bool
-    /// Makes the names as they are now outlive a loss of power.
+    /// Makes the present names of the files survive a loss of power.
     func settle()
 }
 
-/// A directory of the system, locked for this process.
+/// A directory of the system that is locked for this process.
 final class SystemStateFiles: StateFiles {
     private let path: String
     private let lock: Descriptor
 
-    /// Makes the directory if necessary; throws if it can't be used, or another server uses it.
+    /// Creates the directory if necessary. Throws if it cannot be used, or if another server uses it.
     init(_ path: String) throws(Reason) {
         try explaining("can't make the state directory '\(path)'") { () throws(SystemError) in
             try makeDirectories(path, mode: 0o700)
@@ -38,7 +38,7 @@ final class SystemStateFiles: StateFiles {
         self.lock = lock
     }
 
-    /// Whether users other than its owner can look into it.
+    /// Whether users other than its owner can read the directory.
     var isOpenToOthers: Bool { CurveFiles.isReadableByOthers(path) }
 
     var names: [String] { (try? fileNames(in: path))?.sorted() ?? [] }
@@ -77,8 +77,8 @@ final class SystemStateFiles: StateFiles {
     func remove(_ name: String) -> Bool { unlink(path + "/" + name) == 0 }
 
     func settle() {
-        // because: without it a session may be lost or restored twice after a loss of power, and nothing can be done. The
-        // dot, since the directory itself may be named by a link.
+        // because: nothing can be done about a failure; a session may then be lost or restored twice after a
+        // loss of power. The dot follows a link, in case the directory is named by one.
         try? Descriptor(opening: path + "/.", O_RDONLY | O_DIRECTORY).flush()
     }
 }

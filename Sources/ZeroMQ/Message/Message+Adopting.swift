@@ -1,22 +1,23 @@
 internal import CZeroMQ
 
 extension Message {
-    /// A message of bytes that stay where they are, and that `owner` keeps valid: no copy is made, not
-    /// even on the way to an inproc peer.
+    /// Makes a message of bytes that stay in place and that `owner` keeps valid. Nothing is copied, not even
+    /// for an inproc peer.
     ///
-    /// The message and its copies hold one strong reference to `owner`; the last of them, wherever it
-    /// ends, releases it, *on any thread*, often an I/O thread of libzmq's. So a pool can tell that a
-    /// buffer has come back by `isKnownUniquelyReferenced`, or by `owner`'s deinit. Until then the
+    /// The message and its copies share one strong reference to `owner`. The last copy releases it at its
+    /// end, *on any thread*, often on an I/O thread of libzmq. A pool can therefore tell from
+    /// `isKnownUniquelyReferenced`, or from `owner`'s deinit, that its buffer is free again. Until then the
     /// bytes must not change.
     ///
     /// The corresponding C function is `zmq_msg_init_data`.
     ///
-    /// - Throws: ENOMEM; the reference is given back then, too.
+    /// - Throws: ENOMEM, after releasing the reference.
     public init(
         adopting bytes: UnsafeMutableRawBufferPointer, keeping owner: some AnyObject & Sendable
     ) throws(ZeroMQError) {
-        // because: libzmq keeps the reference as its hint: +1 here, -1 in its free callback, which it
-        // calls exactly once if and only if the call succeeds; when it doesn't, we give the +1 back.
+        // because: libzmq keeps the reference as its hint. We add 1 here, and its free callback subtracts 1.
+        // libzmq calls the callback exactly once if the call succeeds, and never if it fails; then we
+        // subtract the 1.
         let reference = Unmanaged<AnyObject>.passRetained(owner)
         var raw = zmq_msg_t()
         do throws(ZeroMQError) {

@@ -1,7 +1,7 @@
 internal import CZeroMQ
 internal import Platform
 
-/// A message: one frame of bytes, owned by the code that holds it.
+/// A message: one frame of bytes with a single owner.
 ///
 /// ```
 ///              64 bytes, moved by value
@@ -10,20 +10,20 @@ internal import Platform
 /// adopted      [ ─► refcount, size ─► your bytes][flags]   until the last reference is gone
 /// ```
 ///
-/// **Why by value.** The manual forbids moving a `zmq_msg_t` by hand, and yet Swift moves this struct.
-/// The rule protects a message from being owned twice, which `~Copyable` rules out; nothing in a
-/// message points to itself (msg.hpp, 4.2 to 4.3.5), and libzmq moves messages in just this way, by
-/// assignment, in `zmq_msg_move` and through every pipe. So no heap box per message. Two duties follow:
-/// bytes of a small message live in the struct, so a pointer to them holds only during the closure that
-/// got it; and what changes flags (`copy`) must be `mutating`, since a borrowed struct may be a copy of
-/// the bits whose changes get lost.
+/// **Why by value.** The manual forbids moving a `zmq_msg_t` by hand, and Swift moves this struct all the
+/// same. The rule prevents two owners of one message, and `~Copyable` rules those out. Nothing in a message
+/// points to itself (msg.hpp, 4.2 to 4.3.5). libzmq itself moves messages by assignment, in `zmq_msg_move`
+/// and through every pipe. So a message needs no heap box, but has two duties. The bytes of a small message
+/// are in the struct, so a pointer to them is valid only during the closure that gets it. A function that
+/// changes flags (`copy`) must be `mutating`, because a borrowed struct may be a copy of the bits whose
+/// changes get lost.
 ///
-/// Sendable: no state is shared but the bytes of a message and its copies, whose count is atomic and
-/// which nothing changes.
+/// Sendable because a message and its copies share only their bytes, which never change and whose count is
+/// atomic.
 public struct Message: ~Copyable, Sendable {
     var raw: zmq_msg_t
 
-    /// A message of zero bytes.
+    /// Makes a message of zero bytes.
     ///
     /// The corresponding C function is `zmq_msg_init`.
     public init() {
@@ -32,7 +32,7 @@ public struct Message: ~Copyable, Sendable {
         zmq_msg_init(&raw)
     }
 
-    /// A message with a copy of `bytes`.
+    /// Makes a message with a copy of `bytes`.
     ///
     /// The corresponding C function is `zmq_msg_init_size`.
     ///
@@ -44,14 +44,14 @@ public struct Message: ~Copyable, Sendable {
         self.raw = raw
     }
 
-    /// A message with a copy of `bytes`.
+    /// Makes a message with a copy of `bytes`.
     ///
     /// - Throws: ENOMEM.
     public init(copying bytes: RawSpan) throws(ZeroMQError) {
         self = try bytes.withUnsafeBytes { (bytes) throws(ZeroMQError) in try Message(copying: bytes) }
     }
 
-    /// A message with a copy of `bytes`.
+    /// Makes a message with a copy of `bytes`.
     ///
     /// - Throws: ENOMEM.
     public init(copying bytes: [UInt8]) throws(ZeroMQError) {
@@ -60,31 +60,31 @@ public struct Message: ~Copyable, Sendable {
 
     /// The corresponding C function is `zmq_msg_close`.
     deinit {
-        // because: self is over, so its bits may be moved out; and it fails only for an invalid
-        // message, which no initializer makes.
+        // because: self ends here, so its bits may be moved out. The call fails only for an invalid message,
+        // which no initializer makes.
         var raw = raw
         zmq_msg_close(&raw)
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     ///
     /// The corresponding C function is `zmq_msg_size`.
     public var size: Int {
         withUnsafePointer(to: raw) { zmq_msg_size($0) }
     }
 
-    /// Whether there are no bytes: a delimiter, for instance.
+    /// Whether the message has no bytes, like a delimiter.
     public var isEmpty: Bool { size == 0 }
 
-    /// Whether this frame was received with another of the same message behind it.
+    /// Whether this frame was received and another frame of the same message follows.
     ///
     /// The corresponding C function is `zmq_msg_more`.
     public var hasMore: Bool {
         withUnsafePointer(to: raw) { zmq_msg_more($0) != 0 }
     }
 
-    /// Another message with the same bytes: shared and counted when large or adopted, copied when
-    /// small. Mutating since both are marked as sharing from now on.
+    /// Makes another message with the same bytes. Large and adopted bytes are shared and counted, small ones
+    /// are copied. Mutating because the call marks both messages as shared.
     ///
     /// The corresponding C function is `zmq_msg_copy`.
     public mutating func copy() -> Message {
@@ -97,7 +97,7 @@ public struct Message: ~Copyable, Sendable {
 }
 
 extension Message {
-    /// Calls `body` with the bytes, which must not be used after it. They are aligned to nothing: load
+    /// Calls `body` with the bytes, which are valid only during the call. They are not aligned, so load
     /// unaligned.
     ///
     /// The corresponding C function is `zmq_msg_data`.
@@ -105,18 +105,18 @@ extension Message {
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try withUnsafePointer(to: raw) { (raw) throws(Failure) in
-            // because: zmq_msg_data doesn't change the message, it only lacks the const.
+            // because: zmq_msg_data does not change the message; its parameter only lacks the const.
             let start = zmq_msg_data(UnsafeMutablePointer(mutating: raw))
             return try body(UnsafeRawBufferPointer(start: start, count: zmq_msg_size(raw)))
         }
     }
 
-    /// Whether two messages have the same bytes.
+    /// Returns true if two messages have the same bytes.
     public static func == (left: borrowing Message, right: borrowing Message) -> Bool {
         left.withUnsafeBytes { left in
             right.withUnsafeBytes { right in
                 guard left.count == right.count else { return false }
-                // because: memcmp wants pointers that are not null, even for zero bytes.
+                // because: memcmp requires pointers that are not null, even for zero bytes.
                 guard let left = left.baseAddress, let other = right.baseAddress else { return true }
                 return memcmp(left, other, right.count) == 0
             }

@@ -5,18 +5,18 @@
 /// the same, REQ_CORRELATE      [routing id] [request id] [empty] [header] [payload]
 /// ```
 ///
-/// Made for reuse: `removeAll()`, receiving into it and sending from it keep the storage, so that a
-/// loop with one Multipart allocates none. To answer, take the last frames off (`removeLast`), which leaves
-/// the route, and append the reply's.
+/// Made for reuse: `removeAll()`, receiving and sending keep the storage, so a loop with one Multipart
+/// allocates no storage. To answer a request, remove the last frames (`removeLast`), which leaves the route,
+/// and append the reply's frames.
 public struct Multipart: ~Copyable {
-    // The unsafe room: the first `count` of `storage` are initialized, the rest are not; nothing else
-    // has the pointer.
+    // All unsafe memory is here. The first `count` messages of `storage` are initialized, the others are not.
+    // Nothing else has the pointer.
     private var storage: UnsafeMutableBufferPointer<Message>
 
-    /// How many frames.
+    /// The number of frames.
     public private(set) var count = 0
 
-    /// No frames.
+    /// Makes a message without frames.
     public init() { storage = .allocate(capacity: 8) }
 
     deinit {
@@ -24,9 +24,9 @@ public struct Multipart: ~Copyable {
         storage.deallocate()
     }
 
-    /// The frame at `index`, to look at or to change in place.
+    /// The frame at `index`, to read or to change in place.
     public subscript(index: Int) -> Message {
-        // because: `_read` and `_modify` lend the element; `get` would have to copy it.
+        // because: `_read` and `_modify` lend the element; `get` would copy it.
         _read {
             precondition(index >= 0 && index < count, "no such frame")
             yield storage[index]
@@ -44,14 +44,14 @@ public struct Multipart: ~Copyable {
         count += 1
     }
 
-    /// Takes off the last frame, which must exist.
+    /// Removes and returns the last frame, which must exist.
     public mutating func removeLast() -> Message {
         precondition(count > 0, "no frame to take")
         count -= 1
         return storage.moveElement(from: count)
     }
 
-    /// Drops all frames behind the first `length`; does nothing when there are no more than that.
+    /// Drops all frames behind the first `length`, if there are more.
     public mutating func truncate(to length: Int) {
         precondition(length >= 0, "a negative length")
         guard length < count else { return }
@@ -62,8 +62,8 @@ public struct Multipart: ~Copyable {
     /// Drops all frames and keeps the storage.
     public mutating func removeAll() { truncate(to: 0) }
 
-    /// The first frame that `predicate` wants; nil: there is none. `firstIndex { $0.isEmpty }` finds
-    /// the delimiter behind a route.
+    /// Returns the index of the first frame for which `predicate` is true; nil if there is none. `firstIndex
+    /// { $0.isEmpty }` finds the delimiter behind a route.
     public func firstIndex(where predicate: (borrowing Message) -> Bool) -> Int? {
         for index in 0..<count where predicate(storage[index]) { return index }
         return nil
@@ -77,5 +77,6 @@ public struct Multipart: ~Copyable {
     }
 }
 
-/// Because the storage has one owner and its frames are Sendable; the pointer hides that.
+/// `@unchecked Sendable` because the storage has one owner and its frames are Sendable; the pointer hides
+/// that.
 extension Multipart: @unchecked Sendable {}

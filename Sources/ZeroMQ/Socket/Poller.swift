@@ -1,6 +1,6 @@
 internal import CZeroMQ
 
-/// A set of sockets and file descriptors to wait for, together, until there is something to receive.
+/// A set of sockets and file descriptors that waits until one of them has something to receive.
 ///
 /// ```swift
 /// var poller = Poller()
@@ -12,19 +12,19 @@ internal import CZeroMQ
 /// }
 /// ```
 ///
-/// Built once, waited on many times; waiting allocates nothing. Lives on the thread of its sockets, and
-/// they must stay open while it is used: waiting for a closed one is a precondition failure.
+/// Build it once and wait many times; waiting allocates nothing. It belongs to the thread of its sockets.
+/// They must stay open while it is used: waiting for a closed one is a precondition failure.
 public struct Poller: ~Copyable {
-    /// The place of a socket or descriptor in the poller that gave it.
+    /// The identifier of a socket or descriptor in its poller.
     public struct Item: Sendable, Hashable {
         let index: Int
     }
 
     private var items: [zmq_pollitem_t] = []
-    /// At the same index: the socket's liveness, nil for a descriptor.
+    /// The liveness of the socket at the same index; nil for a descriptor.
     private var liveness: [SocketLiveness?] = []
 
-    /// A poller of nothing yet.
+    /// Makes an empty poller.
     public init() {}
 
     /// Adds a socket, which must stay open while this poller is used.
@@ -34,7 +34,7 @@ public struct Poller: ~Copyable {
             socket.liveness)
     }
 
-    /// Adds a file descriptor: an event, a pipe, a socket of the system's.
+    /// Adds a file descriptor: an event, a pipe or a socket of the system.
     public mutating func add(descriptor: CInt) -> Item {
         add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0), nil)
     }
@@ -45,12 +45,12 @@ public struct Poller: ~Copyable {
         return Item(index: items.count - 1)
     }
 
-    /// Whether the last wait has found something to receive; or, of a descriptor, that it hung up or is not open.
+    /// True if the last wait found something to receive, or found that a descriptor hung up or is not open.
     public subscript(item: Item) -> Bool { items[item.index].revents != 0 }
 
-    /// Waits until something is ready, and returns how many items are; 0: `timeout` is over. No timeout
-    /// (nil) waits for as long as it takes, zero looks and returns. Rounded up to whole milliseconds;
-    /// signals don't lengthen it.
+    /// Waits until something is ready and returns the number of ready items; 0 means that `timeout` is over.
+    /// Without a timeout it waits indefinitely; with zero it returns at once. The timeout is rounded up to
+    /// whole milliseconds, and signals do not lengthen it.
     ///
     /// The corresponding C function is `zmq_poll`.
     ///
@@ -61,7 +61,7 @@ public struct Poller: ~Copyable {
             precondition(socket.isOpen, "a socket in the poller was closed")
         }
         do throws(ZeroMQError) {
-            // because: the items are ours for the length of the call, and their sockets are open.
+            // because: nobody else uses the items during the call, and their sockets are open.
             return try items.withUnsafeMutableBufferPointer { (items) throws(ZeroMQError) in
                 Int(
                     try check("zmq_poll", within: timeout) { milliseconds in

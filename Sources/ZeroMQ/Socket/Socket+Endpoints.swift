@@ -4,9 +4,9 @@ extension Socket {
     /// Accepts peers at `endpoint`: "tcp://127.0.0.1:5555", "tcp://127.0.0.1:*" (any free port, see
     /// `lastEndpoint`), "ipc:///tmp/a-path", "inproc://a-name".
     ///
-    /// Beware of what libzmq accepts: an ipc path that another process is bound to is taken over
-    /// without an error, and stays in the file system after the socket is closed ("ipc://*" doesn't);
-    /// a TCP port above 65535 wraps round.
+    /// Beware of what libzmq accepts. It silently takes over an ipc path to which another process is bound.
+    /// The path stays in the file system after the socket is closed, except for "ipc://*". A TCP port above
+    /// 65535 wraps around.
     ///
     /// The corresponding C function is `zmq_bind`.
     ///
@@ -16,8 +16,8 @@ extension Socket {
         try check("zmq_bind", on: endpoint) { zmq_bind(pointer, endpoint) }
     }
 
-    /// Starts connecting to `endpoint`, in the background and for as long as it takes: it is not an error
-    /// when nothing listens there.
+    /// Starts connecting to `endpoint` in the background, for as long as it takes. A missing listener is not
+    /// an error.
     ///
     /// The corresponding C function is `zmq_connect`.
     ///
@@ -26,14 +26,14 @@ extension Socket {
         try check("zmq_connect", on: endpoint) { zmq_connect(pointer, endpoint) }
     }
 
-    /// The endpoint of the last bind or connect, with the real port instead of a wildcard; empty
-    /// before the first.
+    /// The endpoint of the last bind or connect, with the real port instead of a wildcard; empty before the
+    /// first call.
     ///
     /// The corresponding C function is `zmq_getsockopt` with `ZMQ_LAST_ENDPOINT`.
     public var lastEndpoint: String {
         get throws(ZeroMQError) {
-            // because: an ipc or tcp endpoint is far below 4096 bytes; libzmq refuses with EINVAL
-            // rather than write past the end, and ends what it writes with a zero.
+            // because: an ipc or tcp endpoint is far shorter than 4096 bytes. libzmq returns EINVAL instead
+            // of writing past the end, and terminates its text with a zero.
             let capacity = 4096
             return try withText(capacity: capacity) { (text) throws(ZeroMQError) in
                 var size = capacity

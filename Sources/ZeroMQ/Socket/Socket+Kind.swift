@@ -1,11 +1,11 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// The kinds of sockets, by what they do with a message.
+    /// The kinds of sockets, which differ in their handling of messages.
     public enum Kind: Sendable {
-        /// Sends a request, receives its reply, in this order.
+        /// Sends a request, then receives its reply.
         case req
-        /// Receives a request, sends its reply, in this order.
+        /// Receives a request, then sends its reply.
         case rep
         /// An asynchronous REQ: writes its own empty delimiter.
         case dealer

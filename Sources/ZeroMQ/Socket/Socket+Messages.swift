@@ -1,32 +1,34 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// Sends a message of one frame, and waits while the peers' queues are full (or there is no peer).
+    /// Sends a message of one frame. Waits while the queues of all peers are full, or while there is no peer.
     ///
     /// The corresponding C function is `zmq_msg_send`.
     ///
-    /// - Throws: `.wouldBlock` after `sendTimeout`, `.wrongState`, `.terminated`. The message is gone then; to
-    ///   keep it, use `trySend`.
+    /// - Throws: `.wouldBlock` after `sendTimeout`, `.wrongState`, `.terminated`. The message is lost then;
+    ///   to keep it, use `trySend`.
     public func send(_ message: consuming Message) throws(ZeroMQError) {
         // because: libzmq moves the content out and leaves an empty message, which deinit closes.
         try check("zmq_msg_send") { zmq_msg_send(&message.raw, pointer, 0) }
     }
 
-    /// Sends a frame if that needs no waiting: true, and `message` is empty. `more`: another frame of the same message
-    /// follows. False: not now; `message`
-    /// is as it was, as it is after an error. (libzmq looks for news of its peers once a millisecond
-    /// when one sends all the time: "not now" may be that old. Polling for `.output` looks at once.)
+    /// Sends a frame if this needs no waiting. Returns true if it was sent, and `message` is then empty.
+    /// Returns false if it would have to wait. In that case, and after an error, `message` is unchanged.
+    /// `more` means that another frame of the same message follows. (libzmq checks for news of its peers once
+    /// a millisecond while a thread sends all the time, so a "false" may be that old. Polling for `.output`
+    /// checks at once.)
     ///
     /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
     ///
-    /// - Throws: as `send`, without `.wouldBlock`.
+    /// - Throws: The errors of `send` except `.wouldBlock`.
     public func trySend(_ message: inout Message, more: Bool = false) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_send") {
             zmq_msg_send(&message.raw, pointer, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0))
         }
     }
 
-    /// Receives a frame, and waits for it. `Message.hasMore`: another of the same message follows.
+    /// Receives a frame; waits until one arrives. `Message.hasMore` is true if another frame of the same
+    /// message follows.
     ///
     /// The corresponding C function is `zmq_msg_recv`.
     ///
@@ -37,19 +39,19 @@ extension Socket {
         return message
     }
 
-    /// Receives a frame, which replaces what `message` was, and waits for it.
+    /// Receives a frame, which replaces the content of `message`; waits until one arrives.
     ///
-    /// - Throws: as `receive()`.
+    /// - Throws: The errors of `receive()`.
     public func receive(into message: inout Message) throws(ZeroMQError) {
         try check("zmq_msg_recv") { zmq_msg_recv(&message.raw, pointer, 0) }
     }
 
-    /// Receives a frame, which replaces what `message` was, if one is there; false: nothing now, and
-    /// `message` is empty.
+    /// Receives a frame, which replaces the content of `message`, if one has arrived. Otherwise returns
+    /// false, and `message` is empty.
     ///
     /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.
     ///
-    /// - Throws: as `receive()`, without `.wouldBlock`.
+    /// - Throws: The errors of `receive()` except `.wouldBlock`.
     public func tryReceive(into message: inout Message) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_recv") { zmq_msg_recv(&message.raw, pointer, ZMQ_DONTWAIT) }
     }

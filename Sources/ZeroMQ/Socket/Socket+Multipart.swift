@@ -1,23 +1,23 @@
 internal import CZeroMQ
 
-/// How the receiving of a multipart message ended.
+/// The result of receiving a multipart message.
 public enum Reception: Hashable, Sendable {
-    /// All frames are there.
+    /// All frames were received.
     case complete
-    /// There were `frameCount` frames, more than allowed: the first ones are there, the rest have been
-    /// read and dropped, and the next receive starts with the next message.
+    /// The message had `frameCount` frames, more than allowed. The first ones are kept, the others were read
+    /// and dropped. The next receive starts with the next message.
     case overlong(frameCount: Int)
 }
 
 extension Socket {
-    /// Receives all frames of a message, which replace what `parts` had, if one is there; nil: nothing now, and
-    /// `parts` is empty. Keeps at most `maxFrames`, whatever the peer sent.
+    /// Receives all frames of a message, which replace the content of `parts`, if a message has arrived.
+    /// Otherwise returns nil, and `parts` is empty. Keeps at most `maxFrames` frames, whatever the peer
+    /// sends.
     ///
-    /// (libzmq itself holds a whole message before it hands out the first frame, and has no limit for
-    /// the number of frames: nothing on this side of it can save that memory. `maxMessageSize` limits
-    /// each frame.)
+    /// (libzmq holds a whole message before it returns the first frame, and does not limit the number of
+    /// frames. Nothing on this side can save that memory. `maxMessageSize` limits each frame.)
     ///
-    /// - Throws: as `tryReceive(into:)`; `parts` is empty then.
+    /// - Throws: The errors of `tryReceive(into:)`; `parts` is empty then.
     public func tryReceive(
         into parts: inout Multipart, maxFrames: Int = 64
     ) throws(ZeroMQError) -> Reception? {
@@ -29,7 +29,7 @@ extension Socket {
         parts.append(first)
         var frameCount = 1
         do throws(ZeroMQError) {
-            // Never waits: libzmq hands out a first frame only when it has the last.
+            // Never waits: libzmq returns the first frame only after it has received the last.
             while more {
                 var frame = Message()
                 try receive(into: &frame)
@@ -44,15 +44,15 @@ extension Socket {
         return frameCount <= maxFrames ? .complete : .overlong(frameCount: frameCount)
     }
 
-    /// Sends all frames as one message if that needs no waiting: true, and `parts` is empty, its
-    /// storage kept. False: not now, and `parts` is as it was.
+    /// Sends all frames as one message if this needs no waiting. Returns true if it was sent; `parts` is then
+    /// empty and keeps its storage. Otherwise returns false, and `parts` is unchanged.
     ///
-    /// - Throws: as `trySend(_:more:)`; after `.terminated`, frames already taken are empty.
+    /// - Throws: The errors of `trySend(_:more:)`. After `.terminated`, the frames already taken are empty.
     public func trySend(_ parts: inout Multipart) throws(ZeroMQError) -> Bool {
         precondition(parts.count > 0, "a message has at least one frame")
         guard try trySend(&parts[0], more: parts.count > 1) else { return false }
-        // Once the first frame is taken the others don't wait: the limit counts messages, not frames, and
-        // when the peer goes away in between, libzmq drops the rest.
+        // After libzmq takes the first frame, the others never wait: the limit counts messages, not frames.
+        // If the peer disconnects in between, libzmq drops the rest.
         for index in 1..<parts.count {
             let flags = index + 1 < parts.count ? ZMQ_SNDMORE : 0
             try check("zmq_msg_send") { zmq_msg_send(&parts[index].raw, pointer, flags) }

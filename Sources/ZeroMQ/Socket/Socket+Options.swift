@@ -5,11 +5,11 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_setsockopt`.
     ///
-    /// - Throws: `.invalidArgument` for a value out of range or an option that this kind of socket
-    ///   doesn't have, `.terminated`.
+    /// - Throws: `.invalidArgument` for a value out of range or an option that this kind of socket does not
+    ///   have, `.terminated`.
     public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws(ZeroMQError) {
         let number = option.encode(value)
-        // because: libzmq distinguishes int from int64 by the exact size that it gets.
+        // because: libzmq distinguishes int from int64 by the exact size of the value.
         switch option.width {
         case .int32:
             guard let number = CInt(exactly: number) else {

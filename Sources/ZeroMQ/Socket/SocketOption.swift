@@ -1,18 +1,18 @@
 internal import CZeroMQ
 
-/// A number that can be set on a socket, with the Swift type of its value.
+/// A numeric socket option, with the Swift type of its value.
 ///
 /// ```swift
 /// try socket.set(.linger, to: .seconds(1))          // a Duration?, nil for "forever"
 /// try socket.set(.maxMessageSize, to: 1 << 20)      // an Int64?, nil for "no limit"
 /// ```
 ///
-/// Set them before bind or connect: most apply to later ones only.
+/// Set options before bind or connect: most do not affect earlier ones.
 public struct SocketOption<Value>: Sendable {
     let code: CInt
     /// The name in zmq.h, for errors.
     let name: String
-    /// How wide libzmq wants the number.
+    /// The width of libzmq's number.
     let width: Width
     let encode: @Sendable (Value) -> Int64
 
@@ -29,23 +29,23 @@ extension SocketOption where Value == Duration? {
         }
     }
 
-    /// How long a closed socket's unsent messages live on; nil: until they are sent, which can hang
-    /// the process's end. Zero in our contexts. (`ZMQ_LINGER`)
+    /// The time for which a closed socket still tries to send its messages. Zero in our contexts. Nil waits
+    /// until they are sent, which can hang the process at its end. (`ZMQ_LINGER`)
     public static var linger: Self { Self(ZMQ_LINGER, "ZMQ_LINGER") }
 
-    /// How long a receive waits before it throws `.wouldBlock`; nil, the default: for ever. A signal
-    /// starts the time anew: for a deadline that holds, poll. (`ZMQ_RCVTIMEO`)
+    /// The time after which a receive throws `.wouldBlock`; nil, the default, means never. A signal restarts
+    /// the time, so poll for a firm deadline. (`ZMQ_RCVTIMEO`)
     public static var receiveTimeout: Self { Self(ZMQ_RCVTIMEO, "ZMQ_RCVTIMEO") }
 
-    /// How long a send waits before it throws `.wouldBlock`; nil, the default: for ever. A signal
-    /// starts the time anew. (`ZMQ_SNDTIMEO`)
+    /// The time after which a send throws `.wouldBlock`; nil, the default, means never. A signal restarts the
+    /// time. (`ZMQ_SNDTIMEO`)
     public static var sendTimeout: Self { Self(ZMQ_SNDTIMEO, "ZMQ_SNDTIMEO") }
 }
 
 extension SocketOption where Value == Int64? {
-    /// The largest *frame* in bytes that is taken from a peer; a peer that sends a larger one is
-    /// disconnected without a word. nil, the default: no limit. It says nothing about how many frames
-    /// a message has. (`ZMQ_MAXMSGSIZE`)
+    /// The largest *frame* in bytes that a peer may send; nil, the default, means no limit. A peer that sends
+    /// a larger one is disconnected without notice. The number of frames in a message has no limit.
+    /// (`ZMQ_MAXMSGSIZE`)
     public static var maxMessageSize: Self {
         Self(code: ZMQ_MAXMSGSIZE, name: "ZMQ_MAXMSGSIZE", width: .int64) { size in
             precondition(size ?? 0 >= 0, "a negative size")
@@ -55,8 +55,8 @@ extension SocketOption where Value == Int64? {
 }
 
 extension SocketOption where Value == Int {
-    /// The most messages of one peer that wait until they are received, whatever their number of frames. Beyond it
-    /// libzmq stops reading from that peer. 1000 by default. (`ZMQ_RCVHWM`)
+    /// The largest number of messages of one peer that wait to be received, regardless of their frames. At
+    /// this limit libzmq stops reading from that peer. 1000 by default. (`ZMQ_RCVHWM`)
     public static var receiveHighWaterMark: Self {
         Self(code: ZMQ_RCVHWM, name: "ZMQ_RCVHWM", width: .int32) { mark in
             precondition(mark > 0, "libzmq takes 0 for no limit")
@@ -66,8 +66,8 @@ extension SocketOption where Value == Int {
 }
 
 extension SocketOption where Value == Bool {
-    /// Whether a REQ puts a number before each request and drops replies that don't bring it back, as
-    /// our clients do. (`ZMQ_REQ_CORRELATE`)
+    /// Whether a REQ puts a number before each request and drops replies with another number, as our clients
+    /// do. (`ZMQ_REQ_CORRELATE`)
     public static var reqCorrelate: Self {
         Self(code: ZMQ_REQ_CORRELATE, name: "ZMQ_REQ_CORRELATE", width: .int32) { $0 ? 1 : 0 }
     }

@@ -3,8 +3,8 @@ internal import TwofoldProtocol
 internal import TwofoldSessions
 internal import TwofoldTestSupport
 
-/// A client as the protocol asks it to be, and now and then one that is not: it makes sessions, drives them, takes over
-/// those of others, repeats what is not answered, and dies.
+/// A client that follows the protocol, and sometimes breaks it. It creates sessions, uses them, takes over
+/// sessions of other clients, repeats unanswered requests, and dies.
 ///
 ///     free ──► has a session ──request──► waits ──reply──► has a session
 ///                                          │ timeout: the same bytes over another socket
@@ -14,11 +14,12 @@ final class ModelClient {
     private let number: Int
     private let owner: Client
     private var dice: Dice
-    /// Draws what was added later, so that the runs of older seeds stay as they were as far as possible.
+    /// Draws for features that were added later, so that runs of older seeds stay the same as far as
+    /// possible.
     private var laterDice: Dice
     private var socket: Int?
     private var state = State.free
-    /// After this many simulated nanoseconds without a reply a request is sent again.
+    /// The simulated nanoseconds without a reply after which a request is sent again.
     private var patience = 0
 
     private enum State {
@@ -28,7 +29,7 @@ final class ModelClient {
         case done
     }
 
-    /// A session, and how far this client knows it.
+    /// A session, and this client's knowledge of it.
     private struct Hold {
         let session: ModelSession
         var epoch: UInt32
@@ -44,22 +45,22 @@ final class ModelClient {
         let request: Request
         let header: [UInt8]
         let payload: [UInt8]?
-        /// What it has to come to.
+        /// The expected end of the request.
         var purpose = Purpose.request
         var tries = 0
         var retryAt = 0
-        /// Whether a try was damaged on its way.
+        /// Whether an attempt was damaged on its way.
         var wasDamaged = false
     }
 
     private enum Purpose {
         case request
-        /// A repeat of a request that was answered: the same reply.
+        /// A repeat of an answered request, which must get the same reply.
         case again(World.Packet)
-        /// Not as the protocol asks: refused with one of these.
+        /// A request that breaks the protocol, which must be refused with one of these codes.
         case wrong([ErrorCode])
         case resume
-        /// Of a session that belongs to another client: it is not found.
+        /// A request about another client's session. The server must answer NOT_FOUND.
         case intrusion
     }
 
@@ -83,7 +84,7 @@ final class ModelClient {
         }
     }
 
-    /// It has something to do: a message has come, or the time that it waited for.
+    /// Acts because a message has arrived or the awaited time has come.
     func proceed() {
         if run.world.faults.strikes(.killClient) { die() }
         while true {
@@ -102,9 +103,9 @@ final class ModelClient {
         state = .free
     }
 
-    // MARK: what it asks
+    // MARK: requests
 
-    /// Makes a session, or takes one over; false where it has nothing to do.
+    /// Creates a session, or takes one over. Returns false if there is nothing to do.
     private func begin() -> Bool {
         guard !run.world.faults.isCalm else {
             state = .done
@@ -115,7 +116,7 @@ final class ModelClient {
                 intrude(session)
                 return true
             }
-            // Some resume only what no other has resumed since.
+            // Some clients resume only a session that no other client has resumed since.
             let epoch = laterDice.once(in: 2) ? session.epoch : 0
             var request = Request(.resume(.init()), session: session.id.bytes, epoch: epoch)
             request.resume.holder = Data(dice.bytes(16))
@@ -130,7 +131,7 @@ final class ModelClient {
         return true
     }
 
-    /// A request that is not larger than servers allow.
+    /// Returns a random request within the servers' size limits.
     private func anyRequest(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         let (op, payload) = ModelRequests.random(session, &dice)
         return payload?.count ?? 0 > run.world.servers.maxMessageBytes
@@ -175,7 +176,7 @@ final class ModelClient {
                 return send(again, last.payload, hold, .again(last.reply))
             }
         case 1:
-            // The number of the last request, and another body.
+            // The number of the last request with another body.
             return send(request(.keepalive(.init()), ahead: 0), [1], hold, .wrong([.conflict]))
         case 2: return send(request(op, ahead: 1_000_000), payload, hold, .wrong([.outOfSequence]))
         case 3:
@@ -216,9 +217,9 @@ final class ModelClient {
         state = .waiting(waiting)
     }
 
-    // MARK: what it is answered
+    // MARK: replies
 
-    /// Takes the reply, or sends the request again; false where it has to wait.
+    /// Handles the reply, or sends the request again. Returns false if the client must wait.
     private func advance(_ waiting: Waiting) -> Bool {
         while let packet = run.world.receive(socket!) {
             guard let reply = packet.header.withUnsafeBytes({ Reply(frame: $0) }), reply.result != nil else {
@@ -228,7 +229,8 @@ final class ModelClient {
                 continue
             }
             if packet.isDamaged {
-                // Refused as it came, or with a reply that is too short: the same again.
+                // The request was refused because it arrived damaged, or the reply is too short: send the
+                // same again.
                 transmit(waiting)
                 return false
             }
@@ -236,7 +238,7 @@ final class ModelClient {
         }
         if run.world.now >= waiting.retryAt {
             if waiting.tries > 3, dice.once(in: 20), !run.world.faults.isCalm {
-                // It gives up, as if it had died.
+                // The client gives up, as if it had died.
                 die()
                 return true
             }
@@ -247,7 +249,7 @@ final class ModelClient {
         return false
     }
 
-    /// Returns whether there is something to do at once.
+    /// Returns true if there is something to do at once.
     private func take(_ reply: Reply, _ packet: World.Packet, _ waiting: Waiting) -> Bool {
         let session = waiting.hold.session
         var hold = waiting.hold
@@ -260,7 +262,7 @@ final class ModelClient {
                 run.world.violate("a repeat of request \(waiting.request.seq) got another reply")
             }
         case .intrusion:
-            // Of a session that is lost a create begins another.
+            // If a session is lost, a create starts another one.
             guard run.world.oracle.mayBeLost(session.id) else {
                 run.world.violate("a client got a reply in session \(session.id.hex), which is not its own")
                 return false
@@ -282,7 +284,7 @@ final class ModelClient {
             case .reset, .restore: session.wasReset = true
             case .snapshot: session.snapshot = packet.payload
             case .close:
-                // Repeated now and then: its tombstone answers.
+                // Sometimes repeat the close: the session's tombstone must answer.
                 run.remove(session)
                 if dice.once(in: 3), !run.world.faults.isCalm {
                     send(waiting.request, waiting.payload, hold, .again(packet))
@@ -318,12 +320,12 @@ final class ModelClient {
             state = .waiting(later)
             return false
         case .conflict where waiting.wasDamaged:
-            // A truncated copy is in progress, and will be refused.
+            // A truncated copy is in progress and will be refused.
             state = .waiting(waiting)
             run.world.wake(number, at: waiting.retryAt)
             return false
         case .conflict where waiting.hold.wasRefused:
-            // A late copy of the refused request is in progress: a resume shuts it out.
+            // A late copy of the refused request is in progress; a resume invalidates it.
             state = .free
             return true
         case .notFound, .outOfSequence, .conflict:
@@ -342,12 +344,12 @@ final class ModelClient {
                 run.world.wake(number, at: run.world.now + 50_000_000)
                 return false
             }
-            // Another copy of the request may still be on its way, and be carried out: the same again, or a resume, which
-            // shuts all copies out.
+            // Another copy of the request may still be on its way and be executed. Send the same again, or a
+            // resume, which invalidates all copies.
             state = .free
             return true
         case .invalidArgument, .failedPrecondition:
-            // The oracle knows whether the boards themselves refuse it.
+            // The oracle knows whether the environment itself refuses the request.
             guard waiting.request.epoch == waiting.hold.epoch || mayBeLost else { break }
             if case .request = waiting.purpose {
                 if case .reset = waiting.request.op, !session.wasReset, !mayBeLost { break }

@@ -1,9 +1,9 @@
 internal import TwofoldSessions
 internal import TwofoldTestSupport
 
-/// A run with modelled clients: as many requests as asked for, then calm, until each client has come to its end.
+/// A run with modelled clients: the given number of requests, then calm until each client has finished.
 final class ModelRun {
-    /// After this long without faults each client has to be done.
+    /// The time without faults after which each client must have finished.
     private static let patience = 600_000_000_000
 
     let world: World

@@ -3,28 +3,29 @@ internal import TwofoldProtocol
 internal import TwofoldSessions
 internal import TwofoldTestSupport
 
-/// A session as the modelled clients know it. Several may want it: its id is all that they share.
+/// A session as the modelled clients know it. Several clients may use it: they share only its id.
 final class ModelSession {
     let id: SessionID
     let owner: Client
     let create: CreateRequest
-    /// The newest request that any of them has an answer to.
+    /// The newest request for which any client has a reply.
     var acknowledged: UInt64 = 0
-    /// Whether any of them knows of a reset.
+    /// Whether any client knows of a reset.
     var wasReset = false
-    /// The last snapshot of some boards of this session, or of the session that it is a fork of.
+    /// The last snapshot of some boards of this session, or of the session from which it was forked.
     var snapshot: [UInt8]?
-    /// Whether any of them has sent a close.
+    /// Whether any client has sent a close.
     var mayBeClosed = false
-    /// The newest epoch that any of them knows.
+    /// The newest epoch that any client knows.
     var epoch: UInt32 = 1
-    /// Whether any of them has sent a resume.
+    /// Whether any client has sent a resume.
     var mayHaveMoved = false
-    /// Draws what was added later, so that the runs of older seeds stay as they were as far as possible.
+    /// Draws for features that were added later, so that runs of older seeds stay the same as far as
+    /// possible.
     var later: Dice
-    /// Whether its requests are often about its network.
+    /// Whether many of its requests are about its network.
     let isNetworked: Bool
-    /// Bytes of the weights of the network whose form was sent last, and how many of them were sent, too.
+    /// The size of the network's weights in bytes for the last form, and the number of bytes sent.
     var network = (bytes: 0, sent: 0)
 
     init(_ dice: inout Dice, of owner: Client, fork: ModelSession? = nil) {
@@ -48,7 +49,7 @@ final class ModelSession {
         return cells + (config.peeks == .peekBudget(0) ? 0 : 1)
     }
 
-    /// The cells or cards of a board.
+    /// The number of cells or cards of a board.
     var cells: Int {
         switch create.config {
         case .game2048(let config):
@@ -77,7 +78,7 @@ final class ModelSession {
 
 /// The arguments of modelled sessions.
 enum ModelGames {
-    /// Other arguments than the defaults, for some of the sessions.
+    /// Returns other arguments than the defaults for some of the sessions.
     static func varied(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
         var create = create
         switch create.config {
@@ -148,8 +149,8 @@ enum ModelGames {
         return reward
     }
 
-    /// The arguments of a fork: now and then with one rule changed, so that it may not have the other's snapshot; or with
-    /// another argument, which a snapshot may differ in.
+    /// Returns the arguments of a fork. Sometimes one rule differs, so that the other session's snapshot is
+    /// not allowed; or another argument differs that a snapshot allows.
     static func changed(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
         var create = create
         switch (dice.below(6), create.config) {
@@ -170,7 +171,7 @@ enum ModelGames {
     }
 }
 
-/// Requests that a modelled client makes of its session, most of them valid.
+/// The requests that a modelled client sends for its session, most of them valid.
 enum ModelRequests {
     static func random(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         let lanes = session.lanes
@@ -206,7 +207,7 @@ enum ModelRequests {
         if session.later.once(in: 6) { (request.seeds, payload) = (false, []) }
         if dice.once(in: 2) {
             request.mask = true
-            // A lane that keeps its stream is reset by a 2. A 3 is refused.
+            // A 2 resets a lane that keeps its stream. A 3 is refused.
             let most = [2, 2, 2, 3, 3, 4][session.later.below(6)]
             payload += (0..<session.lanes).map { _ in UInt8(dice.below(2)) }
             if most > 2 { payload[payload.count - 1] = UInt8(most - 1) }
@@ -248,7 +249,7 @@ enum ModelRequests {
         var request = RestoreRequest()
         request.count = UInt64(session.lanes)
         var payload: [UInt8] = []
-        // The number of boards in a snapshot is its third number.
+        // The third number of a snapshot is its number of boards.
         let held = Int(snapshot[16])
         if held != session.lanes || session.later.once(in: 3) {
             let count = 1 + session.later.below(session.lanes)
@@ -263,12 +264,12 @@ enum ModelRequests {
         )
     }
 
-    /// Some lanes, in any order.
+    /// Returns some lanes in any order.
     private static func some(_ count: Int, of session: ModelSession) -> [UInt64] {
         Array((0..<UInt64(session.lanes)).shuffled(using: &session.later).prefix(count))
     }
 
-    /// A network: its form, or its weights, all at once or in two parts.
+    /// Returns a network request: its form, or its weights, all at once or in two parts.
     static func policy(_ session: ModelSession) -> (Request.OneOf_Op, [UInt8]?) {
         var request = PolicyRequest()
         guard session.network.sent < session.network.bytes, !session.later.once(in: 10) else {
@@ -283,7 +284,7 @@ enum ModelRequests {
         var count = (session.network.bytes - session.network.sent) / 4
         if count > 1, session.network.sent == 0, session.later.once(in: 3) { count /= 2 }
         session.network.sent += 4 * count
-        // From 64 to 256.
+        // Between 64 and 256.
         return (
             .policy(request),
             (0..<count).flatMap { _ in

@@ -1,21 +1,21 @@
 internal import TwofoldProtocol
 
-/// A session by the plain rules.
+/// A session that follows the plain rules.
 protocol PlainSession {
-    /// Whether all boards are known. A policy that these rules don't know leaves them unknown until a reset.
+    /// Whether all boards are known. After a policy unknown to these rules, boards are unknown until a reset.
     var isKnown: Bool { get }
 
-    /// Follows a request that was carried out. Returns the first difference from its reply; nil without one.
+    /// Follows an executed request. Returns the first difference from its reply; nil without a difference.
     mutating func follow(
         _ op: Request.OneOf_Op, _ payload: [UInt8], _ result: Reply.OneOf_Result, _ reply: [UInt8],
         _ snapshots: PlainSnapshots
     ) -> String?
 
-    /// Whether a request restores a snapshot that was taken with other rules.
+    /// Returns true if a request restores a snapshot that was taken with other rules.
     func hasOtherRules(_ op: Request.OneOf_Op, _ payload: [UInt8], _ snapshots: PlainSnapshots) -> Bool
 }
 
-/// The boards of the newest snapshots, by the snapshots' bytes.
+/// The boards of the newest snapshots, keyed by the snapshots' bytes.
 final class PlainSnapshots {
     private static let most = 400
     private var newest: [[UInt8]] = []
@@ -30,7 +30,7 @@ final class PlainSnapshots {
     func lanes(_ blob: [UInt8]) -> Any? { saved[blob]?.lanes }
 }
 
-/// The plain rules for a session of any game; nil for a game that they don't know.
+/// Returns a session of any game that follows the plain rules; nil for an unknown game.
 func plainSession(_ create: CreateRequest, _ created: CreateReply) -> (any PlainSession)? {
     switch create.environmentID {
     case "twofold/Game2048-v0": PlainBatch<PlainBoard>(create, created)
@@ -39,13 +39,13 @@ func plainSession(_ create: CreateRequest, _ created: CreateReply) -> (any Plain
     }
 }
 
-/// The boards of a session, as far as they are known, and the network that it was given.
+/// The boards of a session, as far as they are known, and its network.
 struct PlainBatch<Game: PlainGame>: PlainSession {
     private let rules: Game.Rules
-    /// Nil where a term of it is not known.
+    /// The reward; nil if one of its terms is unknown.
     private let reward: PlainReward<Game>?
     private let autoreset: Twofold_V1_AutoresetMode
-    /// Nil for no limit.
+    /// The step limit; nil without one.
     private let maxSteps: Int?
     private let created: CreateReply
     private var lanes: [PlainLane<Game>?]
@@ -88,7 +88,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
         return difference(lanes.indices.map(row), created.reset, reply)
     }
 
-    /// A lane as it is.
+    /// Returns a lane's present row.
     private func row(_ number: Int) -> Row? {
         lanes[number].map { lane in
             let terms = [Float](repeating: 0, count: reward?.terms.count ?? 0)
@@ -128,7 +128,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
         let saved = snapshots.lanes(blob) as? [PlainLane<Game>?]
         for (index, number) in numbers.enumerated() {
             var lane = saved?[rows[index]]
-            // What a snapshot may differ in.
+            // A snapshot may come from other arguments.
             lane?.game.rules = rules
             if !seeds.isEmpty {
                 let seed = UInt64(bitPattern: Int64(seeds[index]))
@@ -147,7 +147,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
         return identity != rules.identity
     }
 
-    /// The arrays of a restore, and the snapshot.
+    /// Returns the arrays of a restore and the snapshot.
     private static func parts(
         _ request: RestoreRequest, _ payload: [UInt8]
     ) -> (lanes: [Int], rows: [Int], seeds: [Int], blob: [UInt8]) {
@@ -172,7 +172,8 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
         return wasKnown ? difference(finals, step.finals, reply) : nil
     }
 
-    /// Plays an action on a board, or begins its next episode. Adds the last row of an episode that ends to `finals`.
+    /// Plays an action on a board, or starts its next episode. Appends the last row of an episode that ends
+    /// to `finals`.
     private mutating func play(_ number: Int, _ action: Int, finals: inout [Row?]) -> Row? {
         guard let isOver = lanes[number]?.isOver else { return nil }
         if isOver {
@@ -239,7 +240,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
             for lane in lanes.indices {
                 var action = 0
                 if let policy {
-                    // Each step takes a word, even one that is not used.
+                    // Each step takes a word, even if it is not used.
                     if let word = lanes[lane]?.policy.next() { action = policy.action(lanes[lane]!, word) }
                 } else {
                     action = Int(payload[step * lanes.count + lane])

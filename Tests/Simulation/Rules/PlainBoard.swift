@@ -9,9 +9,10 @@ struct PlainBoard: PlainGame {
         private(set) var goal = 2048
         private(set) var goalEnds = false
         private(set) var illegalEnds = false
-        /// A new tile is a 4 if its word is less.
+        /// The bound of the words that make a 4: a smaller word makes a 4.
         private(set) var fours: UInt64
-        /// For each action, 0 up, 1 right, 2 down, 3 left: the cells of each line, from the wall that the tiles slide to.
+        /// The cells of each line for each action (0 up, 1 right, 2 down, 3 left), starting at the wall to
+        /// which the tiles slide.
         private(set) var lines: [[[Int]]] = []
 
         init(_ create: CreateRequest) {
@@ -46,7 +47,7 @@ struct PlainBoard: PlainGame {
         let before: [UInt8]
         var after: [UInt8]
         let isLegal: Bool
-        /// The exponents of the tiles that merges made, line by line, each from the wall.
+        /// The exponents of the merged tiles, line by line, each line starting at the wall.
         let made: [UInt8]
     }
 
@@ -125,7 +126,7 @@ struct PlainBoard: PlainGame {
         slid = rules.lines.map { lines in
             var after = Slid(cells: [UInt8](repeating: 0, count: cells.count))
             for line in lines {
-                // The next place in the line, and the tile before it if that can still merge.
+                // The next place in the line, and the tile before it if that tile can still merge.
                 var (next, last) = (0, UInt8(0))
                 for cell in line where cells[cell] > 0 {
                     if cells[cell] == last {

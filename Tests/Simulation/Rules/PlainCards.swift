@@ -5,12 +5,12 @@ struct PlainCards: PlainGame {
     struct Rules: PlainRules {
         private(set) var rows = 4
         private(set) var columns = 4
-        /// Different symbols.
+        /// The number of different symbols.
         private(set) var symbols = 0
-        /// Nil for any number.
+        /// The number of peeks; nil for any number.
         private(set) var peeks: Int?
         private(set) var illegalAction = Twofold_V1_UnturnableCard.noop
-        // What an observation shows. A snapshot may come from where this is different.
+        // The form of observations. A snapshot may come from a session with another form.
         private(set) var keepsMatched = false
         private(set) var observesLastAction = false
 
@@ -46,7 +46,7 @@ struct PlainCards: PlainGame {
         var isMismatch = false
         var isPeek = false
         var isIllegal = false
-        /// Cards that turn back because one was touched that is not face down.
+        /// The number of cards that turn back because a matched or open card was touched.
         var touched = 0
         var isCleared = false
     }
@@ -54,7 +54,7 @@ struct PlainCards: PlainGame {
     var rules: Rules
     private var deck: [UInt8] = []
     private var isMatched: [Bool] = []
-    /// Whether the last action left a card in view.
+    /// Whether the last action left each card visible.
     private var isVisible: [Bool] = []
     /// The first card of a turn.
     private var open: Int?
@@ -91,7 +91,7 @@ struct PlainCards: PlainGame {
         let isPeek = action == rules.cards
         move.isIllegal = isPeek ? !canPeek : isMatched[action] || action == open
         lastAction = action
-        // What was in view for one observation turns back; the open card stays.
+        // Cards that were visible for one observation turn back; the open card stays.
         isVisible = deck.indices.map { $0 == open }
         switch (isPeek, move.isIllegal) {
         case (true, true): break

@@ -1,42 +1,42 @@
 internal import TwofoldProtocol
 
-/// One board of a game by the plain rules, without the streams and counts that every game has.
+/// One board of a game under the plain rules, without the streams and counts that all games share.
 protocol PlainGame {
     /// The arguments of a game.
     associatedtype Rules: PlainRules
-    /// A played action, as rewards need it.
+    /// A played action with the facts that rewards need.
     associatedtype Move
 
     init(_ rules: Rules)
 
     var rules: Rules { get set }
     var actionCount: Int { get }
-    /// Ascending; what they are in an episode that is not terminated.
+    /// The legal actions in ascending order, as if the episode were not terminated.
     var legalActions: [Int] { get }
 
-    /// A new episode.
+    /// Starts a new episode.
     mutating func begin(_ stream: inout PlainStream)
-    /// A new episode from a given board.
+    /// Starts a new episode from a given board.
     mutating func begin(from given: [UInt8])
     mutating func play(_ action: Int, _ stream: inout PlainStream) -> Move
     func isTerminated(by move: Move) -> Bool
 
-    /// The board's row of an array that only this game has; nil where it is not known.
+    /// Returns the board's row of an array that only this game has; nil if it is unknown.
     func bytes(of array: String) -> [UInt8]?
-    /// The board after an action and before anything random; nil for a game without afterstates.
+    /// Returns the board after an action and before anything random; nil for a game without afterstates.
     func afterstate(_ action: Int) -> (cells: [UInt8], reward: Int)?
 
     /// The terms of the game's own reward.
     static var reward: [PlainTerm] { get }
-    /// A term's value, not weighted; nil for a term that is not known.
+    /// Returns a term's value before weighting; nil for an unknown term.
     static func value(of term: PlainTerm, in move: Move, isTerminated: Bool, _ rules: Rules) -> Double?
 }
 
 protocol PlainRules {
     init(_ create: CreateRequest)
-    /// The rules that a snapshot and the session that restores it have to share.
+    /// The rules that a snapshot and the restoring session must share.
     var identity: [String] { get }
-    /// The terms of rewards that are known.
+    /// The known terms of rewards.
     static var terms: [String] { get }
 }
 
@@ -50,14 +50,14 @@ struct PlainTerm {
     var table: [Double] = []
 }
 
-/// A reward: terms that add up, a scale, a clip.
+/// A reward: the sum of terms, a scale and a clip.
 struct PlainReward<Game: PlainGame> {
     var terms = Game.reward
     private var scale = 1.0
     private var low = -Double.infinity
     private var high = Double.infinity
 
-    /// Nil where a term is not known.
+    /// Returns nil if a term is unknown.
     init?(_ create: CreateRequest) {
         guard create.hasReward else { return }
         let declared = create.reward
@@ -75,10 +75,10 @@ struct PlainReward<Game: PlainGame> {
         if declared.hasClipHigh { high = declared.clipHigh }
     }
 
-    /// The reward of a move, and the weighted terms.
+    /// Returns the reward of a move and the weighted terms.
     func callAsFunction(_ move: Game.Move, isTerminated: Bool, _ rules: Game.Rules) -> (Float, [Float]) {
         let weighted = terms.map { term in
-            // Adding 0 makes a negative zero positive.
+            // Adding 0 turns a negative zero into a positive one.
             term.weight * Game.value(of: term, in: move, isTerminated: isTerminated, rules)! + 0
         }
         let scaled = weighted.reduce(0, +) * scale + 0
@@ -88,16 +88,16 @@ struct PlainReward<Game: PlainGame> {
 
 // MARK: lanes and rows
 
-/// A board with everything that its future depends on.
+/// A board with all data that its future depends on.
 struct PlainLane<Game: PlainGame> {
     var game: Game
     var stream: PlainStream
-    /// The stream that policies draw from.
+    /// The policy's stream.
     var policy: PlainStream
-    /// Steps of the episode.
+    /// The number of steps in the episode.
     var length = 0
     var isTerminated = false
-    /// The episode has ended, and the next one has not begun.
+    /// Whether the episode has ended and the next one has not started.
     var isOver = false
 
     init(_ rules: Game.Rules, seed: UInt64) {
@@ -117,19 +117,19 @@ struct PlainLane<Game: PlainGame> {
 /// One board's row in each array of a reply.
 struct PlainRow<Game: PlainGame> {
     let number: Int
-    /// Of a rollout.
+    /// The step of a rollout.
     var step = 0
     var lane: PlainLane<Game>
-    /// Nil where it is not known.
+    /// The reward; nil if it is unknown.
     var reward: Float?
     var terms: [Float]
     var action = 0
     var isTerminated = false
     var isTruncated = false
-    /// Whether it played its action.
+    /// Whether the lane played its action.
     var isValid = false
 
-    /// The row of the array with this name; nil where it is not known.
+    /// Returns the row of the array with this name; nil if it is unknown.
     func bytes(of array: String) -> [UInt8]? {
         switch array {
         case "action_mask":

@@ -1,13 +1,13 @@
 internal import TwofoldProtocol
 
-/// The policies of the server that are known.
+/// The server's policies that these rules know.
 enum PlainPolicy {
     case random
     case fixedOrder
     case greedy
     case ntuple(PlainNetwork)
 
-    /// The action for a lane; `word` is the next one of its policy's stream.
+    /// Returns the action for a lane; `word` is the next word of its policy's stream.
     func action<Game: PlainGame>(_ lane: PlainLane<Game>, _ word: UInt32) -> Int {
         let legal = lane.legalActions
         guard !legal.isEmpty else { return 0 }
@@ -29,7 +29,7 @@ enum PlainPolicy {
     }
 }
 
-/// The n-tuple network that a session was given.
+/// The n-tuple network of a session.
 struct PlainNetwork {
     /// The cells of each tuple on each image of the board.
     private let tuples: [[[Int]]]
@@ -45,7 +45,7 @@ struct PlainNetwork {
         size = tuples.reduce(0) { $0 + Self.power(Int(form.exponents), $1.count) }
     }
 
-    /// Whether all weights have come.
+    /// Whether all weights have arrived.
     var isComplete: Bool { weights.count == size }
 
     mutating func add(_ bytes: [UInt8]) {
@@ -55,7 +55,8 @@ struct PlainNetwork {
         }
     }
 
-    /// One weight for each tuple and image: summed over a tuple's images, then over the tuples.
+    /// Returns the sum of one weight for each tuple and image: first over a tuple's images, then over the
+    /// tuples.
     func value(_ cells: [UInt8]) -> Float {
         var (value, table): (Float, Int) = (0, 0)
         for images in tuples {
@@ -74,8 +75,9 @@ struct PlainNetwork {
         (0..<count).reduce(1) { power, _ in power * base }
     }
 
-    /// The images of a board, each as the cells of the board in the image's order: the board and its transpose, both a
-    /// quarter turn anticlockwise, and so on. A board that is not square has only the four images of its shape.
+    /// Returns the images of a board, each as the board's cells in the image's order: the board and its
+    /// transpose, both after a quarter turn anticlockwise, and so on. A board that is not square has only the
+    /// four images of its shape.
     private static func images(_ rows: Int, _ columns: Int) -> [[Int]] {
         func cell(_ row: Int, _ column: Int) -> Int { row * columns + column }
         func image(_ cell: (_ row: Int, _ column: Int) -> Int) -> [Int] {

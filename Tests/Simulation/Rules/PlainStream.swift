@@ -1,7 +1,7 @@
-// docs/reference/determinism.md, docs/environments and docs/guides/rollouts.md once more and for readers: the rules in this
-// folder share no code with the sources, and are not fast.
+// A second implementation of docs/reference/determinism.md, docs/environments and docs/guides/rollouts.md,
+// for readers. The rules in this folder share no code with the sources, and are not fast.
 
-/// A stream of random words: xoshiro128++, begun by SplitMix64.
+/// A stream of random words: xoshiro128++, seeded by SplitMix64.
 struct PlainStream {
     private var words: (UInt32, UInt32, UInt32, UInt32)
 
@@ -20,7 +20,7 @@ struct PlainStream {
         )
     }
 
-    /// The stream that a policy of the server draws from, for a lane with this seed.
+    /// Makes the stream of a server's policy for a lane with this seed.
     static func policy(seed: UInt64) -> PlainStream { PlainStream(seed: seed ^ 0x706f_6c69_6379_0000) }
 
     mutating func next() -> UInt32 {
@@ -30,13 +30,13 @@ struct PlainStream {
         return rotate(a &+ d, by: 7) &+ a
     }
 
-    /// A number below `count`, from one word.
+    /// Draws a number below `count` from one word.
     mutating func next(below count: Int) -> Int { Self.number(next(), below: count) }
 
     static func number(_ word: UInt32, below count: Int) -> Int { Int((UInt64(word) * UInt64(count)) >> 32) }
 }
 
-/// The bytes of a number as they travel.
+/// Returns the little-endian bytes of a number.
 func plainBytes(_ number: some FixedWidthInteger) -> [UInt8] {
     (0..<number.bitWidth / 8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
 }

@@ -4,10 +4,12 @@ internal import TwofoldEmbedded
 internal import TwofoldProtocol
 internal import TwofoldTestSupport
 
-/// The library for callers in the same process. It is given the requests that a server has carried out, has to answer
-/// them in the same way, and meets repeats, requests that skip numbers, and memory that is too small.
+/// The library for callers in the same process. It gets the requests that a server has executed and must
+/// return the same replies. It also handles repeats, requests that skip numbers, and memory that is too
+/// small.
 final class EmbeddedTwin {
-    /// A session there. It has numbers of its own, since resumes and refused requests don't come here.
+    /// A session of the library. Its request numbers are separate, because it never gets resumes and refused
+    /// requests.
     struct Session {
         let id: Data
         var last: UInt64 = 0
@@ -22,7 +24,7 @@ final class EmbeddedTwin {
     private var dice: Dice
     private var header = [UInt8](repeating: 0, count: 1 << 16)
     private var payload: [UInt8] = []
-    /// The first wrong answer, in words; nil without one.
+    /// A description of the first wrong answer; nil without one.
     private(set) var problem: String?
 
     init(seed: UInt64) {
@@ -35,7 +37,7 @@ final class EmbeddedTwin {
 
     func session() -> Session { Session(id: Data(dice.bytes(16))) }
 
-    /// Carries out a request once more.
+    /// Executes a request of the server again.
     func carryOut(_ op: Request.OneOf_Op, _ bytes: [UInt8]?, of session: inout Session) -> Answer {
         var request = Request(op, session: session.id, seq: session.last + 1)
         if session.last > 0, dice.once(in: 16) {
@@ -76,7 +78,7 @@ final class EmbeddedTwin {
 
     private func call(_ request: Request, _ bytes: [UInt8]?) -> Answer {
         let frame = request.frame
-        // One byte more than there are: an empty payload has an address, too.
+        // One byte more than necessary, because an empty payload also has an address.
         let actions = bytes.map { $0 + [0] }
         return answer(to: request.seq) { reply in
             guard let actions else {
@@ -86,7 +88,7 @@ final class EmbeddedTwin {
         }
     }
 
-    /// The shorter way that steps have, with actions of one byte or of eight.
+    /// Executes a step through the faster function, with actions of one byte or of eight.
     private func step(_ request: Request, _ bytes: [UInt8]) -> Answer {
         var steps = twofold_steps()
         (steps.service, steps.epoch, steps.count) = (service, request.epoch, bytes.count)

@@ -3,10 +3,10 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldTestSupport
 
-// The second environment, which gives each result once more.
+// The second environment, which computes each result again.
 
 extension Oracle {
-    /// Whether two payloads have the same arrays; the bytes between these mean nothing.
+    /// Returns true if two payloads have the same arrays. The bytes between arrays mean nothing.
     private func isSame(_ left: [UInt8], _ right: [UInt8], _ layouts: [PayloadLayoutMessage]?) -> Bool {
         guard let layouts else { return left == right }
         return left.count == right.count
@@ -19,7 +19,7 @@ extension Oracle {
             }
     }
 
-    /// Does the same once more, without trouble.
+    /// Executes the request again, without faults.
     func compare(
         _ question: Question, _ reply: Reply, _ packet: World.Packet, _ record: Record, _ isStopping: Bool
     ) {
@@ -29,7 +29,7 @@ extension Oracle {
                 return world.violate("a create was carried out that is not valid")
             }
             (record.shadow, record.created) = (shadow, expected)
-            // For a share of all sessions, since these rules are slow.
+            // Only for some sessions, because these rules are slow.
             var dice = Dice(seed: world.seed ^ question.clockSeed)
             if dice.once(in: 4) { record.plain = plainSession(create, expected) }
             if dice.once(in: 4) { record.twin = twin.session() }
@@ -64,7 +64,7 @@ extension Oracle {
         }
     }
 
-    /// Does the same once more in the library.
+    /// Executes the request again in the library.
     private func compareTwin(
         _ question: Question, _ result: Reply.OneOf_Result, _ payload: [UInt8], _ record: Record
     ) {
@@ -75,7 +75,7 @@ extension Oracle {
         }
         let bytes = question.payload.map { bytes in
             if case .rollout(let asked) = op, case .actions = asked.source {
-                // The actions come behind the seeds, which given actions don't have.
+                // The actions follow the seeds, which given actions do not have.
                 return Array(bytes.prefix(Int(asked.steps) * Int(record.create.numEnvs)))
             }
             return bytes
@@ -84,7 +84,7 @@ extension Oracle {
         if case .rollout(let done) = answer.result, case .rollout(let expected) = result,
             done.steps < expected.steps
         {
-            // Its clock is the machine's.
+            // The library uses the machine's clock.
             record.twin = nil
             return
         }
@@ -149,9 +149,9 @@ extension Oracle {
     }
 }
 
-/// Room for the second environment's replies.
+/// The memory for the second environment's replies.
 ///
-/// The unsafe room of the oracle: one buffer, which only grows.
+/// This is the oracle's unsafe memory: one buffer, which only grows.
 final class OracleMemory {
     private var bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 64)
 

@@ -2,10 +2,10 @@ internal import FoundationEssentials
 internal import TwofoldProtocol
 internal import TwofoldSessions
 
-// What a resume may be answered.
+// The allowed answers to a resume.
 
 extension Oracle {
-    /// A server remembers at least this many holders.
+    /// The number of holders that a server remembers at least.
     private static let rememberedHolders = 40
 
     func resumed(
@@ -43,12 +43,12 @@ extension Oracle {
         record.pending = nil
     }
 
-    /// A resume is refused only if its session is gone, or its sender shut out.
+    /// Checks that a resume is refused only if its session is gone or its sender has been displaced.
     func refused(
         _ resume: ResumeRequest, _ request: Request, _ session: SessionID, _ error: WireError,
         _ server: SimulatedServer
     ) {
-        // What one server has is not on the other.
+        // A session of one server does not exist on the other.
         if server.line != 0 { losable.insert(session) }
         guard let record = records[Key(session: session, line: server.line)], !record.isLost,
             record.server == server.number

@@ -1,7 +1,7 @@
 internal import TwofoldProtocol
 internal import TwofoldSessions
 
-// Which sessions are open: from their create to their close, unless they were idle for too long.
+// The open sessions: each from its create to its close, unless it was idle for too long.
 
 extension Oracle {
     private func open(on server: SimulatedServer) -> [(id: SessionID, record: Record)] {
@@ -11,7 +11,7 @@ extension Oracle {
         }.map { ($0.key.session, $0.value) }
     }
 
-    /// To all but its owner a session is not there: returns whether the reply is to be looked at any further.
+    /// Hides a session from all clients but its owner. Returns true if the reply must be checked further.
     func isOwners(
         _ question: Question, _ session: SessionID, _ reply: Reply, _ server: SimulatedServer
     ) -> Bool {
@@ -26,8 +26,8 @@ extension Oracle {
         return false
     }
 
-    /// A server looks at its idle sessions. A longer time than half of the timeout since it last did was a pause, and
-    /// counts for no session.
+    /// Notes that a server checks its idle sessions. If more than half of the timeout has passed since its
+    /// last check, the time was a pause and does not count for any session.
     func turned(_ server: SimulatedServer, after elapsed: Duration, _ timeout: Duration) {
         guard elapsed > timeout / 2 else { return }
         for (_, record) in open(on: server) {
@@ -35,7 +35,7 @@ extension Oracle {
         }
     }
 
-    /// Only these sessions of a server were not idle for too long.
+    /// Notes that exactly these sessions of a server were not idle for too long.
     func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
         for (id, record) in self.open(on: server) where !open.contains(id) {
             if idleTime(of: record) < timeout {
@@ -48,7 +48,8 @@ extension Oracle {
         }
     }
 
-    /// None of these sessions, without a request in progress, was idle for longer than twice the timeout.
+    /// Checks that none of these sessions, which have no request in progress, was idle for longer than twice
+    /// the timeout.
     func checkIdle(_ sessions: [SessionID], on server: SimulatedServer, _ timeout: Duration) {
         for id in sessions {
             guard let record = records[Key(session: id, line: server.line)] else { continue }
@@ -58,7 +59,8 @@ extension Oracle {
         }
     }
 
-    /// Bytes of a session's network and of a long request that is kept: they are counted beyond what its create reserves.
+    /// Returns the bytes of a session's network and of a long kept request. They count in addition to the
+    /// bytes that its create reserves.
     func countedBytes(of session: SessionID, on server: SimulatedServer) -> Int {
         guard let record = records[Key(session: session, line: server.line)], !record.isLost else { return 0 }
         let kept = record.question?.payload?.count ?? 0
@@ -67,7 +69,7 @@ extension Oracle {
 
     private func idleTime(of record: Record) -> Duration { .nanoseconds(world.now - record.idleSince) }
 
-    /// A server has these sessions, idle or with a request in progress.
+    /// Checks that a server has exactly these sessions, idle or with a request in progress.
     func checkOpen(_ idle: [SessionID], busy: [SessionID], on server: SimulatedServer) {
         let known = Set(open(on: server).map(\.id))
         for id in idle where !known.contains(id) {

@@ -5,14 +5,15 @@ internal import TwofoldServer
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// Knows each result beforehand: a trajectory is a pure function of seed and actions, so a second environment, which
-/// carries out each request once and without any trouble, has to give the same bytes.
+/// The oracle that knows each result in advance. A trajectory is a pure function of seed and actions. A
+/// second environment, which executes each request once and without faults, must therefore give the same
+/// bytes.
 ///
-///     request n, carried out:  the reply is what the second environment gives
+///     request n, executed:     the second environment's bytes
 ///     request n, repeated:     the same reply, byte for byte
 ///     any other success:       a request was lost, or applied twice
 ///
-/// Sees what servers send, whatever becomes of it on its way.
+/// It sees all messages that servers send, even those lost later on their way.
 final class Oracle {
     /// A request as it reached a server.
     struct Question {
@@ -33,7 +34,7 @@ final class Oracle {
 
         var name: String { SessionID(request.session)?.hex ?? "" }
 
-        /// Whether the ledger does not see it.
+        /// Whether the ledger does not see the request.
         var isOfNoSession: Bool {
             switch request.op {
             case .hello, .stats, .expand: true
@@ -41,45 +42,45 @@ final class Oracle {
             }
         }
 
-        /// By which the clock goes while it is carried out.
+        /// The seed of the clock while the request is executed.
         var clockSeed: UInt64 {
             request.session.reduce(request.seq) { $0 &* 0x100_0000_01b3 ^ UInt64($1) }
         }
     }
 
-    /// What is known of a session on one line of servers.
+    /// The oracle's knowledge of a session on one line of servers.
     final class Record {
         let owner: Client
         var seq: UInt64 = 0
         var epoch: UInt32 = 1
-        /// The last reply, and the request that it answers.
+        /// The last reply and its request.
         var header: [UInt8] = []
         var payload: [UInt8]?
         var question: Question?
-        /// Nil where its beginning was not seen.
+        /// The second environment; nil if the session's start was not seen.
         var shadow: ServedEnvironment?
-        /// The same boards by rules written once more; of some sessions.
+        /// The same boards under the plain rules, for some sessions.
         var plain: (any PlainSession)?
-        /// The same boards in the library for callers in the same process; of some sessions.
+        /// The same boards in the library for callers in the same process, for some sessions.
         var twin: EmbeddedTwin.Session?
         var create = CreateRequest()
         var created = CreateReply()
-        /// Whether its boards were reset or restored since the create.
+        /// Whether the boards were reset or restored since the create.
         var wasReset = false
-        /// Bytes of the network that it was given.
+        /// The size of the session's network in bytes.
         var networkBytes = 0
-        /// The number of the server that has it.
+        /// The number of the server with this session.
         var server = 0
-        /// The moment of its last request or reply, whichever came later.
+        /// The moment of the last request or reply, whichever was later.
         var idleSince = 0
-        /// The next request, and where its newest copy came from, which gets the reply.
+        /// The next request, and the sender of its newest copy, which gets the reply.
         var pending: (question: Question, place: SimulatedServer.Place)?
-        /// The client that resumed it last, and all that did before.
+        /// The client that resumed the session last, and all earlier ones.
         var holder: Data?
         var formerHolders: [Data] = []
-        /// A server has saved it, and the next one has to restore it.
+        /// Whether a server has saved the session, which the next one must restore.
         var isSaved = false
-        /// Nobody has it any more; only a new create may bring it back.
+        /// Whether nobody has the session any more; only a new create may bring it back.
         var isLost = false
         var isClosed = false
 
@@ -89,7 +90,7 @@ final class Oracle {
             question?.isSame(as: other) ?? false
         }
 
-        /// Where the arrays are in the payload of such a result; nil where it is one piece.
+        /// Returns the layouts of the arrays in the result's payload; nil if the payload is one piece.
         func layouts(of result: Reply.OneOf_Result) -> [PayloadLayoutMessage]? {
             switch result {
             case .reset, .observe, .restore: [created.reset]
@@ -106,9 +107,9 @@ final class Oracle {
     let memory = OracleMemory()
     private(set) lazy var twin = EmbeddedTwin(seed: world.seed)
     let plainSnapshots = PlainSnapshots()
-    /// By session and line of servers: a second server may have made the same session.
+    /// The records by session and line of servers: a second server may have created the same session.
     var records: [Key: Record] = [:]
-    /// Sessions that clients may find gone.
+    /// The sessions that may have disappeared for clients.
     var losable: Set<SessionID> = []
 
     struct Key: Hashable {
@@ -125,12 +126,12 @@ final class Oracle {
         service = settings.service(budget, clock: world.clock.clock)
     }
 
-    /// Whether a client may find this session gone: its server has ended, or it was idle.
+    /// Returns true if a session may have disappeared for its client: its server has ended, or it was idle.
     func mayBeLost(_ session: SessionID) -> Bool { losable.contains(session) }
 
     // MARK: servers
 
-    /// A server has begun with these sessions.
+    /// Notes that a server has started with these sessions.
     func began(_ server: SimulatedServer, with sessions: [SessionID]) {
         guard server.line == 0 else { return }
         for session in sessions {
@@ -153,7 +154,8 @@ final class Oracle {
         }
     }
 
-    /// A server has ended; if it was not clean, its sessions may be gone. It may have saved all of them for sure.
+    /// Notes that a server has ended. If the end was not clean, its sessions may be gone. `hasSaved` means
+    /// that it has surely saved all of them.
     func ended(_ server: SimulatedServer, isClean: Bool, hasSaved: Bool = false) {
         for record in records.values
         where record.server == server.number && !record.isClosed && !record.isLost {
@@ -167,12 +169,12 @@ final class Oracle {
 
     // MARK: requests
 
-    /// A request waits for a server that does nothing at the moment.
+    /// Notes a request that waits for a server that does nothing at the moment.
     func arrived(_ question: Question, at server: SimulatedServer) {
         record(of: question, on: server)?.idleSince = world.now
     }
 
-    /// The session that a request names, if it is its sender's.
+    /// Returns the session of a request if it belongs to the sender.
     private func record(of question: Question, on server: SimulatedServer) -> Record? {
         guard let session = SessionID(question.request.session),
             let record = records[Key(session: session, line: server.line)], record.owner == question.owner
@@ -180,7 +182,7 @@ final class Oracle {
         return record
     }
 
-    /// A request has reached a server.
+    /// Notes that a request has reached a server.
     func asked(_ question: Question, of server: SimulatedServer, from place: SimulatedServer.Place) {
         guard let record = record(of: question, on: server), !record.isLost else { return }
         record.idleSince = world.now
@@ -192,7 +194,7 @@ final class Oracle {
 
     // MARK: replies
 
-    /// A server sends a reply.
+    /// Checks a reply that a server sends.
     func answered(
         _ question: Question?, at place: SimulatedServer.Place, by server: SimulatedServer, isStopping: Bool,
         isLate: Bool,
@@ -266,11 +268,12 @@ final class Oracle {
         if case .close = request.op { record.isClosed = true }
     }
 
-    /// The ledger refuses only what it has to. A refusal by the boards themselves has to be one elsewhere, too.
+    /// Checks that the ledger refuses only requests that it must refuse. If the environment refuses a
+    /// request, the second environment must refuse it, too.
     private func refused(
         _ question: Question, _ session: SessionID, _ error: WireError, _ server: SimulatedServer
     ) {
-        // What one server has is not on the other.
+        // A session of one server does not exist on the other.
         if server.line != 0 { losable.insert(session) }
         checkRoom(question, error, server)
         guard let record = records[Key(session: session, line: server.line)], !record.isLost,
@@ -281,8 +284,8 @@ final class Oracle {
         let isWrong =
             switch error.code {
             case .staleEpoch: request.epoch >= record.epoch
-            // A closed session is remembered for a repeat of its close.
-            // So is an epoch that the session has not come to.
+            // A closed session is remembered for a repeat of its close. So is an epoch that the session has
+            // not reached.
             case .notFound:
                 error.field == "session" && (!record.isClosed || isLast) && request.epoch <= record.epoch
             case .outOfSequence: isLast || isNext
@@ -308,7 +311,8 @@ final class Oracle {
         } catch {}
     }
 
-    /// Checks that a create is refused only for lack of room, and that an open session always has room for its steps.
+    /// Checks that a create is refused only for lack of room, and that an open session always has room for
+    /// its steps.
     private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
         guard error.code == .resourceExhausted else { return }
         switch question.request.op {
@@ -341,7 +345,7 @@ final class Oracle {
 }
 
 extension SessionID {
-    /// The same in each run, unlike its description.
+    /// The session id as hex digits, which are the same in each run, unlike its description.
     var hex: String {
         bytes.prefix(4).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }

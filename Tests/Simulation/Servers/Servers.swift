@@ -7,31 +7,31 @@ internal import TwofoldSessions
 internal import TwofoldTestSupport
 internal import ZeroMQ
 
-/// What happens to a server.
+/// An event at a server.
 enum ServerEvent {
-    /// Work on one of its queues is performed.
+    /// A queue of the server performs work.
     case work(SimulatedServer, Work, for: Oracle.Question?)
-    /// It looks for idle sessions, or goes on with its stop.
+    /// The server looks for idle sessions, or continues its stop.
     case turn(SimulatedServer)
-    /// The address gets a server again.
+    /// A server starts at the address again.
     case start
-    /// The second server goes, and clients reach the first one again.
+    /// The second server leaves, and clients reach the first one again.
     case switchBack
-    /// A message arrives once this server runs again, or once there is a server.
+    /// A message arrives once this server runs again, or once there is any server.
     case again(World.Packet, SimulatedServer?)
 }
 
-/// The servers at the one address that clients know: one at a time, and now and then another beside it.
+/// The servers at the one address that clients know: one at a time, and sometimes a second one next to it.
 final class Servers {
     private unowned let world: World
     private let configuration: ServerConfiguration
     private let disk: SimulatedDisk?
-    /// Bytes of the largest frame that a server takes.
+    /// The maximum frame size that a server accepts, in bytes.
     let maxMessageBytes: Int
     private var count = 0
-    /// One after another, with the same disk.
+    /// The server of line 0. Its successors have the same disk.
     private(set) var first: SimulatedServer?
-    /// A server with other sessions, which new requests reach while it is there.
+    /// A server with other sessions, which new requests reach while it exists.
     private(set) var second: SimulatedServer?
 
     init(_ world: World) {
@@ -45,7 +45,7 @@ final class Servers {
         limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(20 + world.dice.below(100))
         var later = Dice(seed: world.seed ^ 0x6b65_7973)
         if later.once(in: 4) { limits.maxSessionsPerClient = 1 + later.below(3) }
-        // Such short ones that a slow request or a pause takes as long.
+        // So short that a slow request or a pause takes as long.
         if limits.idleTimeout != nil, later.once(in: 3) { limits.idleTimeout = .seconds(1 + later.below(4)) }
         if later.once(in: 4) { limits.maxMessageBytes = 2000 }
         settings.limits = limits
@@ -55,7 +55,7 @@ final class Servers {
         disk = world.dice.once(in: 3) ? nil : SimulatedDisk()
     }
 
-    /// Starts the server at the address, from what is on the disk.
+    /// Starts the server at the address with the disk's content.
     func start() {
         guard first == nil else { return }
         count += 1
@@ -65,7 +65,8 @@ final class Servers {
 
     func take(_ packet: World.Packet) {
         guard let server = second ?? first else {
-            // Where libzmq could not send it yet, it comes when there is a server again; else it is lost.
+            // If libzmq could not send the message yet, it arrives once there is a server again; otherwise it
+            // is lost.
             if world.dice.once(in: 2) { world.add(.server(.again(packet, nil)), after: 100_000_000) }
             return
         }
@@ -123,7 +124,7 @@ final class Servers {
 
     func checkEmpty() { first?.checkEmpty() }
 
-    /// What is down comes back.
+    /// Restores everything that is down.
     func recover() {
         second?.kill()
         second = nil
@@ -131,9 +132,10 @@ final class Servers {
     }
 }
 
-/// One server's process: the real ``SessionMachine``, its work and its state directory, from its start to its end.
+/// The process of one server, from its start to its end: the real ``SessionMachine``, its work and its state
+/// directory.
 final class SimulatedServer {
-    /// Each server has its own; those that follow each other at the address are of line 0.
+    /// The server's number. Successive servers at the address belong to line 0.
     let number: Int
     let line: Int
     private unowned let world: World
@@ -146,13 +148,13 @@ final class SimulatedServer {
     private var stopping: (stop: Stop, refusalEnd: Moment)?
     private var pausedUntil = 0
     private(set) var hasEnded = false
-    /// Sessions that had been created when they were last counted.
+    /// The number of sessions created by the last count.
     private var countedSessions = 0
-    /// Whether what it sends answers the message that has just come.
+    /// Whether the server's messages answer the message that has just arrived.
     private var isTaking = false
     private var unanswered = Unanswered()
 
-    /// Where a request comes from.
+    /// The sender of a request.
     struct Place: Hashable {
         let socket: Int
         let number: UInt32
@@ -192,7 +194,7 @@ final class SimulatedServer {
         }
         let (before, inProgress) = (machine.statistics, machine.inProgress)
         var message = Multipart()
-        // Without memory for a few bytes the process has ended long before.
+        // A process without memory for a few bytes would have ended long before.
         withUnsafeBytes(of: packet.socket) { message.append(try! Message(copying: $0)) }
         withUnsafeBytes(of: packet.number) { message.append(try! Message(copying: $0)) }
         message.append(Message())
@@ -214,7 +216,7 @@ final class SimulatedServer {
         checkLimits()
     }
 
-    /// Performs work of a queue.
+    /// Performs the work of a queue.
     func perform(_ work: Work, for question: Oracle.Question?) {
         guard !hasEnded else { return world.reach(.killedDuringJob) }
         guard world.now >= pausedUntil else {
@@ -241,7 +243,7 @@ final class SimulatedServer {
         machine.finish(work, result, at: world.moment, into: &effects)
     }
 
-    /// Carries out the effects of an event, as the loop does.
+    /// Performs the effects of an event, like the loop.
     private func settle(for question: Oracle.Question?) {
         var next = 0
         while next < effects.count {
@@ -282,8 +284,8 @@ final class SimulatedServer {
         world.deliver(packet)
     }
 
-    /// A server that refuses new requests executes and begins none of a session. The numbers are those from before the
-    /// request came.
+    /// Checks that a server that refuses new requests executes and starts no request of a session. The
+    /// numbers are from before the request.
     private func checkBegin(of question: Oracle.Question?, after before: ServerStatistics, _ inProgress: Int)
     {
         guard machine.phase.value >= .refusing, let op = question?.request.op else { return }
@@ -306,7 +308,7 @@ final class SimulatedServer {
             world.violate("\(machine.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
         }
         guard machine.inProgress == 0 else { return }
-        // Each message has come to one of these ends.
+        // Each message has one of these ends.
         let ends =
             statistics.executed + statistics.refused + statistics.resent + statistics.parked
             + statistics.dropped
@@ -316,7 +318,7 @@ final class SimulatedServer {
         if statistics.received % 16 == 0 { checkBudget() }
     }
 
-    /// At least what is known to be in use is counted in the budget.
+    /// Checks that the budget counts at least all memory that is known to be in use.
     private func checkBudget() {
         let known = machine.ledger.openEntries.reduce(0) {
             $0 + $1.bytes + world.oracle.countedBytes(of: $1.id, on: self)
@@ -346,7 +348,7 @@ final class SimulatedServer {
         }
     }
 
-    /// Whether the open sessions are a reason to refuse a client another one.
+    /// Returns true if the open sessions are a reason to refuse a client another one.
     func isFull(for owner: Client) -> Bool {
         let (limits, entries) = (machine.service.limits, Array(machine.ledger.openEntries))
         return entries.count >= limits.maxSessions
@@ -358,11 +360,11 @@ final class SimulatedServer {
 
     func stall(for time: Int) { pausedUntil = world.now + time }
 
-    /// What the loop does without a message: looks for idle sessions, and goes on with a stop.
+    /// Does the loop's work without a message: looks for idle sessions, and continues a stop.
     func turn() {
         guard !hasEnded else { return }
         guard world.now >= pausedUntil else {
-            // As the loop does, after the messages that have waited.
+            // Like the loop, after the waiting messages.
             return world.add(.server(.turn(self)), after: pausedUntil - world.now + 1)
         }
         if let stopping {
@@ -396,7 +398,7 @@ final class SimulatedServer {
         checkSessions()
     }
 
-    /// Sessions are open from their create to their close.
+    /// Checks that sessions are open from their create to their close.
     private func checkSessions() {
         let entries = machine.ledger.openEntries
         world.oracle.checkOpen(
@@ -405,7 +407,7 @@ final class SimulatedServer {
 
     func isOpen(_ session: SessionID) -> Bool { machine.ledger.boards(of: session) != nil }
 
-    /// Asks it to stop.
+    /// Asks the server to stop.
     func stop() {
         guard stopping == nil, !hasEnded else { return }
         machine.enter(.draining)
@@ -420,28 +422,28 @@ final class SimulatedServer {
         machine.endSessions(savingIn: directory, logger: world.logger, at: world.moment)
         hasEnded = true
         let isClean = files.map { !$0.isKilled } ?? false && machine.inProgress == 0
-        // A bit that flips later is found, and costs the session.
+        // A bit that flips later is detected and costs the session.
         world.oracle.ended(
             self, isClean: isClean,
             hasSaved: isClean && machine.statistics.sessionsLost == 0
                 && !world.faults.isPossible(.flippedBit))
     }
 
-    /// It ends without doing anything more.
+    /// Ends the server at once.
     func kill() {
         guard !hasEnded else { return }
         hasEnded = true
         world.oracle.ended(self, isClean: false)
     }
 
-    /// Without anything in progress each message has its answer.
+    /// Checks that each message has its answer if nothing is in progress.
     private func checkAnswers() {
         if machine.inProgress == 0, unanswered.count > 0 {
             world.violate("\(unanswered.count) messages got no answer")
         }
     }
 
-    /// At the very end: without its sessions nothing is left in use.
+    /// Checks at the end of a run that nothing is in use without sessions.
     func checkEmpty() {
         checkAnswers()
         checkSessions()

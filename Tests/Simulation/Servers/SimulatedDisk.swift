@@ -2,8 +2,8 @@ internal import FoundationEssentials
 internal import Platform
 internal import TwofoldServer
 
-/// A disk with one directory, as a journaling file system keeps it: bytes are safe when they are flushed, names when the
-/// directory is. Whatever is not safe may be gone after a loss of power, the newest changes first.
+/// A disk with one directory, like that on a journaling file system. Bytes are safe after a flush of their
+/// file, names after a flush of the directory. A loss of power may undo unsafe changes, the newest first.
 final class SimulatedDisk {
     fileprivate enum Change {
         case append(String, Data)
@@ -13,10 +13,10 @@ final class SimulatedDisk {
     }
 
     fileprivate var files: [String: Data] = [:]
-    /// The names as they are on the disk for sure, and what has happened since.
+    /// The names that are safe on the disk, and the later changes.
     private var safe: [String: Data] = [:]
     fileprivate var unsettled: [Change] = []
-    /// Bytes that are safe, of each file with some that are not.
+    /// The number of safe bytes for each file with unsafe ones.
     private var flushed: [String: Int] = [:]
 
     fileprivate func apply(_ change: Change) {
@@ -28,7 +28,7 @@ final class SimulatedDisk {
         unsettled.append(change)
     }
 
-    /// The bytes of a file are safe, so its changes are one from now on: its name comes with all of them.
+    /// Makes the bytes of a file safe. Its changes are one from now on: its name comes with all of them.
     fileprivate func flush(_ name: String) {
         flushed[name] = nil
         if safe[name] != nil { safe[name] = files[name] }
@@ -40,7 +40,7 @@ final class SimulatedDisk {
         unsettled[(first + 1)...].removeAll { $0.appends(to: name) }
     }
 
-    /// The names are safe, and of each file the bytes that were flushed.
+    /// Makes the names safe, and the flushed bytes of each file.
     fileprivate func settle() {
         safe = files
         for (name, size) in flushed { safe[name] = files[name]?.prefix(size) }
@@ -54,7 +54,7 @@ final class SimulatedDisk {
         }
     }
 
-    /// The power fails: of the unsettled changes the first `kept` are on the disk.
+    /// Loses power: of the unsettled changes, only the first `kept` are on the disk.
     func losePower(keeping kept: Int) {
         for change in unsettled.prefix(kept) { Self.apply(change, to: &safe) }
         files = safe
@@ -63,15 +63,15 @@ final class SimulatedDisk {
 
     var unsettledCount: Int { unsettled.count }
 
-    /// The names of all files, sorted.
+    /// The names of all files in order.
     var names: [String] { files.keys.sorted() }
 }
 
-/// The disk as one server's process sees it, until that ends.
+/// The disk as one server's process sees it until the process ends.
 final class SimulatedFiles: StateFiles {
     private let disk: SimulatedDisk
     private let world: World
-    /// The process was killed while it wrote: nothing that it seems to do afterwards happens.
+    /// Whether the process was killed while it wrote. Nothing that it seems to do afterwards has an effect.
     private(set) var isKilled = false
 
     init(_ disk: SimulatedDisk, _ world: World) {

@@ -1,6 +1,7 @@
 internal import TwofoldProtocol
 
-/// The messages that a server has taken and has not answered yet. Each gets one reply, unless a newer one replaces it.
+/// The messages that a server has taken but not answered. Each gets one reply, unless a newer message
+/// replaces it.
 ///
 ///     a copy of a request in progress ──► replaces the copy before it
 ///     a resume that waits             ──► replaces the resume of this session that waited before it
@@ -19,12 +20,13 @@ struct Unanswered {
         messages.append(Message(place: place, question: question))
     }
 
-    /// Removes the message that a reply answers, and returns it; nil for a reply that answers none.
+    /// Removes and returns the message that a reply answers; nil if there is no such message.
     mutating func answer(at place: SimulatedServer.Place) -> Message? {
         messages.lastIndex { $0.place == place }.map { messages.remove(at: $0) }
     }
 
-    /// Removes what the newest message replaces; the server has taken that one, and has not answered it at once.
+    /// Removes the message that the newest one replaces. The server has taken the newest one and has not
+    /// answered it at once.
     mutating func replaceOlder() {
         guard let newest = messages.last?.question else { return }
         let older = messages.dropLast().firstIndex { $0.question?.isReplaced(by: newest) ?? false }

@@ -1,4 +1,4 @@
-/// Events in the order of their times; those of one time in the order in which they were added.
+/// The events in order of time; events at the same time have the order of their insertion.
 struct EventQueue<Event> {
     private struct Entry {
         let time: Int
@@ -10,7 +10,7 @@ struct EventQueue<Event> {
         }
     }
 
-    /// A binary heap: each entry precedes those at twice its place.
+    /// A binary heap: each entry precedes the two entries at twice its index.
     private var heap: [Entry] = []
     private var added = 0
 

@@ -1,29 +1,30 @@
 internal import TwofoldTestSupport
 
-/// The kinds of faults, as the C interface numbers them.
+/// The kinds of faults, numbered as in the C interface.
 enum Fault: Int, CaseIterable {
-    // Of a client, which asks for them.
+    // Faults of a client, which requests them.
     case interrupt, killClient
-    // Of a message.
+    // Faults of a message.
     case dropRequest, dropReply, doubleRequest, doubleReply, delay, truncateRequest, truncateReply
-    // Of connections and of the network.
+    // Faults of connections and of the network.
     case cut, partition
-    // Of servers.
+    // Faults of servers.
     case killServer, stopServer, secondServer, stall, slowJob
-    // Of time.
+    // Faults of time.
     case clockJump
-    // Of the disk.
+    // Faults of the disk.
     case powerLoss, tornWrite, diskFull, flippedBit
 }
 
-/// Which faults happen in a run, all drawn from its seed: each run has kinds of its own, and rates of its own.
+/// The faults of a run. The seed decides which kinds happen and how often.
 ///
 ///     seed ──► kinds (about half of them) ──► rate of each ──► the n-th opportunity of a kind: yes or no
 ///
-/// A decision depends on seed, kind and the number of the opportunity alone. Each fault that happens gets the next
-/// ordinal; those with a suppressed ordinal don't happen, so a failing run can be reduced to the faults that it needs.
+/// A decision depends only on the seed, the kind and the number of the opportunity. Each fault that happens
+/// gets the next ordinal. Faults with a suppressed ordinal do not happen, so a failing run can be reduced to
+/// the faults that it needs.
 struct Faults {
-    /// The most likely that a kind of fault gets, for each opportunity.
+    /// Returns the highest probability per opportunity that a kind of fault may get.
     private static func highest(_ fault: Fault) -> Double {
         switch fault {
         case .interrupt: 0.01
@@ -44,11 +45,11 @@ struct Faults {
     private var rates: [Double]
     private var opportunities = [UInt64](repeating: 0, count: Fault.allCases.count)
     private let suppressed: Set<Int>
-    /// How often each kind has happened.
+    /// The number of faults of each kind so far.
     private(set) var counts = [Int](repeating: 0, count: Fault.allCases.count)
-    /// Faults so far, suppressed ones included: the next ordinal.
+    /// The next ordinal: the number of faults so far, including suppressed ones.
     private(set) var ordinal = 0
-    /// From now on nothing happens.
+    /// Whether no more faults happen.
     private(set) var isCalm = false
 
     /// - Parameters:
@@ -67,7 +68,7 @@ struct Faults {
 
     func isPossible(_ fault: Fault) -> Bool { rates[fault.rawValue] > 0 }
 
-    /// Whether this fault happens at this opportunity.
+    /// Returns true if this fault happens at this opportunity.
     mutating func strikes(_ fault: Fault) -> Bool {
         let rate = rates[fault.rawValue]
         guard rate > 0, !isCalm else { return false }
@@ -86,12 +87,12 @@ struct Faults {
 }
 
 extension Dice {
-    /// From 0 up to 1.
+    /// Draws a fraction from 0 up to 1.
     mutating func fraction() -> Double { Double(next() >> 11) * 0x1p-53 }
 
-    /// From 0 up to `count`.
+    /// Draws a number from 0 up to `count`.
     mutating func below(_ count: Int) -> Int { Int(next() % UInt64(count)) }
 
-    /// True once in so many times.
+    /// Returns true once in `count` times on average.
     mutating func once(in count: Int) -> Bool { below(count) == 0 }
 }

@@ -1,7 +1,7 @@
 internal import TwofoldProtocol
 internal import TwofoldSessions
 
-/// Messages as a log has them.
+/// Messages in the form of log lines.
 enum Log {
     static func request(_ packet: World.Packet) -> String {
         guard let request = packet.header.withUnsafeBytes({ Request(frame: $0) }) else { return "damaged" }

@@ -1,4 +1,4 @@
-/// What a campaign has to reach sometimes: a test that never comes to these places shows nothing.
+/// The places that a campaign must reach sometimes. A test that never reaches them shows nothing.
 enum Mark: Int, CaseIterable {
     case resent, parked, resumed, resumeWaited, fencedResume, fencedOut, tombstone, createRepeated
     case strangerRefused, conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition

@@ -7,39 +7,39 @@ internal import TwofoldSessions
 internal import TwofoldTestSupport
 internal import ZeroMQ
 
-/// A whole system in one thread: clients at one end, servers and their disk at the other, a network between, and one
-/// clock, all of it driven by a queue of events. Everything that happens follows from the seed and from what the
-/// clients do.
+/// A whole system in one thread: clients at one end, servers and their disk at the other, a network between
+/// them, and one clock. A queue of events drives it. All events follow from the seed and from the clients'
+/// actions.
 ///
 ///     client ──send──► network ──► server (the real SessionMachine, ledger, service, state directory)
 ///            ◄─inbox── network ◄──   │
 ///                                    └──► Oracle: each reply is known beforehand
 ///
-/// The clients are outside: ``next()`` returns the number of the one that has something to do.
+/// The clients are outside: ``next()`` returns the number of the client that has something to do.
 final class World {
-    /// What happens at some moment.
+    /// An event at some moment.
     indirect enum Event {
         case wake(client: Int, ticket: Int)
-        /// A message reaches the address, or a client.
+        /// A message reaches the address or a client.
         case request(Packet)
         case reply(Packet)
         case server(ServerEvent)
-        /// The moment for faults of the network, of servers, disk and time.
+        /// The time for faults of the network, of servers, of the disk and of the clock.
         case trouble
-        /// An end of the network is reachable again.
+        /// One end of the network is reachable again.
         case reconnected
     }
 
     /// A message on its way.
     struct Packet {
         let socket: Int
-        /// The number of the request on its socket, as REQ_CORRELATE has it.
+        /// The number of the request on its socket, as in REQ_CORRELATE.
         let number: UInt32
-        /// The client that its connection has shown a key of.
+        /// The client whose key the connection has proved.
         var owner = Client.anonymous
         var header: [UInt8]
         var payload: [UInt8]?
-        /// Whether it was truncated.
+        /// Whether the message was truncated.
         var isDamaged = false
     }
 
@@ -48,9 +48,9 @@ final class World {
         let owner: Client
         var number: UInt32 = 0
         var inbox: [Packet] = []
-        /// The connection that it has; what was sent over another never arrives.
+        /// Whether the connection is cut: messages on their way over it never arrive.
         var isCut = false
-        /// Whether a request on its way was truncated.
+        /// Whether a request was truncated on its way.
         var isRequestDamaged = false
     }
 
@@ -61,11 +61,11 @@ final class World {
 
     let seed: UInt64
     private(set) var now = 0
-    /// By how much of that the clock has jumped.
+    /// The part of ``now`` that comes from jumps of the clock.
     private(set) var jumped = 0
     var faults: Faults
     var dice: Dice
-    /// The clock that servers look at while they work.
+    /// The clock that servers read while they work.
     let clock: SimulatedClock
     private(set) var oracle: Oracle!
     private(set) var servers: Servers!
@@ -76,7 +76,7 @@ final class World {
     private var networkDownUntil = 0
     private let latency: Int
     private let timeBetweenTroubles: Int
-    /// What was found; nil while all is well.
+    /// The first violation found; nil without one.
     private(set) var violation: String?
     private(set) var events = 0
     private(set) var requests = 0
@@ -101,10 +101,10 @@ final class World {
 
     func reach(_ mark: Mark) { marks[mark.rawValue] += 1 }
 
-    /// What happens is printed, a line each.
+    /// Whether events are printed, one line each.
     private let isLogged = getenv("TWOFOLD_SIMULATION_LOG") != nil
 
-    /// Of the servers.
+    /// The logger of the servers.
     var logger: Logger {
         Logger(label: "server") { [isLogged] label in
             guard isLogged else { return SwiftLogNoOpLogHandler() }
@@ -114,24 +114,25 @@ final class World {
 
     private func log(_ text: () -> String) { if isLogged { print(now, text()) } }
 
-    /// Notes that something is wrong; the first is kept.
+    /// Records that something is wrong; only the first report is kept.
     func violate(_ text: String) {
         if violation == nil { violation = "at \(now) ns: " + text }
     }
 
     func add(_ event: Event, after time: Int) { queue.add(event, at: now + time) }
 
-    /// Of the clients outside, by their names.
+    /// The marks of the clients outside, by name.
     var ownMarks: [String: Int] = [:]
 
-    /// At the very end, when no client is left: what is on its way arrives, and then the servers have nothing left.
+    /// Ends the run when no client is left: messages on their way arrive, and then the servers must have
+    /// nothing left.
     func settle() {
         let end = now + 60_000_000_000
         while next(until: end) != nil {}
         servers.checkEmpty()
     }
 
-    /// A line for each number.
+    /// The report, with one line for each number.
     var report: String {
         var lines = ["time \(now)", "events \(events)", "requests \(requests)", "faults \(faults.ordinal)"]
         if let violation { lines.append("violation \(violation)") }
@@ -141,7 +142,7 @@ final class World {
         return lines.joined(separator: "\n")
     }
 
-    /// From now on nothing fails, and what has failed comes back.
+    /// Stops all faults, and restores everything that has failed.
     func calm() {
         faults.calm()
         networkDownUntil = 0
@@ -150,7 +151,8 @@ final class World {
 
     // MARK: events
 
-    /// Lets things happen until a client has something to do; nil when nothing more happens, or something was wrong.
+    /// Processes events until a client has something to do. Returns nil if no event is left or something was
+    /// wrong.
     func next(until end: Int = .max) -> Int? {
         while violation == nil, now < end, let (time, event) = queue.next() {
             if time > now { now = time }
@@ -204,7 +206,7 @@ final class World {
         servers.take(packet)
     }
 
-    /// A server sends a reply; the socket drops one to an older request, as a REQ does.
+    /// Delivers a server's reply. The socket drops a reply to an older request, like a REQ.
     func deliver(_ packet: Packet) {
         guard let socket = sockets[packet.socket], !socket.isCut, !faults.strikes(.dropReply) else { return }
         var packet = packet
@@ -218,7 +220,7 @@ final class World {
     private func truncate(_ packet: inout Packet) {
         packet.isDamaged = true
         if packet.payload != nil {
-            // An odd number of bytes: what is left is no shorter request that is valid, too.
+            // An odd number of bytes, because the rest must not be a valid shorter request.
             packet.payload!.removeLast(min(packet.payload!.count, 1 + 2 * dice.below(8)))
         } else {
             packet.header.removeLast(1 + dice.below(packet.header.count))
@@ -227,7 +229,7 @@ final class World {
 
     // MARK: for the clients
 
-    /// Has the client run at this time, unless a message comes before; the newest such wish counts.
+    /// Wakes the client at this time, unless a message arrives earlier. A newer call replaces an older one.
     func wake(_ client: Int, at time: Int) {
         clients[client].ticket += 1
         queue.add(.wake(client: client, ticket: clients[client].ticket), at: max(now, time))
@@ -249,11 +251,11 @@ final class World {
         guard sockets[socket] != nil else { return }
         let size = max(header.count, payload?.count ?? 0)
         if size > servers.maxMessageBytes {
-            // libzmq would end the connection without a word.
+            // libzmq would close the connection without notice.
             violate("a client sent a frame of \(size) bytes; servers take \(servers.maxMessageBytes)")
         }
         sockets[socket]!.number += 1
-        // Connections come back by themselves, what was on its way over them does not.
+        // Connections return automatically; messages on their way over them are lost.
         sockets[socket]!.isCut = false
         var packet = Packet(
             socket: socket, number: sockets[socket]!.number, owner: sockets[socket]!.owner, header: header,
@@ -267,7 +269,7 @@ final class World {
         if faults.strikes(.doubleRequest) { add(.request(packet), after: delay()) }
     }
 
-    /// The next message of a socket that answers its newest request.
+    /// Returns a socket's next message that answers its newest request.
     func receive(_ socket: Int) -> Packet? {
         guard sockets[socket] != nil else { return nil }
         while !sockets[socket]!.inbox.isEmpty {
@@ -277,23 +279,23 @@ final class World {
         return nil
     }
 
-    /// Whether a request that was sent over it is truncated.
+    /// Returns true if a request over this socket was truncated.
     func isDamaged(_ socket: Int) -> Bool { sockets[socket]?.isRequestDamaged ?? false }
 
-    /// All its sockets close; what is on its way to it is lost.
+    /// Closes all sockets of a client. Messages on their way to it are lost.
     func killClient(_ client: Int) {
         for socket in clients[client].sockets { sockets[socket] = nil }
         clients[client].sockets = []
     }
 }
 
-/// The clock that servers look at while they work. Each look takes time, sometimes much: so long requests are answered in
-/// part. How much follows from ``restart(_:)`` alone, so that the same work can be done again.
+/// The clock that servers read while they work. Each reading takes time, sometimes much, so long requests are
+/// answered in parts. The amount follows from ``restart(_:)`` alone, so that the same work can be repeated.
 final class SimulatedClock: Sendable {
     private let time = Atomic(0)
     private let state = Atomic(0 as UInt64)
     private let isOver = Atomic(false)
-    /// Once in so many looks half the time of an answer has passed.
+    /// One reading in this many takes half the time of an answer.
     private let slowness: UInt64
 
     init(seed: UInt64) {
@@ -314,7 +316,7 @@ final class SimulatedClock: Sendable {
 
     func set(_ now: Int) { time.store(now, ordering: .relaxed) }
 
-    /// Begins work whose looks are numbered by this seed. To boards whose time is over each look takes an hour.
+    /// Starts work whose readings are numbered by this seed. If the time is over, each reading takes an hour.
     func restart(_ seed: UInt64, at now: Int, isOver: Bool = false) {
         self.isOver.store(isOver, ordering: .relaxed)
         state.store(seed, ordering: .relaxed)

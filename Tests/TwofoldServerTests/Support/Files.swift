@@ -4,7 +4,7 @@ import Synchronization
 
 @testable import TwofoldServer
 
-/// A directory of one's own with a short path; goes with all that is in it.
+/// A temporary directory with a short path, which is removed with its content at the end.
 final class ScratchDirectory: Sendable {
     let path: String
 
@@ -14,22 +14,22 @@ final class ScratchDirectory: Sendable {
     }
 
     deinit {
-        // Once more when a server that is just ending takes something away at the same time.
+        // Tries again if a server that is just ending removes a file at the same time.
         for _ in 0..<3 where access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }
     }
 
-    /// What is in it, in order.
+    /// The names of the files in order.
     var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
 
     func write(_ name: String, _ text: String) throws {
         try text.write(toFile: path + "/" + name, atomically: false, encoding: .utf8)
     }
 
-    /// An ipc endpoint in it.
+    /// Returns an ipc endpoint in the directory.
     func ipc(_ name: String = "s") -> String { "ipc://" + path + "/" + name }
 }
 
-/// A Unix socket of another program: bound, and listening where its kind does. Leaves its file behind.
+/// A Unix socket of another program, bound, and listening if its kind allows it. It leaves its file behind.
 final class UnixSocket {
     enum Kind: CaseIterable { case stream, datagram, packets }
 

@@ -18,7 +18,7 @@ extension Socket {
         }
     }
 
-    /// Receives the next message once it is there.
+    /// Receives the next message once it has arrived.
     func receive(into message: inout Multipart, within time: Duration) throws(ZeroMQError) {
         var poller = Poller()
         _ = poller.add(self)
@@ -32,16 +32,16 @@ extension Socket {
     }
 }
 
-/// A client's socket, in a context of its own. Stays on one thread.
+/// A client's socket in a separate context. It stays on one thread.
 final class Peer {
     private let context: Context
     private let socket: Socket
-    /// A DEALER writes the delimiter itself, a REQ has it written.
+    /// Whether this class writes the delimiter: true for a DEALER; libzmq writes it for a REQ.
     private let writesDelimiter: Bool
     /// The time that a send or a receive may take.
     private var timeout: Duration
 
-    /// A REQ, or a DEALER; `correlated` puts a request id in the route.
+    /// Makes a REQ or a DEALER; `correlated` puts a request id into the route.
     init(
         _ kind: Socket.Kind = .req, to endpoint: String, correlated: Bool = false,
         patience: Duration = patience
@@ -54,28 +54,28 @@ final class Peer {
         writesDelimiter = kind == .dealer
     }
 
-    /// Sends frames as they are.
+    /// Sends frames unchanged.
     func send(raw frames: [[UInt8]]) throws {
         var message = Multipart()
         for frame in frames { message.append(try Message(copying: frame)) }
         try socket.send(&message, within: timeout)
     }
 
-    /// Sends frames behind the delimiter.
+    /// Sends frames after the delimiter.
     func send(_ frames: [[UInt8]]) throws { try send(raw: writesDelimiter ? [[]] + frames : frames) }
 
     func send(_ request: Request, _ payload: [UInt8]? = nil) throws {
         try send([request.bytes] + (payload.map { [$0] } ?? []))
     }
 
-    /// The next message, as it is.
+    /// Receives the next message unchanged.
     func receiveRaw() throws -> [[UInt8]] {
         var message = Multipart()
         try socket.receive(into: &message, within: timeout)
         return (0..<message.count).map { index in message[index].withUnsafeBytes { Array($0) } }
     }
 
-    /// The next reply.
+    /// Receives the next reply.
     func receive() throws -> Answer {
         var frames = try receiveRaw()
         if writesDelimiter {
@@ -85,7 +85,7 @@ final class Peer {
         return try Answer(frames)
     }
 
-    /// The next reply, if it comes in this time.
+    /// Receives the next reply if it arrives in this time.
     func receive(within time: Duration) throws -> Answer? {
         let usual = timeout
         timeout = time
@@ -97,8 +97,8 @@ final class Peer {
         }
     }
 
-    /// Sends a request whose job a latch holds up, and waits until the server has taken it: the messages of a
-    /// DEALER are taken in order, and hello is answered at once.
+    /// Sends a request whose job a latch delays, and waits until the server has taken it. A DEALER's messages
+    /// are taken in order, and hello is answered at once.
     func sendAndWaitUntilTaken(_ request: Request, _ payload: [UInt8]? = nil) throws {
         precondition(writesDelimiter, "a REQ can't ask ahead")
         try send(request, payload)
@@ -106,7 +106,7 @@ final class Peer {
         #expect(hello.reply.seq == 4711, "nothing held the request up")
     }
 
-    /// Checks that no reply was on its way: the next one is to what is asked now.
+    /// Checks that no reply was on its way: the next reply belongs to a new request.
     func expectNothing() throws { #expect(try ask(Request(.hello, seq: 4712)).reply.seq == 4712) }
 
     @discardableResult
@@ -116,7 +116,7 @@ final class Peer {
     }
 }
 
-/// A reply as it travelled.
+/// A reply in its encoded form.
 struct Answer: Equatable {
     /// The header frame's bytes.
     let header: [UInt8]
@@ -137,16 +137,16 @@ struct Answer: Equatable {
     }
 }
 
-/// An id that no other session has.
+/// Returns an id that no other session has.
 func newSessionID() -> Data { Data((0..<16).map { _ in UInt8.random(in: 0...255) }) }
 
-/// A session's client: counts the requests that were carried out.
+/// A session's client, which counts executed requests.
 final class Player {
     let id: Data
     var peer: Peer
     private(set) var seq: UInt64 = 0
     private(set) var created = CreateReply()
-    /// The last request and its payload, to send them again.
+    /// The last request and its payload, for repeats.
     private(set) var last: (request: Request, payload: [UInt8]?) = (Request(), nil)
 
     /// Draws a session id.
@@ -155,7 +155,7 @@ final class Player {
         id = newSessionID()
     }
 
-    /// Creates the session, too.
+    /// Also creates the session.
     convenience init(
         _ peer: Peer, lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }
     ) throws {
@@ -163,18 +163,18 @@ final class Player {
         try create(lanes: lanes, change)
     }
 
-    /// The next request.
+    /// Returns the next request.
     func request(_ op: Request.OneOf_Op) -> Request {
         Request(op, session: id, seq: seq + 1)
     }
 
-    /// Sends the next request; its reply is to be received with `receive`.
+    /// Sends the next request; call `receive` for its reply.
     func send(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws {
         last = (request(op), payload)
         try peer.send(last.request, payload)
     }
 
-    /// Sends the next request, whose job a latch holds up, and waits until the server has taken it.
+    /// Sends the next request, whose job a latch delays, and waits until the server has taken it.
     func sendAndWaitUntilTaken(_ op: Request.OneOf_Op, _ payload: [UInt8]?) throws {
         last = (request(op), payload)
         try peer.sendAndWaitUntilTaken(last.request, payload)
@@ -188,17 +188,17 @@ final class Player {
         return answer
     }
 
-    /// Has a request carried out, or refused.
+    /// Makes the next request, which may be refused.
     @discardableResult
     func ask(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> Answer {
         try send(op, payload)
         return try receive()
     }
 
-    /// The last request once more, over a socket of its own choice.
+    /// Repeats the last request over another socket.
     func repeatLast(over peer: Peer) throws -> Answer { try peer.ask(last.request, last.payload) }
 
-    /// Has a request carried out; its payload.
+    /// Executes a request and returns its payload.
     @discardableResult
     func carryOut(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> [UInt8] {
         let answer = try ask(op, payload)
@@ -223,7 +223,7 @@ final class Player {
 
     var lanes: Int { Int(created.step.arrays[0].shape[0]) }
 
-    /// Resets lane i with `seed + i`.
+    /// Resets lane i with the seed `seed + i`.
     @discardableResult
     func reset(seed: UInt64) throws -> [UInt8] {
         try carryOut(.seededReset, bytes(of: (0..<lanes).map { seed &+ UInt64($0) }))
@@ -240,5 +240,5 @@ final class Player {
     func close() throws { try carryOut(.close) }
 }
 
-/// Boards enough that a step goes to a queue, even where its session is the only one.
+/// A number of boards so large that a step goes to a queue, even if its session is the only one.
 let queuedBatch = 300_000

@@ -5,18 +5,18 @@ import Synchronization
 import TwofoldServer
 import TwofoldSessions
 
-/// Long enough that only a defect takes it: no test hangs.
+/// A time that only a defect exceeds, so that no test hangs.
 let patience = Duration.seconds(300)
 
-/// A server on a thread of its own.
+/// A server on a separate thread.
 final class RunningServer: Sendable {
-    /// Where it listens, as it said.
+    /// The endpoints that the server has reported.
     let endpoints: [String]
     private let bell: Bell
     private let serving: Background<ServerStatistics>
 
-    /// Starts a server and waits until it listens; throws what it refused to start with. With a gate it
-    /// listens, but doesn't serve before it is let through.
+    /// Starts a server and waits until it listens. Throws the reason if it refuses to start. With a gate, the
+    /// server listens but does not serve until the gate opens.
     init(
         _ endpoints: String..., threads: Int = 2, gate: DispatchSemaphore? = nil,
         configure: (inout ServerConfiguration) -> Void = { _ in }
@@ -26,7 +26,7 @@ final class RunningServer: Sendable {
         let bell = Bell()
         let listening = Listening(expected: endpoints.count)
         let serving = Background { [configuration] in
-            // Whether it has come up or not, there is nothing more to wait for.
+            // Whether the server is up or not, nothing else will come.
             defer { listening.end() }
             return try serve(
                 configuration, stopDescriptor: bell.descriptor,
@@ -39,16 +39,16 @@ final class RunningServer: Sendable {
         self.bell = bell
         self.serving = serving
         self.endpoints = try listening.wait()
-        // All of them, or it has ended and says why.
+        // Either all endpoints are there, or the server has ended and gives the reason.
         if self.endpoints.count < endpoints.count { _ = try serving.value }
     }
 
     var endpoint: String { endpoints[0] }
 
-    /// Asks it to stop, and doesn't wait.
+    /// Asks the server to stop, and does not wait.
     func ring() { bell.ring() }
 
-    /// Stops it; what it has counted. Once.
+    /// Stops the server and returns its counts. Call it once.
     @discardableResult
     func stop() throws -> ServerStatistics {
         bell.ring()
@@ -58,19 +58,19 @@ final class RunningServer: Sendable {
     deinit { bell.ring() }
 }
 
-/// Holds up the jobs of a server's queues while it is closed: they have begun, and do nothing yet.
+/// Delays the jobs of a server's queues while it is closed: they have started but do nothing yet.
 final class Latch: Sendable {
     private let isOpen = DispatchSemaphore(value: 1)
     private let waiting = Atomic(0)
 
-    /// The jobs that wait for it now.
+    /// The number of jobs waiting for the latch.
     var held: Int { waiting.load(ordering: .relaxed) }
 
     func close() { isOpen.wait() }
 
     func open() { isOpen.signal() }
 
-    /// Returns once the latch is open. To be the server's `jobDidBegin`.
+    /// Returns once the latch is open. Use it as the server's `jobDidBegin`.
     @Sendable func pass() {
         // A test that fails before it opens the latch must not hang.
         waiting.add(1, ordering: .relaxed)
@@ -107,14 +107,14 @@ private final class Listening: Sendable {
 
     func end() { isDone.signal() }
 
-    /// Waits for all of them, or for the server's end.
+    /// Waits for all endpoints or for the server's end.
     func wait() throws -> [String] {
         guard isDone.wait(timeout: .now() + patience.dispatched) == .success else { throw StillRunning() }
         return reported.withLock { $0 }
     }
 }
 
-/// A piece of work on a thread of its own.
+/// A piece of work on a separate thread.
 final class Background<Value: Sendable>: Sendable {
     private let outcome = Mutex<Result<Value, any Error>?>(nil)
     private let end = DispatchSemaphore(value: 0)
@@ -127,7 +127,7 @@ final class Background<Value: Sendable>: Sendable {
         }
     }
 
-    /// Waits for what comes of it; asked for once.
+    /// The result of the work. Waits for it; read it once.
     var value: Value {
         get throws {
             guard end.wait(timeout: .now() + patience.dispatched) == .success else { throw StillRunning() }
@@ -137,9 +137,9 @@ final class Background<Value: Sendable>: Sendable {
 }
 
 extension Duration {
-    /// Whole seconds, for Dispatch.
+    /// The duration in whole seconds, for Dispatch.
     fileprivate var dispatched: DispatchTimeInterval { .seconds(Int(components.seconds)) }
 }
 
-/// Something didn't end when it should have.
+/// The error of something that did not end in time.
 struct StillRunning: Error {}

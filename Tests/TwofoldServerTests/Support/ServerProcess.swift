@@ -2,13 +2,13 @@ import Foundation
 import Platform
 import Testing
 
-/// A running twofold-server: the executable that `swift test` has built beside the tests.
+/// A running twofold-server: the executable that `swift test` has built next to the tests.
 final class ServerProcess {
     let pid: pid_t
     private let files = ScratchDirectory()
     private var status: Int32?
 
-    /// How a process ended.
+    /// The end of a process.
     enum Exit: Equatable {
         case code(Int32)
         case signal(Int32)
@@ -18,7 +18,7 @@ final class ServerProcess {
         let description: String
     }
 
-    /// Beside the tests' own executable; else the checkout's release build.
+    /// The executable next to the tests', otherwise the checkout's release build.
     static let program: String? = {
         let tests = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
         let checkout = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -30,8 +30,8 @@ final class ServerProcess {
             .first { access($0, X_OK) == 0 }
     }()
 
-    /// Starts it with these arguments and TWOFOLD_ variables; `output` and `errors` take the place of its standard output
-    /// and error.
+    /// Starts the server with these arguments and TWOFOLD_ variables. `output` and `errors` replace its
+    /// standard output and error.
     convenience init(
         _ arguments: String..., variables: [String: String] = [:], output: Pipe? = nil, errors: Pipe? = nil
     ) throws {
@@ -54,12 +54,12 @@ final class ServerProcess {
                 continue
             }
             posix_spawn_file_actions_adddup2(&actions, pipe.fileHandleForWriting.fileDescriptor, number)
-            // The child has this end of it, and no other.
+            // The child has only this end of the pipe.
             for end in [pipe.fileHandleForReading, pipe.fileHandleForWriting] {
                 _ = fcntl(end.fileDescriptor, F_SETFD, FD_CLOEXEC)
             }
         }
-        // Signals as a shell leaves them: the threads of a test have some blocked.
+        // Signals as a shell leaves them, because the threads of a test block some.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -95,7 +95,7 @@ final class ServerProcess {
         (try? String(contentsOfFile: files.path + "/" + name, encoding: .utf8)) ?? ""
     }
 
-    /// Waits until it listens at so many endpoints; these.
+    /// Waits until the server listens at this many endpoints, and returns them.
     func endpoints(_ count: Int = 1) throws -> [String] {
         let isUp = eventually {
             standardOutput.split(separator: "\n").count >= count && standardOutput.hasSuffix("\n") || hasEnded
@@ -109,14 +109,14 @@ final class ServerProcess {
 
     func signal(_ signal: Int32) { kill(pid, signal) }
 
-    /// What it has in memory.
+    /// The bytes of resident memory.
     var residentBytes: Int {
         let pages = (try? String(contentsOfFile: "/proc/\(pid)/statm", encoding: .utf8))?.split(
             separator: " ")
         return (pages.flatMap { Int($0[1]) } ?? 0) * sysconf(Int32(_SC_PAGESIZE))
     }
 
-    /// Waits for its end.
+    /// Waits for the process to end.
     func exit() throws -> Exit {
         guard eventually({ hasEnded }), let status else { throw Failure(description: "it goes on") }
         return status & 0x7f == 0 ? .code(status >> 8 & 0xff) : .signal(status & 0x7f)

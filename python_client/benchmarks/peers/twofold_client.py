@@ -2,11 +2,11 @@
 
     twofold_client.py embedded|ipc|tcp vector|held|same-step|reward|raw|rollout N
 
-embedded is this process; ipc is a private server of its own; tcp is a server of its own on
-127.0.0.1. `vector` is `VectorEnv.step`, what a user calls; `held` the same with copy=False,
-`same-step` with that autoreset mode, `reward` with a reward of five terms and what each of them
-gave; `raw` is the client's lower layer, which leaves out the views and the infos. `rollout` is many
-steps in a call, with random choices in the server.
+embedded is this process. ipc is a private server. tcp is a separate server on 127.0.0.1.
+`vector` is `VectorEnv.step`, which users call. `held` is the same with copy=False, `same-step` the
+same with that autoreset mode. `reward` has a reward of five terms and reports the value of each.
+`raw` is the client's lower layer, without the views and the infos. `rollout` makes many steps in a
+call, with random choices in the server.
 """
 
 from __future__ import annotations

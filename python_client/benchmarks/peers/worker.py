@@ -1,6 +1,6 @@
 """The worker's side of a contestant: makes one player, and measures slices of time on request.
 
-Every contestant is a process of its own that runs one of the scripts beside this one, in the
+Every contestant is a separate process that runs one of the scripts next to this one, in the
 contestant's own virtual environment; so this module needs only numpy. The benchmark talks
 to it in lines:
 
@@ -41,14 +41,14 @@ class Player(Protocol):
     """N boards of one implementation."""
 
     action_dtype: type[np.integer[Any]]
-    """What `step` takes."""
+    """The argument of `step`."""
     details: dict[str, str]
     """Details for readers of the table: versions, threads, contents of the outputs."""
 
     def step(self, actions: NDArray[Any]) -> Any:
         """Plays one action on each board; on return, all outputs are there as numpy arrays.
 
-        A player with an attribute `steps_per_call` plays that many, chosen by itself.
+        A player with an attribute `steps_per_call` plays that many and chooses their actions.
         """
 
     def mask(self, outputs: Any) -> NDArray[Any] | None:
@@ -112,12 +112,12 @@ def serve(make: Callable[[int], Player]) -> None:
 
 
 def serve_slices(make: Callable[[int], Slices]) -> None:
-    """The same for a contestant that measures by itself.
+    """The same for a contestant that takes its own measurements.
 
     Args:
         make: Makes the object that measures N boards.
     """
-    # Libraries print, so they get standard error, and the protocol a descriptor of its own.
+    # Libraries print, so they get standard error, and the protocol gets a separate descriptor.
     with os.fdopen(os.dup(1), "w") as protocol:
         os.dup2(2, 1)
         slices = make(int(sys.argv[-1]))

@@ -2,7 +2,7 @@
 
     zmq_echo.py ipc|tcp N
 
-The frames are those of a real session: a real server executes one step of N boards, and its request
+The frames come from a real session: a real server executes one step of N boards, and its request
 and reply are sent from then on.
 """
 

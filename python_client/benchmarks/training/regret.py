@@ -4,12 +4,12 @@
     make regret REGRET_ARGS="--boards 2x2 --seeds 1"   # a minute
     make regret REGRET_ARGS=--report                   # the table of what is there
 
-All learners play equally many moves on a board. Now and then, 13 times over three factors of ten,
-each one plays whole games as it is then, without random actions and without learning, and the
-regret of each of these moves comes from the board's table (docs/reference/optimum.md): the value of
-the board less that of the action. So a game's regrets add up to how far the learner is from the
+All learners play the same number of moves on a board. At 13 moments over three factors of ten,
+each one plays complete games without random actions and without learning. The regret of each of
+these moves comes from the board's table (docs/reference/optimum.md): the value of the board minus
+the value of the action. A game's regrets therefore add up to the learner's distance from the
 optimum, without the luck of its new tiles. Tables are made first, once. Results are kept in
-runs/regret; what is there, with as many moves, is not run again. The command
+runs/regret; a run with a result for the same number of moves is not repeated. The command
 `make pictures PICTURES_ARGS=regret.png` draws them.
 """
 
@@ -66,14 +66,14 @@ GAMES = 10_000
 
 
 def solve(board: Board) -> float:
-    """Makes the board's table, or checks the one that is there; the optimum's score."""
+    """Makes the board's table, or checks an existing one. Returns the optimum's score."""
     words = [sys.executable, "-m", "twofold", "solve", "--size", board.name, "--json"]
     solved = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(solved.stdout)["value"])
 
 
 def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:
-    """What each board's optimum is, and the regret of the baselines; makes the tables."""
+    """Returns each board's optimum and the regret of the baselines. Makes the tables."""
     path = out / "known.json"
     known: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
     for board in boards:
@@ -89,7 +89,7 @@ def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:
 
 
 def read(path: Path, moves: int) -> dict[str, Any] | None:
-    """The result of a training of so many moves, if it is there."""
+    """Returns the stored result of a training with this number of moves, if there is one."""
     result: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
     return result if result and result["options"]["moves"] == moves else None
 

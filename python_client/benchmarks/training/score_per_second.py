@@ -5,11 +5,11 @@
     make score-per-second SCORE_ARGS=--report                 # the table of what is there
 
 One learner runs at a time, on `--cores` cores, as one run that saves its agent at each of the
-times; the schedules of learning rates are those of the whole run. Afterwards each agent plays the
+times; the schedules of learning rates belong to the whole run. Afterwards each agent plays the
 same games greedily, learning nothing. TDL2048-Demo is compiled with its makefile's flags from a
 source that is fetched from its pinned commit, or that --tdl-demo names; without a source or a
-compiler it is left out, by name. The table says how much of its cores each learner used. Results
-are kept in runs/score_per_second; what is there is not run again.
+compiler it is skipped and listed. The table says how much of its cores each learner used. Results
+are kept in runs/score_per_second; runs with a result are not repeated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TDL_DEMO = Download(
     "b6832fe08d83efdc8542ad90bcce536108a2e0f2736c704fe1f5d6e3b565538c",
     "tdl2048-demo",
 )
-# Those of its makefile.
+# The flags of its makefile.
 TDL_FLAGS = ("-std=c++11", "-O3", "-g", "-Wall", "-fmessage-length=0")
 
 Saved = list[dict[str, Any]]
@@ -56,7 +56,7 @@ class Learner:
     name: str
     label: str
     policy: str
-    """How its agents play."""
+    """The policy of its agents."""
     program: str
     """The name of its loader in greedy.py."""
     train: Callable[[argparse.Namespace, Path], Saved]
@@ -82,7 +82,7 @@ def run(words: Sequence[object], out: Path) -> str:
 
 
 def arguments(options: argparse.Namespace, out: Path) -> list[object]:
-    """What all programs of examples/ take."""
+    """Returns the arguments that all programs of examples/ accept."""
     seconds = [60 * minutes for minutes in options.minutes]
     words: list[object] = ["--seconds", seconds[-1], "--save-at", *seconds, "--out", out]
     return [*words, "--seed", options.seed, "--episodes", 2]
@@ -144,7 +144,7 @@ LEARNERS = (
 
 @contextlib.contextmanager
 def on_cores(number: int) -> Iterator[int]:
-    """Keeps this process, and those it starts, on so many cores; how many there are."""
+    """Keeps this process and its children on this many cores; yields the actual number."""
     before = os.sched_getaffinity(0)
     chosen = sorted(before)[:number]
     os.sched_setaffinity(0, chosen)

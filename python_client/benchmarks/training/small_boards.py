@@ -31,7 +31,7 @@ TUPLES = {
     (3, 3): ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 4, 6)),
 }
 MARKS = [10 ** (k / 4 - 3) for k in range(13)]
-"""When to measure, as parts of all moves: from a thousandth to all."""
+"""The moments to measure, as parts of all moves: from a thousandth to all."""
 
 Policy = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 

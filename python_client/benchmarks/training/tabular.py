@@ -120,12 +120,12 @@ class QLearning:
         self.mask = infos["action_mask"]
 
     def values(self, boards: Array, mask: Array) -> Array:
-        """What the actions are worth, float32 (M, 4); -inf for the illegal ones."""
+        """Returns the values of the actions, float32 (M, 4); -inf for illegal actions."""
         values = self.table.rows[self.table.find(keys_of(boards)), :4]
         return np.where(mask == 1, values, -np.inf)
 
     def policy(self, boards: Array, mask: Array) -> Array:
-        """The best actions (M,)."""
+        """Returns the best actions (M,)."""
         best: Array = self.values(boards, mask).argmax(axis=1)
         return best
 
@@ -174,7 +174,7 @@ class Afterstates:
         coherence: bool,
     ) -> None:
         self.envs, self.exploration, self.coherence = envs, exploration, coherence
-        self.table = Table(3, bits)  # value; visits, or the sum of errors; the sum of their sizes
+        self.table = Table(3, bits)  # value, visits (or the sum of errors), the sum of their sizes
         rows, columns = envs.single_observation_space.shape
         self.layouts = self._layouts(rows, columns, tuples, images)
         envs.reset(seed=seed)

@@ -2,9 +2,9 @@
 
     python usual.py torchrl_ppo --seconds 60 --out /tmp/torchrl
 
-The learner is that of examples/<program>.py, with other boards: one Python object for each, in the
-library's own vector environment. They get the masks and the form of observations that the learner
-needs from a wrapper, as a user would write it.
+The learner is the one of examples/<program>.py. Its boards are separate Python objects in the
+library's own vector environment. A wrapper, as a user would write it, gives them the masks and the
+form of observations that the learner needs.
 """
 
 from __future__ import annotations

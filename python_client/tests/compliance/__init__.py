@@ -1,7 +1,7 @@
-"""What any service that speaks the protocol has to do: cases that know no implementation.
+"""The compliance suite for any service that speaks the protocol. Its cases know no implementation.
 
     cd python_client && python -m pytest tests/compliance --endpoint tcp://host:port
 
 runs them against a server of your own, and leaves no session there; without `--endpoint` they run
-over every carrier that there is. `refusals.py` lists what has to be refused, and with what error.
+over every available carrier. `refusals.py` lists the requests to refuse, each with its error.
 """

@@ -33,20 +33,20 @@ class Answer(NamedTuple):
 
     @property
     def error(self) -> envelope.Error:
-        """Why the request was refused; the default message where it was not."""
+        """The error of a refused request; the default message for any other."""
         return self.reply.error
 
 
 class Ability(enum.Flag):
-    """What a carrier can do besides `exchange`. A case that needs more is skipped."""
+    """The abilities of a carrier besides `exchange`. A case that needs others is skipped."""
 
     NOTHING_MORE = 0
     SEND_AHEAD = enum.auto()
-    """A request is sent without waiting for its reply; other connections do theirs meanwhile."""
+    """Sends a request without waiting for its reply; other connections work meanwhile."""
     ANY_FRAMES = enum.auto()
-    """A message has any number of frames, also wrong ones."""
+    """Sends any number of frames, including invalid ones."""
     RESUME = enum.auto()
-    """There are other clients, which may resume a session."""
+    """Has other clients, which may resume a session."""
 
 
 IN_PROCESS = Ability.NOTHING_MORE
@@ -54,7 +54,7 @@ OVER_ZEROMQ = Ability.SEND_AHEAD | Ability.ANY_FRAMES | Ability.RESUME
 
 
 class Connection(abc.ABC):
-    """One way to a service. What belongs to an ability is there where the carrier has it."""
+    """A connection to a service. Methods of an ability work only if the carrier has the ability."""
 
     @abc.abstractmethod
     def exchange(self, header: bytes, payload: bytes | None = None) -> Answer:
@@ -85,7 +85,7 @@ class Connection(abc.ABC):
 
 
 class ZeroMQConnection(Connection):
-    """A DEALER socket, which may send whatever a client may and more."""
+    """A DEALER socket, which may send any message, even one that no client may send."""
 
     def __init__(self, endpoint: str, keys: CurveKeys | None = None) -> None:
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)

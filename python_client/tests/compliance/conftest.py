@@ -52,7 +52,7 @@ def carrier(request: pytest.FixtureRequest) -> Iterator[Carrier]:
         if name == "private":
             patch = cleanup.enter_context(pytest.MonkeyPatch.context())
             patch.setenv("TWOFOLD_MAX_SEARCH_MILLISECONDS", LONG_SEARCHES[1])
-            private_server.stop_at_exit()  # it would go on without the limit's new value
+            private_server.stop_at_exit()  # a running one has the old limit
             server = private_server.acquire(time.monotonic() + PATIENCE)
             cleanup.callback(private_server.stop_at_exit)
             cleanup.callback(server.release)
@@ -86,7 +86,7 @@ def plain_server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def encrypted_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Keys]]:
-    """A server that wants keys, and the keys of those that it lets in."""
+    """A server with encryption, and the keys of its authorised clients."""
     keys = Keys(Path(tmp_path_factory.mktemp("keys")))
     with Server(*keys.arguments, *LONG_SEARCHES) as server:
         yield server, keys
@@ -94,7 +94,7 @@ def encrypted_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
 
 @pytest.fixture
 def new_session(carrier: Carrier) -> Iterator[Callable[[], Session]]:
-    """Begins sessions, each over a connection of its own, and closes them in the end."""
+    """Starts sessions, each over a separate connection, and closes them at the end."""
     sessions: list[Session] = []
 
     def begin() -> Session:

@@ -97,7 +97,7 @@ _STUCK = bytes([*range(16), *bytes(32)])
 _LATER_OP = b"\xba\x06\x00"
 
 REFUSALS = [
-    # What can't be read.
+    # Requests that cannot be read.
     bad_header("random bytes", "request", lambda _: b"\xff\x00\x80\x13\x37"),
     bad_header("a header that is cut short", "request", lambda header: header[:-1]),
     bad_header("an empty header", "op", lambda _: b""),
@@ -105,7 +105,7 @@ REFUSALS = [
     Refusal("invalid UTF-8", "request", _invalid_text, is_readable=False),
     bad("no op", "op"),
     Refusal("an op of a later version", "op", lambda s: (s.request() + _LATER_OP, None)),
-    # Who and when.
+    # Sessions, epochs and seqs.
     bad("no session id", "session", bytes(3), session=b"", step={}),
     bad("a session id of 15 bytes", "session", bytes(3), session=bytes(15), step={}),
     bad("a create with an id of 17 bytes", "session", session=bytes(17), create={}),
@@ -118,7 +118,7 @@ REFUSALS = [
     bad_seq("the largest seq", lambda _: -1),
     Refusal("a used seq for another request", "seq", _used_seq, CONFLICT),
     bad("a create of a session that is there", "session", code=CONFLICT, create={}),
-    # What a create may not ask for.
+    # Invalid creates.
     bad_create("an unknown environment", "environment_id", NOT_FOUND, environment_id="twofold/Go"),
     bad_create("a config of another game", "config", concentration={}),
     bad_create("no boards", "num_envs", num_envs=0),
@@ -136,7 +136,7 @@ REFUSALS = [
     bad_create("another mode of a later version", "autoreset_mode", autoreset_mode=99),
     bad_create("an unknown reward term", "reward.luck", reward={"terms": [{"name": "luck"}]}),
     bad_create("an unknown info", "extra_infos", extra_infos=["luck"]),
-    # What a step or a reset may not bring.
+    # Invalid steps and resets.
     bad("a step without actions", "actions", step={}),
     bad("too few actions", "actions", bytes(2), step={}),
     bad("too many actions", "actions", bytes(4), step={}),
@@ -161,7 +161,7 @@ REFUSALS = [
     bad("a rollout without a policy", "policy", rollout={"steps": 1}),
     bad("weights before their network", "policy", bytes(4), code=FAILED_PRECONDITION,
         policy={"weights": {}}),
-    # What belongs to no session.
+    # Requests without a session.
     bad("a later protocol", "protocol_version", code=UNSUPPORTED_VERSION,
         hello={"protocol_version": 2}),
     bad("a hello with a payload", "payload", b"x", hello={"protocol_version": 1}),

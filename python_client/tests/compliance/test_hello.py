@@ -1,4 +1,4 @@
-"""What needs no session: hello and its versions, and the rules of a game over any boards."""
+"""Requests without a session: hello and its versions, and the rules of a game over any boards."""
 
 import numpy as np
 import pytest

@@ -206,7 +206,7 @@ def test_the_return_of_an_episode_is_the_sum_of_its_rewards_and_is_in_snapshots(
         assert stepped["episode_return"].tolist() == sums.tolist()
         if step >= 10:
             assert copy.step(0, 1, 2).payload == answer.payload
-    # Where returns are kept, a snapshot without them is refused.
+    # A session with returns refuses a snapshot without them.
     plain.create()
     plain.reset()
     old = plain.ask(snapshot={}).payload

@@ -1,8 +1,8 @@
 """While a request is in progress: its repeats are parked, a resume waits, nothing else begins.
 
-Nothing here looks at a clock. That a request is in progress is what the protocol itself says: one
-with a later seq is refused, and the seq that is expected is still that of the request in progress.
-Messages of one connection arrive in order, so what was sent before such a question had arrived.
+No test reads a clock. The protocol itself shows that a request is in progress: a request with a
+later seq is refused, and the expected seq is still the seq of the request in progress. Messages of
+one connection arrive in order, so all messages sent before such a probe have arrived.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class LongRequest:
         self.check(session.connection)
 
     def check(self, connection: Connection) -> None:
-        """Raises TooQuick unless it is still in progress after all that this connection sent."""
+        """Raises TooQuick if the request ended before this connection's last message arrived."""
         last = self.session.seq
         connection.send(self.session.request(seq=last + 7, observe={}))
         error = connection.receive().error

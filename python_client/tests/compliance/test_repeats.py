@@ -1,4 +1,4 @@
-"""Exactly once: a repeat gets the stored reply; a used seq is taken; any other does not follow."""
+"""Exactly once: a repeat gets the stored reply, and any other seq than the next is refused."""
 
 from collections.abc import Callable
 

@@ -1,31 +1,32 @@
 internal import Platform
 
-/// Full-width expectimax for 2048 on 4 x 4: `depth` layers of moves, with all new tiles between them, and
+/// Full-width expectimax for 2048 on 4 x 4: `depth` layers of moves with all new tiles between them, and
 /// ``Heuristic`` at the end.
 ///
 ///     depth 1    the best reward + heuristic of the afterstates
 ///     depth 2    max over moves, mean over new tiles, max over moves
 ///
-/// A search that would end on an afterstate with at most `extension` empty cells goes one layer deeper:
-/// few tiles can follow there, and the game is decided.
+/// A search that would end on an afterstate with at most `extension` empty cells continues for one more
+/// layer. Few tiles can follow on such a board, and they decide the game.
 ///
-/// The value of a board depends on the board and the depth alone, so all lanes share it: each worker has a
-/// table of values (by afterstate and layers below) that lives as long as the policy. The tables never change
-/// a choice.
+/// The value of a board depends only on the board and the depth, so all lanes share it. Each worker has a
+/// table of values, keyed by the afterstate and the layers below it, that lives as long as the policy. The
+/// tables never change a choice.
 public final class ExpectimaxPolicy: Policy {
-    /// Accepted layers of moves.
+    /// The allowed numbers of layers of moves.
     public static let depths = 1...8
-    /// Accepted numbers of empty cells up to which a search goes one layer deeper; 0 for never.
+    /// The allowed limits on empty cells below which a search continues for one more layer; 0 means never.
     public static let extensions = 0...16
-    /// Accepted bytes for the tables of all workers.
+    /// The allowed bytes for the tables of all workers.
     public static let tableBytes = (1 << 12)...(1 << 34)
-    /// Bytes of the heuristic beside them.
+    /// The bytes of the heuristic's tables, in addition to ``tableBytes``.
     public static let heuristicBytes = 2 * 65_536 * MemoryLayout<Float>.stride
 
     private let search: Search
     private let searchers: [Searcher]
 
-    /// A search; throws with the argument's name if the game is another or an argument out of range.
+    /// Makes a search. Throws with the argument's name if the game is not supported or an argument is out of
+    /// range.
     public init(
         _ batch: Batch, depth: Int, extension: Int, tableBytes: Int,
         heuristic: Heuristic, workers: Workers
@@ -78,9 +79,9 @@ public final class ExpectimaxPolicy: Policy {
     }
 }
 
-/// ``Heuristic`` for each line of four exponents and each number of empty cells.
+/// The ``Heuristic`` of each line of four exponents, and of each number of empty cells.
 ///
-/// This is the room for the table's memory. `@unchecked Sendable` because nothing writes after init.
+/// This type holds the table's unsafe memory. `@unchecked Sendable` because nothing writes after init.
 private final class HeuristicTable: @unchecked Sendable {
     private let outer: UnsafeMutablePointer<Float>
     private let inner: UnsafeMutablePointer<Float>
@@ -115,14 +116,14 @@ private final class HeuristicTable: @unchecked Sendable {
     }
 }
 
-/// One worker's search and its table. It looks at the clock once every few thousand afterstates.
+/// One worker's search and its table. It reads the clock once every few thousand afterstates.
 ///
-/// This is the room for the table's memory. `@unchecked Sendable` because one worker uses it at a time.
+/// This type holds the table's unsafe memory. `@unchecked Sendable` because one worker uses it at a time.
 private final class Searcher: @unchecked Sendable {
     private struct Entry {
         var board: UInt64
         var value: Float
-        /// One more than the layers below; 0 where the entry is unused.
+        /// The number of layers below plus one; 0 if the entry is unused.
         var depth: UInt32
     }
 
@@ -135,7 +136,7 @@ private final class Searcher: @unchecked Sendable {
     private let entries: UnsafeMutablePointer<Entry>
     private let shift: UInt64
     private var deadline: Deadline?
-    /// Afterstates to search before the next look at the clock.
+    /// The number of afterstates to search before the next look at the clock.
     private var untilClock = Searcher.clockInterval
     private static let clockInterval = 4096
     private var isLate = false
@@ -154,7 +155,7 @@ private final class Searcher: @unchecked Sendable {
         entries = memory.initialized(repeating: Entry(board: 0, value: 0, depth: 0)).baseAddress!
     }
 
-    /// The best of the actions in the mask, the first of equal ones; nil when the time is up.
+    /// Returns the best action in the mask, the first of equal ones; nil once the time is over.
     func best(_ board: Bitboard, mask: UInt8, until deadline: Deadline?) -> Int? {
         self.deadline = deadline
         isLate = false
@@ -177,7 +178,7 @@ private final class Searcher: @unchecked Sendable {
         return (columns.transposed, score)
     }
 
-    /// The value of an afterstate with this many layers of moves below; -1 below an extension.
+    /// Returns the value of an afterstate with this many layers of moves below it; -1 below an extension.
     private func expected(_ afterstate: Bitboard, _ layers: Int) -> Float {
         let empties = afterstate.empties
         if layers < 0 || layers == 0 && empties.nonzeroBitCount > self.extension {
@@ -192,7 +193,7 @@ private final class Searcher: @unchecked Sendable {
             untilClock = Searcher.clockInterval
             if let deadline, deadline.hasPassed { isLate = true }
         }
-        // The result of a late search is discarded.
+        // A late search's result is discarded.
         guard !isLate else { return 0 }
         var sum: Float = 0
         var count: Float = 0
@@ -215,7 +216,7 @@ private final class Searcher: @unchecked Sendable {
         return mean
     }
 
-    /// The value of a board before the next move; 0 where no action is legal.
+    /// Returns the value of a board before the next move; 0 if no action is legal.
     private func bestValue(_ board: Bitboard, _ layers: Int) -> Float {
         var best: Float = 0
         var isStuck = true

@@ -6,9 +6,9 @@
 ///     - monotonicity  x min(rise, fall)    sums of |a^4 - b^4| over neighbours a < b, a > b
 ///     - crowding      x sum of a^4         of the cells
 ///
-/// less room / empty cells of the board; a, b are the exponents of the line's cells. Monotonicity keeps
-/// large tiles in order, crowding prefers one large tile to several that could become it. Both have a
-/// weight for the outer lines and one for the inner ones, which draws large tiles to an edge and a corner.
+/// minus room / empty cells of the board. Here a and b are the exponents of the line's cells. Monotonicity
+/// keeps large tiles in order. Crowding prefers one large tile to several smaller ones that could merge into
+/// it. Both have separate weights for outer and inner lines, which draw large tiles to an edge and a corner.
 public struct Heuristic: Equatable, Sendable {
     /// The weights of a line.
     public struct Line: Equatable, Sendable {
@@ -17,7 +17,7 @@ public struct Heuristic: Equatable, Sendable {
         /// The weight of tiles.
         public var crowding: Double
 
-        /// These weights.
+        /// Makes a line with these weights.
         public init(monotonicity: Double, crowding: Double) {
             self.monotonicity = monotonicity
             self.crowding = crowding
@@ -28,16 +28,16 @@ public struct Heuristic: Equatable, Sendable {
     public var base = 100_000.0
     /// The weight of each empty cell in a line.
     public var empty = 750.0
-    /// The weight of each pair that could merge.
+    /// The weight of each pair of tiles that could merge.
     public var merges = 2000.0
     /// The weights of the first and last row and column.
     public var outer = Line(monotonicity: 4, crowding: 3)
     /// The weights of the other rows and columns.
     public var inner = Line(monotonicity: 6, crowding: 1)
-    /// The weight of a lack of empty cells.
+    /// The weight of the shortage of empty cells.
     public var room = 6500.0
 
-    /// The standard weights, found by playing thousands of games at depth 2.
+    /// Makes the standard weights, which were tuned on thousands of games at depth 2.
     public init() {}
 
     /// All weights.
@@ -47,7 +47,7 @@ public struct Heuristic: Equatable, Sendable {
         ]
     }
 
-    /// The value of a line of four exponents.
+    /// Returns the value of a line of four exponents.
     func value(_ line: [Int], _ weights: Line) -> Double {
         var value = base + empty * Double(line.count { $0 == 0 })
         let tiles = line.filter { $0 != 0 }
@@ -62,6 +62,6 @@ public struct Heuristic: Equatable, Sendable {
         return value - weights.crowding * Double(powers.reduce(0, +))
     }
 
-    /// The cost of this few empty cells.
+    /// Returns the cost of a board with this number of empty cells.
     func roomCost(empties: Int) -> Double { room / Double(max(empties, 1)) }
 }

@@ -1,30 +1,30 @@
 internal import Platform
 
-/// An n-tuple network (Szubert and Jaśkowski 2014): the value of a board is the sum of one weight for each
+/// An n-tuple network (Szubert and Jaśkowski 2014). The value of a board is the sum of one weight for each
 /// tuple and image of the board. The weights arrive in pieces; the network is usable once it has all of them.
 ///
-/// A tuple is a list of cells; its table has `exponents` ^ cells weights. The place of a board's weight
-/// is the number whose k-th digit, from the least significant on, is the exponent in the tuple's k-th cell,
-/// at most `exponents - 1`. The tables follow one another.
+/// A tuple is a list of cells. Its table has `exponents` ^ cells weights. A board's index in the table is a
+/// number whose k-th digit, from the least significant on, is the exponent in the tuple's k-th cell, at most
+/// `exponents - 1`. The tables follow one another.
 ///
-///     tuple 0 1 4 5      1 2 . .        place = 1 + 2·b + 0·b² + 3·b³, b = exponents
+///     tuple 0 1 4 5      1 2 . .        index = 1 + 2·b + 0·b² + 3·b³, b = exponents
 ///                        . 3 . .
 ///
-/// A symmetric network reads all images of the board, turned and mirrored: 8 of a square one, else 4.
+/// A symmetric network reads all rotations and reflections of the board: 8 images of a square board, else 4.
 ///
-/// This is the room for the weights. `@unchecked Sendable` because they are never read and written at the same
-/// time: they belong to a session, whose requests run one after the other.
+/// This type holds the weights' unsafe memory. `@unchecked Sendable` because they are never read and written
+/// at the same time: they belong to a session, whose requests run one after another.
 public final class NTupleNetwork: @unchecked Sendable {
-    /// The tuples, and how boards index their tables.
+    /// The tuples and the indexing of their tables.
     public struct Form: Equatable, Sendable {
         /// The cells of each tuple, numbered row by row.
         public var tuples: [[Int]]
         /// Number of distinct exponents, 2 ... 32: larger exponents count as `exponents - 1`.
         public var exponents: Int
-        /// Whether all images of a board are read.
+        /// Whether the network reads all images of a board.
         public var isSymmetric: Bool
 
-        /// A form; checked by the network's initializer.
+        /// Makes a form; the network's initializer checks it.
         public init(tuples: [[Int]], exponents: Int, isSymmetric: Bool) {
             self.tuples = tuples
             self.exponents = exponents
@@ -49,16 +49,16 @@ public final class NTupleNetwork: @unchecked Sendable {
         }
     }
 
-    /// Accepted numbers of tuples, and of cells in each.
+    /// The allowed numbers of tuples, and of cells in each.
     private static let limits = (tuples: 1...256, cells: 1...12)
 
     /// A tuple on one image of the board.
     private struct Feature {
-        /// Its first cell in `featureCells`.
+        /// The index of its first cell in `featureCells`.
         let first: Int
-        /// Number of its cells.
+        /// The number of its cells.
         let count: Int
-        /// Its first weight.
+        /// The index of its table's first weight.
         let table: Int
     }
 
@@ -68,7 +68,7 @@ public final class NTupleNetwork: @unchecked Sendable {
     let cells: Int
     /// Bytes of all weights.
     public let bytes: Int
-    /// Bytes that have arrived.
+    /// The number of bytes that have arrived.
     public private(set) var received = 0
     private let memory: OwnedMemory
     private var weights: UnsafeMutableRawPointer { memory.start }
@@ -76,7 +76,7 @@ public final class NTupleNetwork: @unchecked Sendable {
     /// The cells of all features, one after the other.
     private let featureCells: [Int]
 
-    /// A network for boards of this size, without its weights; throws with the argument's name.
+    /// Makes a network for boards of this size, without its weights. Throws with the argument's name.
     public init(
         _ form: Form, rows: Int, columns: Int, maxBytes: Int
     ) throws(EnvironmentError) {
@@ -127,7 +127,7 @@ public final class NTupleNetwork: @unchecked Sendable {
     /// Whether all weights have arrived.
     public var isComplete: Bool { received == bytes }
 
-    /// Adds the next weights, float32, little-endian; throws if they are not the next ones or too many.
+    /// Adds the next weights, float32, little-endian. Throws if they are not the next ones or too many.
     public func add(_ piece: UnsafeRawBufferPointer, at offset: Int) throws(EnvironmentError) {
         guard offset == received else {
             throw .invalid("offset", "offset is \(offset); the weights that are missing begin at \(received)")
@@ -141,12 +141,12 @@ public final class NTupleNetwork: @unchecked Sendable {
         received += piece.count
     }
 
-    /// The weights that have arrived.
+    /// Calls `body` with the weights that have arrived.
     public func withReceived<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         body(UnsafeRawBufferPointer(start: weights, count: received))
     }
 
-    /// The value of a board: Float sums, image by image inside a tuple and tuple by tuple.
+    /// Returns the value of a board. Sums are Floats, image by image within a tuple and tuple by tuple.
     @inline(__always)
     func value(_ board: UnsafePointer<UInt8>) -> Float {
         let weights = weights.assumingMemoryBound(to: Float.self)
@@ -171,8 +171,9 @@ public final class NTupleNetwork: @unchecked Sendable {
     }
 }
 
-/// The images of a board, turned and mirrored, each as the board's cells in the image's order: the board
-/// itself, its transposed image, then both a quarter turn on, and so on; only images of the board's own shape.
+/// Returns the images of a board, each as the board's cells in the image's order. The first are the board
+/// itself and its transpose, then both after a quarter turn, and so on. Only images of the board's own shape
+/// count.
 func boardImages(rows: Int, columns: Int) -> [[Int]] {
     let symmetries: [Symmetry] = [
         [], .transposes, [.transposes, .flips], .mirrors, [.flips, .mirrors],

@@ -1,10 +1,11 @@
-/// The highest reward + afterstate value by an n-tuple network; the first of equal ones.
+/// The policy that maximises reward + afterstate value of an n-tuple network. It takes the first of equal
+/// actions.
 public final class NTuplePolicy: Policy {
     private let network: NTupleNetwork
     private let afterstates: AfterstateMemory
     private let search: Search
 
-    /// Throws where the game has no afterstates, or the network is incomplete.
+    /// Makes the policy. Throws if the game has no afterstates, or the network is incomplete.
     public init(
         _ batch: Batch, _ network: NTupleNetwork, workers: Workers
     ) throws(EnvironmentError) {
@@ -22,7 +23,7 @@ public final class NTuplePolicy: Policy {
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         try afterstates.fill(from: view.batch)
         let (network, afterstates) = (network, afterstates)
-        // A lane takes a few microseconds: 64 at a time.
+        // A lane takes a few microseconds, so a group has 64 lanes.
         let groups = (view.lanes + 63) / 64
         try search.run(lanes: groups, until: deadline) { group, _ in
             for lane in group * 64..<min(view.lanes, group * 64 + 64) {
