@@ -13,8 +13,8 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 
-// Processors that the calling thread may run on; 0 when that can't be found out.
-int twofold_processor_count(void);
+// Reads the affinity mask of the calling thread, a bit for each processor, into `size` bytes; false when it does not fit.
+bool twofold_read_affinity(unsigned long *mask, size_t size);
 
 // Bytes of address space that a new thread takes for its stack; 0 when that can't be found out.
 size_t twofold_thread_stack_bytes(void);

@@ -1,10 +1,10 @@
 internal import FoundationEssentials
 
-/// The tightest limit that a file sets for this process's cgroup and those above it; nil without a limit.
-/// Without a controller it is a file of version 2. `read` gets the file's text without white space around it, nil
-/// for "no limit".
+/// The tightest limit that files set for this process's cgroup and those above it; nil without a limit.
+/// Without a controller they are files of version 2. `read` gets the first lines of the files, joined by spaces, and
+/// returns nil for "no limit".
 func tightestCgroupLimit(
-    _ file: String, controller: String = "", root: String = "", read: (String) -> Int?
+    _ files: String..., controller: String = "", root: String = "", read: (String) -> Int?
 ) -> Int? {
     guard
         let memberships = try? String(contentsOfFile: root + "/proc/self/cgroup", encoding: .utf8),
@@ -15,15 +15,20 @@ func tightestCgroupLimit(
     var tightest: Int?
     // A container may see its own cgroup as the mount's top, and the host's path as its membership.
     while path.hasPrefix(mount) {
-        if let text = try? String(contentsOfFile: path + "/" + file, encoding: .utf8),
-            let limit = read(String(text.drop(while: \.isWhitespace).prefix { $0 != "\n" }))
-        {
+        let lines = files.compactMap { firstLine(path + "/" + $0) }
+        if lines.count == files.count, let limit = read(lines.joined(separator: " ")) {
             tightest = min(tightest ?? limit, limit)
         }
         guard let slash = path.lastIndex(of: "/") else { break }
         path = String(path[..<slash])
     }
     return tightest
+}
+
+/// The first line of a file that has text; nil if it can't be read.
+private func firstLine(_ path: String) -> Substring? {
+    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
+    return text.drop(while: \.isWhitespace).prefix { $0 != "\n" }
 }
 
 /// The path in a line as "4:cpu,memory:/path", or "0::/path" for version 2; nil when the line is not the controller's.
