@@ -4,9 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-int twofold_processor_count(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+bool twofold_read_affinity(unsigned long *mask, size_t size) {
+    return sched_getaffinity(0, size, (cpu_set_t *)mask) == 0;
 }
 
 size_t twofold_thread_stack_bytes(void) {

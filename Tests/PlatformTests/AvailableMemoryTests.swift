@@ -1,4 +1,3 @@
-import Foundation
 import Testing
 
 @testable import Platform
@@ -6,15 +5,7 @@ import Testing
 @Suite struct AvailableMemoryTests {
     /// The memory limit that a process sees for these files.
     private func limit(_ files: [String: String]) throws -> Int? {
-        let root = FileManager.default.temporaryDirectory.appending(path: "twofold-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: root) }
-        for (path, text) in files {
-            let file = root.appending(path: path)
-            try FileManager.default.createDirectory(
-                at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
-            try text.write(to: file, atomically: false, encoding: .utf8)
-        }
-        return cgroupMemoryLimit(root: root.path(percentEncoded: false))
+        try withRoot(files) { cgroupMemoryLimit(root: $0) }
     }
 
     @Test func `a cgroup of version 2 is limited by itself and by those above it`() throws {

@@ -21,6 +21,57 @@ import Testing
         #expect(processorLimit(cpuMax: text) == nil)
     }
 
+    /// The limit that a process sees for these files.
+    private func limit(_ files: [String: String]) throws -> Int? {
+        try withRoot(files) { cgroupProcessorLimit(root: $0) }
+    }
+
+    @Test func `a cgroup of version 2 is limited by itself and by those above it`() throws {
+        #expect(
+            try limit([
+                "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
+                "sys/fs/cgroup/a/cpu.max": "300000 100000\n",
+            ]) == 3)
+    }
+
+    @Test(arguments: ["cpu", "cpu,cpuacct"])
+    func `a cgroup of version 1 is limited, too, by itself and by those above it`(controllers: String) throws
+    {
+        let cgroup = "sys/fs/cgroup/cpu"
+        #expect(
+            try limit([
+                "proc/self/cgroup": "9:name=systemd:/x\n4:\(controllers):/a/b\n0::/x\n",
+                "\(cgroup)/a/b/cpu.cfs_quota_us": "800000\n", "\(cgroup)/a/b/cpu.cfs_period_us": "100000\n",
+                "\(cgroup)/a/cpu.cfs_quota_us": "75000\n", "\(cgroup)/a/cpu.cfs_period_us": "50000\n",
+                "\(cgroup)/cpu.cfs_quota_us": "-1\n", "\(cgroup)/cpu.cfs_period_us": "100000\n",
+            ]) == 2)
+    }
+
+    @Test func `a quota of version 1 that is unlimited, or has no period, is no limit`() throws {
+        let (member, cgroup) = (["proc/self/cgroup": "4:cpu:/\n"], "sys/fs/cgroup/cpu")
+        let quota = "\(cgroup)/cpu.cfs_quota_us"
+        let period = ["\(cgroup)/cpu.cfs_period_us": "100000\n"]
+        #expect(try limit(member.merging([quota: "200000\n"]) { $1 }) == nil)
+        #expect(try limit(member.merging(period) { $1 }.merging([quota: "-1\n"]) { $1 }) == nil)
+        #expect(try limit([:]) == nil)
+    }
+
+    @Test(arguments: [1, 1024, 1025, 8192, 1 << 20])
+    func `processors are counted in a mask of any size`(processors: Int) {
+        let system = [UInt](repeating: .max, count: processors / 64) + [(1 << (processors % 64)) - 1]
+        let count = affinityCount { mask, size in
+            // As Linux does it.
+            guard size * 8 >= processors else { return false }
+            for index in 0..<(size / 8) where index < system.count { mask[index] = system[index] }
+            return true
+        }
+        #expect(count == processors)
+    }
+
+    @Test func `a mask that can't be read has no processors`() {
+        #expect(affinityCount { _, _ in false } == 0)
+    }
+
     @Test func `there is at least one processor, and no more than the machine has`() {
         #expect(availableProcessors() >= 1)
         #expect(availableProcessors() <= ProcessInfo.processInfo.processorCount)

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,17 +107,42 @@ def test_a_server_of_the_environment_that_has_no_room_is_named() -> None:
     fails(findings, "step", "max_sessions", "TWOFOLD_ENDPOINT")
 
 
-@pytest.mark.parametrize("missing", ["numpy", "gymnasium", "zmq", "google.protobuf"])
-def test_the_import_names_a_missing_package_and_the_command_that_installs_it(missing: str) -> None:
-    code = f"""
+_BLOCK = """
 import sys
 class Missing:
     def find_spec(self, name, path=None, target=None):
         if name == {missing!r}:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 sys.meta_path.insert(0, Missing())
-import twofold
 """
+
+
+@pytest.mark.parametrize(
+    "command",
+    [[sys.executable, "-m", "twofold"], [f"{sysconfig.get_path('scripts')}/twofold"]],
+    ids=["module", "script"],
+)
+@pytest.mark.parametrize("missing", ["numpy", "google.protobuf"])
+def test_the_command_names_a_missing_package_in_one_line(
+    command: list[str], missing: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_BLOCK.format(missing=missing))
+    ran = subprocess.run(
+        [*command, "doctor"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == cli.FAILED
+    assert ran.stderr == (
+        f"twofold: {missing} is not installed, and twofold needs it: run `pip install twofold`\n"
+    )
+
+
+@pytest.mark.parametrize("missing", ["numpy", "gymnasium", "zmq", "google.protobuf"])
+def test_the_import_names_a_missing_package_and_the_command_that_installs_it(missing: str) -> None:
+    code = f"{_BLOCK.format(missing=missing)}import twofold"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stderr.splitlines()[-1] == (
         f"ModuleNotFoundError: {missing} is not installed, and twofold needs it: run `pip install "

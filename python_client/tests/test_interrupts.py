@@ -259,3 +259,32 @@ def test_a_handler_that_asks_for_rules_in_the_middle_of_such_a_call_is_refused(
     again = twofold.rules.afterstates(boards, endpoint=endpoint)
     for one, other in zip(again, expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_handler_that_asks_for_rules_at_any_bytecode_of_such_a_call_never_waits_for_it(
+    endpoint: str,
+) -> None:
+    client = stateless.client(endpoint)
+    client.limits(client.deadline(30))
+    moment, has_fired, refused, answered = 0, True, 0, 0
+    while has_fired:
+        seen: list[object] = []
+
+        def ask(seen: list[object] = seen) -> None:
+            try:
+                seen.append(client.limits(client.deadline(30)))
+            except AlreadyPendingCallError as error:
+                seen.append(error)
+            except twofold.errors.DeadlineExceeded:
+                pytest.fail(f"the handler waited at bytecode {moment}")  # noqa: B023
+
+        at = InterruptAt(moment, ask)
+        limits = at.call(client.limits, client.deadline(30))
+        has_fired = at.has_fired
+        if has_fired:
+            refused += isinstance(seen[0], AlreadyPendingCallError)
+            answered += seen[0] == limits
+        moment += 1
+    assert refused > 10
+    assert answered > 5
+    assert refused + answered == moment - 1

@@ -495,3 +495,17 @@ def test_a_search_that_is_too_deep_for_one_board_ends_in_time() -> None:
         # Nothing has changed.
         assert envs.rollout(1, policies.Expectimax(depth=1)).valid.all()
         envs.close()
+
+
+@pytest.mark.parametrize("policy", ["random", lambda boards, mask: mask.argmax(axis=1)])
+@pytest.mark.parametrize("steps", [2**40, 2**50])
+def test_a_rollout_that_memory_can_not_hold_is_refused_before_its_first_step(
+    make: Any, policy: Any, steps: int
+) -> None:
+    envs, twin = make(64), make(64)
+    envs.reset(seed=1)
+    twin.reset(seed=1)
+    with pytest.raises(errors.InvalidArgument, match=rf"^steps is {steps:,}: .* GiB") as raised:
+        envs.rollout(steps, policy)
+    assert raised.value.field == "steps"
+    np.testing.assert_array_equal(envs.step([0] * 64)[0], twin.step([0] * 64)[0])

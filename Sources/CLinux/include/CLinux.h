@@ -14,8 +14,9 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 
-// Returns the number of processors that the calling thread may run on; 0 if it cannot be determined.
-int twofold_processor_count(void);
+// Reads the affinity mask of the calling thread, one bit for each processor, into `size` bytes; returns false if it
+// does not fit.
+bool twofold_read_affinity(unsigned long *mask, size_t size);
 
 // Returns the bytes of address space that a new thread's stack takes; 0 if they cannot be determined.
 size_t twofold_thread_stack_bytes(void);

@@ -1,10 +1,10 @@
 internal import FoundationEssentials
 
-/// Returns the tightest limit that a file sets for this process's cgroup and its parents; nil without a
-/// limit. If `controller` is nil, the file belongs to cgroup version 2. `read` gets the file's text without
-/// surrounding white space, and returns nil for "no limit".
+/// Returns the tightest limit that files set for this process's cgroup and its parents; nil without a limit.
+/// Without a controller, the files belong to cgroup version 2. `read` gets the first lines of the files, joined
+/// by spaces, and returns nil for "no limit".
 func tightestCgroupLimit(
-    _ file: String, controller: String = "", root: String = "", read: (String) -> Int?
+    _ files: String..., controller: String = "", root: String = "", read: (String) -> Int?
 ) -> Int? {
     guard
         let memberships = try? String(contentsOfFile: root + "/proc/self/cgroup", encoding: .utf8),
@@ -15,15 +15,20 @@ func tightestCgroupLimit(
     var tightest: Int?
     // A container may see its own cgroup at the top of the mount, and the host's path as its membership.
     while path.hasPrefix(mount) {
-        if let text = try? String(contentsOfFile: path + "/" + file, encoding: .utf8),
-            let limit = read(String(text.drop(while: \.isWhitespace).prefix { $0 != "\n" }))
-        {
+        let lines = files.compactMap { firstLine(path + "/" + $0) }
+        if lines.count == files.count, let limit = read(lines.joined(separator: " ")) {
             tightest = min(tightest ?? limit, limit)
         }
         guard let slash = path.lastIndex(of: "/") else { break }
         path = String(path[..<slash])
     }
     return tightest
+}
+
+/// Returns the first line of a file that has text; nil if the file cannot be read.
+private func firstLine(_ path: String) -> Substring? {
+    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
+    return text.drop(while: \.isWhitespace).prefix { $0 != "\n" }
 }
 
 /// Returns the path in a line such as "4:cpu,memory:/path" ("0::/path" in version 2); nil if the line belongs

@@ -1,16 +1,40 @@
 internal import CLinux
 
 /// Returns the number of processors that this process may use, at least 1: the smaller of its affinity mask
-/// and its cgroup's `cpu.max`. (Dispatch reads only the affinity mask.)
+/// and its cgroup's limit. (Dispatch reads only the affinity mask.)
 package func availableProcessors() -> Int {
-    max(
-        1,
-        min(
-            Int(twofold_processor_count()),
-            tightestCgroupLimit("cpu.max") { processorLimit(cpuMax: $0) } ?? .max))
+    max(1, min(affinityCount(readMask: twofold_read_affinity), cgroupProcessorLimit() ?? .max))
 }
 
-/// Parses "quota period", both in microseconds; returns nil for "max", which means unlimited.
+/// Returns the number of processors in the affinity mask of the calling thread; 0 if the mask can't be read. `readMask`
+/// fills a mask of the given number of bytes, and returns false if the system's mask is larger.
+func affinityCount(readMask: (UnsafeMutablePointer<UInt>, Int) -> Bool) -> Int {
+    // 1,024 processors, then twice as many until the system's mask fits.
+    var words = 16
+    while words <= 1 << 14 {
+        let count = withUnsafeTemporaryAllocation(of: UInt.self, capacity: words) { mask -> Int? in
+            mask.initialize(repeating: 0)
+            guard readMask(mask.baseAddress!, words * MemoryLayout<UInt>.size) else { return nil }
+            return mask.reduce(0) { $0 + $1.nonzeroBitCount }
+        }
+        if let count { return count }
+        words *= 2
+    }
+    return 0
+}
+
+/// Returns the limit of this process's cgroup (version 2 or 1); nil without a limit. Tests give another root directory.
+func cgroupProcessorLimit(root: String = "") -> Int? {
+    [
+        tightestCgroupLimit("cpu.max", root: root) { processorLimit(cpuMax: $0) },
+        // Version 1 writes -1 for "unlimited".
+        tightestCgroupLimit("cpu.cfs_quota_us", "cpu.cfs_period_us", controller: "cpu", root: root) {
+            processorLimit(cpuMax: $0)
+        },
+    ].compactMap(\.self).min()
+}
+
+/// Parses "quota period", both in microseconds; returns nil for "max" and negative quotas, which mean unlimited.
 func processorLimit(cpuMax text: String) -> Int? {
     let numbers = text.split(whereSeparator: \.isWhitespace).map { Int($0) }
     guard numbers.count == 2, let quota = numbers[0], let period = numbers[1], quota > 0, period > 0 else {

@@ -9,6 +9,8 @@ Importing this package registers its environments with Gymnasium.
 """
 
 import importlib.metadata
+import pathlib
+import sys
 
 try:
     from twofold import ceilings as ceilings
@@ -32,10 +34,11 @@ try:
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] == "twofold":
         raise
-    raise ModuleNotFoundError(
-        f"{error.name} is not installed, and twofold needs it: run `pip install twofold`",
-        name=error.name,
-    ) from None
+    text = f"{error.name} is not installed, and twofold needs it: run `pip install twofold`"
+    # The command and `python -m twofold` import this first, and print no traceback.
+    if pathlib.Path(sys.argv[0]).stem == "twofold" or sys.orig_argv[1:3] == ["-m", "twofold"]:
+        sys.exit(f"twofold: {text}")
+    raise ModuleNotFoundError(text, name=error.name) from None
 
 __all__ = [
     "ConcentrationEnv",

@@ -22,7 +22,8 @@ def serving(
     game: str = "2048", *, request_seconds: float = 30.0, **arguments: Any
 ) -> Iterator[str]:
     """A server in a thread of this process; its address."""
-    runner = Runner(make_openenv_app(game, **arguments), port=0, request_seconds=request_seconds)
+    app = make_openenv_app(game, **arguments)
+    runner = Runner(app, port=0, extra="openenv", request_seconds=request_seconds)
     thread = threading.Thread(target=runner.run)
     thread.start()
     try:

@@ -381,7 +381,7 @@ def test_a_client_without_sessions_can_not_make_up_one() -> None:
 def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "_MAX_GAMES", 2)
     server = make_mcp_server()
-    runner = Runner(server.streamable_http_app(), port=0)
+    runner = Runner(server.streamable_http_app(), port=0, extra="mcp")
     thread = threading.Thread(target=runner.run)
     thread.start()
     url = f"{runner.url}/mcp"
@@ -395,6 +395,48 @@ def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> 
     finally:
         runner.stop()
         thread.join(PATIENCE)
+
+
+def test_a_game_that_begins_while_its_session_ends_frees_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(served, "_MOST_GAMES", 1)
+    begins, has_ended = threading.Event(), threading.Event()
+    start = TextGame.start
+
+    def wait(game: TextGame, seed: Any) -> None:
+        begins.set()
+        assert has_ended.wait(PATIENCE)
+        start(game, seed)
+
+    runner = Runner(make_mcp_server().streamable_http_app(), port=0, extra="mcp")
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    url = f"{runner.url}/mcp"
+    try:
+        with ThreadPoolExecutor() as pool:
+            with monkeypatch.context() as patch:
+                patch.setattr(TextGame, "start", wait)
+                with connected(url, "legacy") as call:
+                    answer = pool.submit(call, "new_game")
+                    assert begins.wait(PATIENCE)
+                has_ended.set()
+                with contextlib.suppress(Exception):  # nobody answers a session that has ended
+                    answer.result(PATIENCE)
+            with connected(url, "legacy") as others:
+                assert not others("new_game").is_error
+    finally:
+        has_ended.set()
+        runner.stop()
+        thread.join(PATIENCE)
+
+
+def test_without_uvicorn_the_error_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert cli.main(["mcp", "--http", "--port", "0"]) == cli.FAILED
+    assert "pip install 'twofold[mcp]'" in capsys.readouterr().err
 
 
 def test_a_restarted_server_of_boards_goes_on_with_its_games(own_server: Server, mode: str) -> None:

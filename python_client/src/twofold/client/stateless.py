@@ -32,9 +32,9 @@ class Client:
 
     def __init__(self, endpoint: str, keys: CurveKeys | None, within: Surroundings) -> None:
         self._endpoint, self._keys, self._surroundings = endpoint, keys, within
-        self._lock = threading.Lock()
-        # The thread whose request is under way; 0 for none.
-        self._thread = 0
+        # Held by the thread that asks, so that its signal handlers never wait for it.
+        self._lock = threading.RLock()
+        self._is_busy = False
         self._carrier: Carrier | None = None
 
     def deadline(self, timeout: float) -> float:
@@ -66,19 +66,20 @@ class Client:
     @contextlib.contextmanager
     def _turn(self, deadline: float) -> Iterator[Carrier]:
         """Yields the connected carrier while no other thread uses it."""
-        me, wait = threading.get_ident(), max(0.0, deadline - self._surroundings.now())
-        if self._lock.locked() and self._thread == me:
+        wait = max(0.0, deadline - self._surroundings.now())
+        if not self._lock.acquire(timeout=wait):
+            raise DeadlineExceeded(
+                f"other threads were asking {self._endpoint} until the deadline; nothing was sent"
+            )
+        if self._is_busy:
+            self._lock.release()
             raise gym.error.AlreadyPendingCallError(
                 f"this call interrupts another call at {self._endpoint}, which has no result yet: "
                 "a signal handler or a finalizer can't make one; set a flag there, and call later",
                 "expand",
             )
-        if not self._lock.acquire(timeout=wait):
-            raise DeadlineExceeded(
-                f"other threads were asking {self._endpoint} until the deadline; nothing was sent"
-            )
-        self._thread = me
         try:
+            self._is_busy = True
             if self._carrier is not None and self._carrier.is_dead:
                 self._carrier.close()
                 self._carrier = None
@@ -88,7 +89,7 @@ class Client:
                 self._carrier = carrier
             yield self._carrier
         finally:
-            self._thread = 0
+            self._is_busy = False
             self._lock.release()
 
 

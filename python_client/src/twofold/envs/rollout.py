@@ -111,8 +111,7 @@ def storage(
     given |= {f"infos.{name}": array for name, array in of_infos.items()}
     names = {name: wire_name for wire_name, name in (_FRAMES | _STEPS).items()}
     names |= {f"infos.{name}": name for name in infos}
-    rows = Layout(spec, ()).split(np.empty(spec.size, np.uint8))
-    rows["action"], rows["valid"] = (np.empty_like(rows["reward"], t) for t in (np.uint8, np.bool_))
+    rows = _rows(spec)
     checked = {}
     for name, array in given.items():
         wire_name = names.get(name)
@@ -125,6 +124,33 @@ def storage(
         shape = (steps + (wire_name in _FRAMES), *row.shape)
         checked[wire_name] = _writable(f"out.{name}", array, shape, row.dtype)
     return checked
+
+
+def check_memory(
+    steps: int, out: dict[str, Array], infos: Sequence[str], spec: environment.PayloadLayout
+) -> None:
+    """Refuses a rollout before its first step if memory can't hold it; arguments as `storage`'s.
+
+    Raises:
+        InvalidArgument: The arrays that are not in `out` are larger than this process may allocate.
+    """
+    rows = _rows(spec)
+    of_step = sum(rows[name].nbytes for name in (*_FRAMES, *_STEPS, *infos) if name not in out)
+    try:
+        np.empty((steps, of_step), np.uint8)
+    except (MemoryError, ValueError):
+        raise InvalidArgument(
+            f"steps is {steps:,}: its arrays need {steps * of_step / 2**30:,.0f} GiB, which this "
+            "process can't allocate; play fewer steps at a time",
+            field="steps",
+        ) from None
+
+
+def _rows(spec: environment.PayloadLayout) -> dict[str, Array]:
+    """One step's row of each array, by its name in replies."""
+    rows = Layout(spec, ()).split(np.empty(spec.size, np.uint8))
+    rows["action"], rows["valid"] = (np.empty_like(rows["reward"], t) for t in (np.uint8, np.bool_))
+    return rows
 
 
 def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

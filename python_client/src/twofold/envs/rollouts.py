@@ -13,7 +13,7 @@ from twofold import _arguments
 from twofold.client.session import Session, exactly_once, explain
 from twofold.envs.playing import play
 from twofold.envs.results import Array, Results
-from twofold.envs.rollout import Collected, Rollout, storage
+from twofold.envs.rollout import Collected, Rollout, check_memory, storage
 from twofold.envs.seeding import Seed, board_seeds
 from twofold.envs.snapshots import finished, snapshot
 from twofold.errors import InvalidArgument
@@ -65,6 +65,7 @@ def rollout(
         raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
     names = [_arguments.text("infos", name) for name in infos]
     arrays = storage(out, steps, names, session.spec.step)
+    check_memory(steps, arrays, names, session.spec.step)
     collected = Collected(steps, arrays, game, session.rollouts)
     if isinstance(chooser, OpenFunction):
         return _FunctionSteps(session, results, chooser, names, collected).rollout(progress)

@@ -15,7 +15,7 @@ import functools
 import secrets
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -118,6 +118,8 @@ class ServedGames:
         self._max_games = _arguments.integer("max_games", max_games, 1)
         self._service = service
         self._games: dict[str, _Game] = {}
+        # The owner for whom each call of new_game is making a game.
+        self._beginning: dict[object, str] = {}
         self._lock = threading.Lock()
         # The default of 40 threads could all be waiting for a server of boards that is down.
         self._threads = anyio.CapacityLimiter(_MAX_CALLS)
@@ -140,15 +142,16 @@ class ServedGames:
         sides = [("rows", rows), ("columns", columns)]
         span = BY_NAME[name].spec.sides
         size = tuple(_arguments.integer(side, value, *span) for side, value in sides)
-        text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
-        try:
-            text.start(seed)
-            memory = PerfectMemory(text.env) if name == "concentration" else None
-            game_id = self._add(_Game(_owner(context), text, memory))
-        except BaseException:
-            # Here, since the garbage collector would close it on the thread of all clients.
-            text.env.close()
-            raise
+        with self._begin(_owner(context)) as call:
+            text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
+            try:
+                text.start(seed)
+                memory = PerfectMemory(text.env) if name == "concentration" else None
+                game_id = self._add(_Game(_owner(context), text, memory), call)
+            except BaseException:
+                # Here, since the garbage collector would close it on the thread of all clients.
+                text.env.close()
+                raise
         number = text.env.np_random_seed
         facts = {"game_id": game_id, "seed": number, **text.facts()}
         return _result(f"Game {game_id}, seed {number}.\n{text.text()}", **facts)
@@ -203,8 +206,11 @@ class ServedGames:
             return _result(f"Game {game_id} is closed.", game_id=game_id)
 
     def end(self, owner: str) -> None:
-        """Closes the games of a session that has ended."""
+        """Closes the games of a session that has ended, and refuses those that still begin."""
         with self._lock:
+            self._beginning = {
+                call: other for call, other in self._beginning.items() if other != owner
+            }
             own = [game_id for game_id, game in self._games.items() if game.owner == owner]
             _close([self._games.pop(game_id) for game_id in own])
 
@@ -226,10 +232,24 @@ class ServedGames:
             envs.reset(options={"boards": board[np.newaxis]})
             return int(envs.rollout(1, policy="expectimax").actions[0, 0])
 
-    def _add(self, game: _Game) -> str:
+    @contextlib.contextmanager
+    def _begin(self, owner: str) -> Iterator[object]:
+        """Announces a new game of an owner, until `_add` keeps it."""
+        call = object()
+        with self._lock:
+            self._beginning[call] = owner
+        try:
+            yield call
+        finally:
+            with self._lock:
+                self._beginning.pop(call, None)
+
+    def _add(self, game: _Game, call: object) -> str:
         """Keeps a new game; idle games make room for it. Returns its id."""
         game_id = secrets.token_hex(8)
         with self._lock:
+            if call not in self._beginning:
+                raise NotFound("the session has ended, and its games with it")
             idle = [
                 other_id
                 for other_id, other in self._games.items()

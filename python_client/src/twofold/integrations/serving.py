@@ -26,6 +26,7 @@ class Runner:
         host: The address to listen on.
         port: The port; 0 for a free one.
         grace: Seconds that requests and streams have to end when a signal stops it.
+        extra: The extra of this package that installs uvicorn.
         request_seconds: The time in which a connection has to complete its first request, and each
             next one after the last answer; it is closed then.
 
@@ -44,9 +45,10 @@ class Runner:
         port: int = 8000,
         grace: int = 5,
         *,
+        extra: str,
         request_seconds: float = 30.0,
     ) -> None:
-        uvicorn: Any = optional_import("uvicorn", _PURPOSE, "openenv")
+        uvicorn: Any = optional_import("uvicorn", _PURPOSE, extra)
         port = _arguments.integer("port", port, 0, 65535)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
@@ -60,7 +62,7 @@ class Runner:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
-                http=_with_deadline(request_seconds),
+                http=_with_deadline(request_seconds, extra),
                 log_level="warning",
                 ws_max_size=MAX_BYTES,
                 ws_per_message_deflate=False,
@@ -81,12 +83,12 @@ class Runner:
         self._server.should_exit = True
 
 
-def _with_deadline(seconds: float) -> Any:
+def _with_deadline(seconds: float, extra: str) -> Any:
     """Returns uvicorn's protocol of a connection, with a deadline for its requests.
 
     uvicorn keeps a connection for ever that sends nothing, or half a request.
     """
-    base: Any = optional_import("uvicorn.protocols.http.auto", _PURPOSE, "openenv").AutoHTTPProtocol
+    base: Any = optional_import("uvicorn.protocols.http.auto", _PURPOSE, extra).AutoHTTPProtocol
 
     class WithDeadline(base):  # type: ignore[misc]  # mypy does not see the library
         _deadline: asyncio.TimerHandle

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         return
     app = server.streamable_http_app(host=arguments.host)
     # Its streams stay open until the end.
-    runner = Runner(app, arguments.host, arguments.port, grace=2)
+    runner = Runner(app, arguments.host, arguments.port, grace=2, extra="mcp")
     url = f"{runner.url}/mcp"
     yield Result(f"listening on {url}", {"url": url})
     runner.run()

@@ -1,0 +1,14 @@
+import Foundation
+
+/// Calls `body` with a root directory that has these files, relative to it.
+func withRoot<Result>(_ files: [String: String], _ body: (String) throws -> Result) throws -> Result {
+    let root = FileManager.default.temporaryDirectory.appending(path: "twofold-\(UUID())")
+    defer { try? FileManager.default.removeItem(at: root) }
+    for (path, text) in files {
+        let file = root.appending(path: path)
+        try FileManager.default.createDirectory(
+            at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try text.write(to: file, atomically: false, encoding: .utf8)
+    }
+    return try body(root.path(percentEncoded: false))
+}
