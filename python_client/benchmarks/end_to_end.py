@@ -45,6 +45,7 @@ from contestants import (
     TARGETS,
     Contestant,
 )
+from figures import REPOSITORY
 from idle import cost
 from rounds import Rounds
 from split import split
@@ -52,7 +53,7 @@ from twofold_client import tcp_server
 
 from twofold.errors import ServerStartFailed
 
-VENVS = machine.REPOSITORY / ".build" / "bench-venvs"
+VENVS = REPOSITORY / ".build" / "bench-venvs"
 
 
 def main() -> int:
@@ -65,7 +66,7 @@ def main() -> int:
 def measure(arguments: argparse.Namespace) -> int:
     """Installs, measures and reports; the exit status."""
     started = datetime.datetime.now(datetime.timezone.utc)
-    out: Path = arguments.out or machine.REPOSITORY / "runs" / "bench" / f"{started:%Y%m%d-%H%M%S}"
+    out: Path = arguments.out or REPOSITORY / "runs" / "bench" / f"{started:%Y%m%d-%H%M%S}"
     logs = out / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     run = {

@@ -20,15 +20,19 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "docs" / "figures"
 
+HELP = "write the figures into docs/figures"
+"""The help of `--publish`."""
+
 Row = dict[str, Any]
 
 
 def publish(name: str, rows: Sequence[Row]) -> None:
     """Writes the figures that the running command has measured."""
-    script = Path(sys.argv[0]).resolve().relative_to(REPOSITORY)
+    script = os.path.relpath(Path(sys.argv[0]).resolve(), REPOSITORY)
+    words = [word for word in sys.argv[1:] if word != "--publish"]
     cores = len(os.sched_getaffinity(0))
     content = {
-        "command": shlex.join(["python", str(script), *sys.argv[1:]]),
+        "command": shlex.join(["python", script, *words]),
         "date": f"{datetime.date.today()}",
         "commit": _commit(),
         "machine": f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}",

@@ -279,7 +279,7 @@ def regret(rows: Sequence[Row]) -> str:
         for board in boards:
             optimum = optima[board]["score"]
             found = cells.get((learner, board))
-            line.append("" if found is None else _regret(found["regret"], optimum))
+            line.append(_regret(found["regret"], optimum) if found and found["regret"] else "")
         lines.append(line)
     lines.append(["the optimum's score", *(f"{optima[each]['score']:,.3f}" for each in boards)])
     heads = [f"{each}, {optima[each]['moves'] / 1e6:g} M moves" for each in boards]
