@@ -53,6 +53,7 @@ RATES = {
 }
 """The rows of the table of rates, and the contestants in each."""
 
+CALL_SIZES = (1, 4096, 65536)
 CALLS = {
     "in the process, `copy=False`": "twofold-held",
     "over ipc": "twofold-ipc",
@@ -97,10 +98,7 @@ class Bench:
 
     def calls(self) -> str:
         """The time of a call and its 99th percentile, alone and next to one busy process."""
-        sizes = [size for name, size, condition in self._found if condition == "beside one"]
-        columns = [
-            (size, condition) for size in sorted({*sizes}) for condition in ("alone", "beside one")
-        ]
+        columns = [(size, at) for size in CALL_SIZES for at in ("alone", "beside one")]
         head = [f"N = {size:,}" if at == "alone" else "busy" for size, at in columns]
         rows = []
         for label, name in CALLS.items():
@@ -394,9 +392,6 @@ def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
             "its 95 % interval": f"{low:.4f} to {high:.4f}",
             "random play of any card": f"{row['random']:.4f}",
             "MMER of random play, in as many batches of as many games": f"{row['random_mmer']:.4f}",
-            "MMER of random play, in POPGym's number and size of batches": (
-                f"{row['random_mmer_popgym']:.4f}"
-            ),
             "the most with a memory of 0 cards": f"{most[row['preset'], '0']:.4f}",
             "the most with a memory of 4 cards": f"{most[row['preset'], '4']:.4f}",
             "the most with all cards": f"{most[row['preset'], 'all']:.4f}",
@@ -494,7 +489,8 @@ def times(rows: Iterable[Row]) -> str:
 
 def slowest(rows: Iterable[Row]) -> str:
     """The slowest tests of `make test`."""
-    lines = [[row["test"], f"{row['seconds']:.0f}"] for row in rows if "test" in row]
+    found = sorted((row for row in rows if "test" in row), key=lambda row: -row["seconds"])
+    lines = [[row["test"], f"{row['seconds']:.0f}"] for row in found]
     return markdown(["test", "s"], lines, "lr")
 
 

@@ -254,7 +254,7 @@ def setting(name: str) -> str:
     day = datetime.date.fromisoformat(found["date"])
     parts = [f"{day.day} {day:%B %Y}", found["machine"]]
     parts.append(found["commit"] and f"commit {found['commit'][:12]}")
-    return f"Measured with `{found['command']}`: {', '.join(filter(None, parts))}.\n"
+    return f"{', '.join(filter(None, parts))}; `{found['command']}` repeats the measurement.\n"
 
 
 def measured(name: str, render: Callable[[list[figures.Row]], str]) -> Callable[[], str]:
