@@ -193,10 +193,8 @@ def test_a_block_that_is_neither_is_found(text: str, complains: bool) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_are_in_the_wheel(page: str) -> None:
-    """Except in the image of a container, which has the server alone."""
     text = (ROOT / page).read_text()
-    if page != "docs/operations/container.md":
-        assert re.findall(r"\.venv/bin|\.build/|twofold-server [a-z].*", text) == []
+    assert re.findall(r"\.venv/bin|\.build/|twofold-server [a-z].*", text) == []
     if not page.startswith(("README.md", "docs/reference/")):
         code = "".join(block.code for block in blocks(text))
         assert re.findall(r"^make\b.*", code, re.MULTILINE) == []
