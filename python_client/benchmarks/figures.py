@@ -1,8 +1,8 @@
 """The figures of the documents: each command that measures writes one file, docs/figures/NAME.json.
 
-A command writes its file if it is told to with `--publish`. `make pages` makes the tables of the
-documents from these files. A file has the command, the date, the commit, the machine, and the
-figures as rows; what is not known is null.
+With `--publish`, a command writes its file. `make pages` makes the tables of the documents from
+these files. A file has the command, the date, the commit, the machine, and the figures as rows;
+unknown values are null.
 """
 
 from __future__ import annotations

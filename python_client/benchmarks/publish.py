@@ -184,7 +184,7 @@ def reports(pattern: str) -> list[dict[str, Any]]:
     """Returns the reports in runs/ that a pattern names.
 
     Raises:
-        SystemExit: There are none.
+        SystemExit: No file has such a name.
     """
     paths = sorted(RUNS.glob(pattern))
     if not paths:

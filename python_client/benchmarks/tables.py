@@ -85,7 +85,7 @@ class Bench:
         self._sizes = sorted({size for _, size, condition in self._found if condition == "alone"})
 
     def rates(self, labels: Iterable[str] = RATES) -> str:
-        """Million steps per second, alone."""
+        """Returns million steps per second, alone."""
         rows = []
         for label in labels:
             cells = []
@@ -97,7 +97,7 @@ class Bench:
         return markdown(["boards N", *(f"{size:,}" for size in self._sizes)], rows, "lr")
 
     def calls(self) -> str:
-        """The time of a call and its 99th percentile, alone and next to one busy process."""
+        """Returns the time of a call and its 99th percentile, alone and next to a busy process."""
         columns = [(size, at) for size in CALL_SIZES for at in ("alone", "beside one")]
         head = [f"N = {size:,}" if at == "alone" else "busy" for size, at in columns]
         rows = []
@@ -112,7 +112,7 @@ class Bench:
         return f"{mean:,.{0 if mean >= 10 else 1}f} / {row['p99']:,.0f}"
 
     def loops(self) -> str:
-        """Loops of a learner per second, and their share of the rate without an environment."""
+        """Returns loops of a learner per second, and the share of the rate without boards."""
         found = {(name, at): row for (name, _, at), row in self._found.items()}
         conditions = sorted(
             {condition for _, _, condition in self._found if condition.startswith("learner")},
@@ -130,7 +130,7 @@ class Bench:
         return markdown(["the policy takes", *heads], rows, "lr")
 
     def split(self) -> str:
-        """The parts of a step in the process, in microseconds."""
+        """Returns the parts of a step in the process, in microseconds."""
         parts = {
             "a step": "step",
             "Python": "python",
@@ -148,7 +148,7 @@ class Bench:
         return markdown(["boards N", *parts], rows, "r")
 
     def engines(self) -> str:
-        """Million steps per second of the engines alone, and the multiple of the scalar one's."""
+        """Returns million steps per second of the engines, also as multiples of the scalar one."""
         scalar = self._engines[-1]["rate"]
         rows = [
             [one["engine"], f"{one['rate'] / 1e6:.0f}", f"{one['rate'] / scalar:.1f}"]
@@ -161,7 +161,7 @@ class Bench:
 
 
 def demo(rows: Sequence[Row]) -> str:
-    """What `make demo` prints, as aligned text."""
+    """Returns the table that `make demo` prints, as aligned text."""
     tiles = list(rows[0]["reached"])
     head = ["policy", "episodes", "mean", "median", *tiles, "best tile"]
     cells = [
@@ -185,7 +185,7 @@ def demo(rows: Sequence[Row]) -> str:
 
 
 def agents(rows: Iterable[Row]) -> str:
-    """Agents with their scores, the tiles that they reach, and their commands."""
+    """Returns the table of agents, with scores, the tiles that they reach, and commands."""
     lines = [
         [*_agent(row), f"{row['moves_per_second']:,.0f}", f"`{row['command']}`"] for row in rows
     ]
@@ -193,7 +193,7 @@ def agents(rows: Iterable[Row]) -> str:
 
 
 def trainings(rows: Iterable[Row]) -> str:
-    """The agents of several trainings."""
+    """Returns the table of the agents of several trainings."""
     return markdown(AGENT, map(_agent, rows), "llr")
 
 
@@ -231,7 +231,7 @@ def _percent(share: float) -> str:
 
 
 def learning(rows: Iterable[Row]) -> str:
-    """Mean scores of several trainings after equal games, moves and minutes."""
+    """Returns the mean scores of several trainings after equal games, moves and minutes."""
     units = {"games": 1, "million moves": 1e6, "minutes": 60}
     lines = [
         [
@@ -246,7 +246,7 @@ def learning(rows: Iterable[Row]) -> str:
 
 
 def score_per_second(rows: Sequence[Row]) -> str:
-    """What learners reach after the same times."""
+    """Returns the scores of learners after equal times of training."""
     minutes = sorted({float(each) for row in rows for each in row["scores"]})
     head = ["learner", "policy", "hardware", "moves/s with learning"]
     lines = []
@@ -266,7 +266,7 @@ def score_per_second(rows: Sequence[Row]) -> str:
 
 
 def regret(rows: Sequence[Row]) -> str:
-    """The regret of a game on small boards, also as a part of the optimum."""
+    """Returns the regret of a game on small boards, also as a part of the optimum."""
     boards = list(dict.fromkeys(row["board"] for row in rows))
     optima = {row["board"]: row for row in rows if row["learner"] == "optimum"}
     cells = {(row["learner"], row["board"]): row for row in rows}
@@ -291,7 +291,7 @@ def _regret(values: Sequence[float], optimum: float) -> str:
 
 
 def training(rows: Iterable[Row], agents: Iterable[Row]) -> str:
-    """What each training library reaches, also as a multiple of two baselines' mean scores."""
+    """Returns the scores with each library, also as multiples of two baselines' mean scores."""
     baselines = {row["agent"].partition(":")[0]: row["mean"][0] for row in agents}
     lines = [
         [
@@ -325,7 +325,7 @@ def training(rows: Iterable[Row], agents: Iterable[Row]) -> str:
 
 
 def published(rows: Iterable[Row]) -> str:
-    """Published networks, played here."""
+    """Returns the table of published networks."""
     lines = [
         [
             row["agent"],
@@ -344,7 +344,7 @@ def _shares(share: Sequence[float]) -> str:
 
 
 def recurrent(rows: Iterable[Row]) -> str:
-    """Turns of `recurrent_ppo.py`, while training and afterwards."""
+    """Returns the turns of `recurrent_ppo.py`, while training and afterwards."""
     lines, steps = [], ["40960", "81920", "122880"]
     for row in rows:
         while_training = [row.get("turns_at", {}).get(each) for each in steps]
@@ -362,7 +362,7 @@ def recurrent(rows: Iterable[Row]) -> str:
 
 
 def ceilings(rows: Iterable[Row]) -> str:
-    """The most that a memory of some cards attains."""
+    """Returns the highest returns for each number of remembered cards."""
     head = ["preset", "remembered cards", "return", "steps", "turns", "cleared"]
     return markdown(head, _ceilings(rows), "lr")
 
@@ -380,7 +380,7 @@ def _ceilings(rows: Iterable[Row]) -> Iterator[list[str]]:
 
 
 def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
-    """What POPGym's GRU attains, next to random play and the ceilings."""
+    """Returns the results of POPGym's GRU, next to random play and the ceilings."""
     most = {(row["preset"], row["memory"]): row["return"] for row in ceilings}
     lines: dict[str, list[str]] = {}
     for row in rows:
@@ -405,7 +405,7 @@ def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
 
 
 def optimum(rows: Sequence[Row]) -> str:
-    """What `twofold solve` finds, by board."""
+    """Returns the results of `twofold solve`, by board."""
 
     def tile(row: Row, at: int) -> str:
         value, share = row["tiles"][at]
@@ -430,7 +430,7 @@ def optimum(rows: Sequence[Row]) -> str:
 
 
 def optimum_infos(rows: Sequence[Row]) -> str:
-    """Million steps per second on 3 x 3 with the optimum's infos."""
+    """Returns million steps per second on 3 x 3 with the optimum's infos."""
     names = list(dict.fromkeys(row["infos"] for row in rows))
     games = list(dict.fromkeys(row["games"] for row in rows))
     rates = {(row["games"], row["infos"]): row["rate"] / 1e6 for row in rows}
@@ -440,7 +440,7 @@ def optimum_infos(rows: Sequence[Row]) -> str:
 
 
 def campaigns(rows: Iterable[Row]) -> str:
-    """Campaigns of the simulation without a violation."""
+    """Returns the campaigns of the simulation without a violation."""
     lines = [
         [
             row["clients"],
@@ -457,7 +457,7 @@ def campaigns(rows: Iterable[Row]) -> str:
 
 
 def openenv(rows: Iterable[Row]) -> str:
-    """A thousand connections of OpenEnv's clients to one server."""
+    """Returns the moves of a thousand connections of OpenEnv's clients to one server."""
     lines = [
         [
             f"{row['server']}, {row['load']}",
@@ -474,7 +474,7 @@ def openenv(rows: Iterable[Row]) -> str:
 
 
 def times(rows: Iterable[Row]) -> str:
-    """Where the time of `make test` goes."""
+    """Returns the times of the steps of `make test`."""
     lines = [
         [
             row["step"],
@@ -488,14 +488,14 @@ def times(rows: Iterable[Row]) -> str:
 
 
 def slowest(rows: Iterable[Row]) -> str:
-    """The slowest tests of `make test`."""
+    """Returns the slowest tests of `make test`."""
     found = sorted((row for row in rows if "test" in row), key=lambda row: -row["seconds"])
     lines = [[row["test"], f"{row['seconds']:.0f}"] for row in found]
     return markdown(["test", "s"], lines, "lr")
 
 
 def commands(rows: Iterable[Row]) -> str:
-    """The time and memory of commands of `twofold`."""
+    """Returns the time and memory of commands of `twofold`."""
     lines = [
         [
             f"`{row['command']}`" if row["command"].startswith("twofold ") else row["command"],
