@@ -1,6 +1,7 @@
 """The generated parts of the documents agree with the sources: `make pages` writes them."""
 
 import re
+import sys
 from pathlib import Path
 
 import figures
@@ -39,6 +40,19 @@ def test_each_file_of_figures_says_how_they_were_measured_and_is_on_a_page() -> 
         assert list(content) == ["command", "date", "commit", "machine", "rows"], path
         assert path.read_text() == figures.as_text(content), path
         assert generate.setting(path.stem) in text, path
+
+
+def test_a_command_publishes_its_rows_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    script = str(generate.ROOT / "python_client/benchmarks/some.py")
+    monkeypatch.setattr(sys, "argv", [script, "--games", "3", "--publish"])
+    figures.publish("some", [{"mean": 1.5}, {"mean": None}])
+    content = figures.read("some")
+    assert content["command"] == "python python_client/benchmarks/some.py --games 3"
+    assert content["rows"] == [{"mean": 1.5}, {"mean": None}]
+    assert "some.py --games 3` repeats the measurement" in generate.setting("some")
 
 
 def test_a_figure_stands_in_generated_parts_only() -> None:
