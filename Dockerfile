@@ -17,12 +17,12 @@ FROM debian:bookworm-slim AS base
 RUN useradd --uid 10001 --create-home twofold
 
 FROM base AS server
-LABEL org.opencontainers.image.title="twofold-server" \
+LABEL org.opencontainers.image.title="twofold" \
       org.opencontainers.image.description="Reinforcement-learning environments, stepped over ZeroMQ" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN install --directory --owner=twofold --group=twofold --mode=700 /run/twofold /var/lib/twofold
 COPY --from=build /twofold/.build/wheel/bundle/licenses /usr/share/doc/twofold/
-COPY --from=build /twofold/.build/wheel/bundle/twofold-server /usr/local/bin/
+COPY --from=build /twofold/.build/wheel/bundle/twofold-server /usr/local/bin/twofold
 # `ping` asks the first endpoint. Over ipc it needs no keys, even if the tcp endpoint does.
 ENV TWOFOLD_ENDPOINT=ipc:///run/twofold/server.sock,tcp://0.0.0.0:5555 \
     TWOFOLD_STATE_DIR=/var/lib/twofold/sessions
@@ -31,8 +31,8 @@ VOLUME ["/run/twofold", "/var/lib/twofold"]
 EXPOSE 5555
 # A number, which lets Kubernetes verify that the user is not root.
 USER 10001:10001
-HEALTHCHECK --interval=5s --timeout=3s --start-period=60s CMD ["twofold-server", "ping"]
-ENTRYPOINT ["twofold-server"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s CMD ["twofold", "ping"]
+ENTRYPOINT ["twofold"]
 CMD ["serve"]
 
 FROM base AS trainer

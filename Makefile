@@ -148,7 +148,7 @@ server: .build/system-packages ## Build the server and the library in release mo
 
 .PHONY: times
 times: ## Print where the time of `make test` goes, in a fresh clone (a quarter of an hour).
-	$(PYTHON) python_client/benchmarks/suites.py
+	$(PYTHON) python_client/benchmarks/suites.py $(TIMES_ARGS)
 
 bench: server $(VENV)/installed ## Compare the server with its peers and the transport's limit (long).
 	$(SERVER) bench
@@ -158,7 +158,7 @@ certify: server $(VENV)/installed ## Check the rules against exact values and ot
 	$(VENV)/bin/python python_client/certify/certify.py $(CERTIFY_ARGS)
 
 .PHONY: pictures
-pictures: server $(VENV)/installed ## Make docs/pictures (ten minutes) with Chromium, and the newest run of `make bench`.
+pictures: server $(VENV)/installed ## Make docs/pictures (ten minutes) with Chromium.
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	    --editable 'python_client[pictures]'
 	$(VENV)/bin/python python_client/pictures/make.py $(PICTURES_ARGS)

@@ -17,6 +17,7 @@ import datetime
 import json
 import os
 import shlex
+import subprocess
 import sys
 from dataclasses import asdict
 from fnmatch import fnmatch
@@ -27,6 +28,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 
 import environments
+import figures
 import machine
 import plot
 import report
@@ -45,14 +47,16 @@ from contestants import (
     TARGETS,
     Contestant,
 )
+from figures import REPOSITORY
 from idle import cost
 from rounds import Rounds
 from split import split
 from twofold_client import tcp_server
 
+from twofold.client.lookup import find_program
 from twofold.errors import ServerStartFailed
 
-VENVS = machine.REPOSITORY / ".build" / "bench-venvs"
+VENVS = REPOSITORY / ".build" / "bench-venvs"
 
 
 def main() -> int:
@@ -65,7 +69,7 @@ def main() -> int:
 def measure(arguments: argparse.Namespace) -> int:
     """Installs, measures and reports; the exit status."""
     started = datetime.datetime.now(datetime.timezone.utc)
-    out: Path = arguments.out or machine.REPOSITORY / "runs" / "bench" / f"{started:%Y%m%d-%H%M%S}"
+    out: Path = arguments.out or REPOSITORY / "runs" / "bench" / f"{started:%Y%m%d-%H%M%S}"
     logs = out / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     run = {
@@ -95,7 +99,7 @@ def measure(arguments: argparse.Namespace) -> int:
         rounds.drop_unfinished()
     run["busy_cores"] = rounds.busy_cores
     run["finished"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
-    write(out, run, rounds)
+    write(out, run, rounds, publish=arguments.publish and not run.get("interrupted"))
     return 1 if run.get("interrupted") else 0
 
 
@@ -134,8 +138,8 @@ def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, 
     return pythons, packages
 
 
-def write(out: Path, run: dict[str, Any], rounds: Rounds) -> None:
-    """Writes the report, the JSON and the plot, and prints the report."""
+def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> None:
+    """Writes the report, the JSON and the plot, and prints the report; on request publishes it."""
     text = report.markdown(run, rounds.results)
     (out / "end_to_end.md").write_text(text)
     results = rounds.results
@@ -144,9 +148,25 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds) -> None:
         "results": [asdict(one) | {"rates": one.rates} for one in results.values()],
     }
     (out / "end_to_end.json").write_text(json.dumps(content, indent=1) + "\n")
-    plot.draw(run, results, out / "end_to_end.png")
+    rows = report.rows(run, results)
+    cores = run["machine"]["cores"]
+    plot.draw(rows, f"{figures.processor()}, {cores} cores", out / "end_to_end.png")
     print(text)
     print(f"In {out}: end_to_end.md, end_to_end.json, end_to_end.png", file=sys.stderr)
+    if publish:
+        figures.publish("bench", [*rows, *engines()])
+
+
+def engines() -> list[figures.Row]:
+    """Measures the engines alone, on one thread: the fastest first, the scalar one last."""
+    command = [str(find_program()), "bench", "--json", "--boards", "4096"]
+    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["rows"]
+    rates = {row["engine"]: row for row in found if row["game"] == "2048" and row["threads"] == 1}
+    return [
+        {"engine": name, "boards": 4096, "threads": 1, "rate": rates[name]["median"]}
+        for name in ("kernel, AVX2", "kernel, baseline", "row tables")
+        if name in rates
+    ]
 
 
 def parse() -> argparse.Namespace:
@@ -170,11 +190,15 @@ def parse() -> argparse.Namespace:
         "--quick", action="store_true", help="minutes: N = 1 and 4096, 3 rounds of 0.2 s"
     )
     parser.add_argument("--out", type=Path, help="a folder (runs/bench/<date>-<time>)")
+    parser.add_argument("--publish", action="store_true", help=f"{figures.HELP}; a full run only")
     arguments = parser.parse_args()
     quick = arguments.quick
     arguments.sizes = arguments.sizes or ([1, 4096] if quick else list(SIZES))
     arguments.rounds = arguments.rounds or (3 if quick else 5)
     arguments.seconds = arguments.seconds or (0.2 if quick else 0.5)
+    is_full = arguments.sizes == list(SIZES) and arguments.only == list(CONTESTANTS)
+    if arguments.publish and not is_full:
+        parser.error("--publish needs all sizes and all contestants")
     return arguments
 
 

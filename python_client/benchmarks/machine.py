@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 import zmq
+from figures import REPOSITORY, processor
 
 from twofold.client.lookup import find_program
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def describe() -> dict[str, Any]:
@@ -27,7 +26,7 @@ def describe() -> dict[str, Any]:
     program = find_program()
     return {
         "machine": {
-            "processor": _processor(),
+            "processor": processor(),
             "architecture": platform.machine(),
             "cores": len(os.sched_getaffinity(0)),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -78,12 +77,6 @@ def _busy_ticks() -> int:
     # cpu  user nice system idle iowait irq softirq steal …
     ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4]
-
-
-def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "unknown"
 
 
 def _output(*command: str) -> str:

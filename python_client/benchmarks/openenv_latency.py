@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import figures
 import numpy as np
 import websockets
 from tabulate import tabulate
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS")
     parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
     parser.add_argument("--peer", type=Path, metavar="FOLDER", help="envs/openspiel_env")
+    parser.add_argument("--publish", action="store_true", help=figures.HELP)
     arguments = parser.parse_args()
     most, port = str(arguments.connections + 10), _free_port()
     command = [sys.executable, "-m", "twofold", "openenv", "serve", "--max-sessions", most]
@@ -65,15 +67,17 @@ def main() -> None:
     if arguments.peer is not None:
         command = [sys.executable, "-m", "uvicorn", "server.app:app", "--log-level", "warning"]
         variables = {"OPENSPIEL_GAME": "2048", "MAX_CONCURRENT_ENVS": most}
-        servers.append(
-            ("openspiel", [*command, "--port", str(port)], arguments.peer, "action_id", variables)
-        )
+        command += ["--port", str(port)]
+        servers.append(("openspiel_env", command, arguments.peer, "action_id", variables))
     results = []
     for name, command, folder, field, variables in servers:
         with _running(command, folder, variables, port) as pid:
             results += asyncio.run(_measure(name, port, pid, field, arguments))
-    print(tabulate([asdict(result) for result in results], "keys", floatfmt=",.1f"))
-    print(json.dumps([asdict(result) for result in results]))
+    rows = [asdict(result) for result in results]
+    print(tabulate(rows, "keys", floatfmt=",.1f"))
+    print(json.dumps(rows))
+    if arguments.publish:
+        figures.publish("openenv", rows)
 
 
 async def _measure(
@@ -91,7 +95,8 @@ async def _measure(
 
     connections = await asyncio.gather(*(connect() for _ in range(count)))
     results = []
-    for load, interval in (("thinking", arguments.interval), ("at once", 0.0)):
+    thinking = f"a move every {arguments.interval:g} s"
+    for load, interval in ((thinking, arguments.interval), ("as fast as they can", 0.0)):
         # The first boards are made now.
         first = await asyncio.gather(*(_ask(c, {"type": "reset", "data": {}}) for c in connections))
         times: list[float] = []

@@ -15,6 +15,7 @@ import statistics
 import time
 from typing import Any
 
+import figures
 import gymnasium as gym
 import machine
 import numpy as np
@@ -74,9 +75,10 @@ def main() -> None:
     add("--num-envs", type=int, default=4096, help="boards")
     add("--steps", type=int, default=400, help="of all boards, in each round")
     add("--rounds", type=int, default=7)
+    add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
-    cores, processor = len(os.sched_getaffinity(0)), machine.describe()["machine"]["processor"]
-    where = f"{processor}, {cores} {'core' if cores == 1 else 'cores'}"
+    cores = len(os.sched_getaffinity(0))
+    where = f"{figures.processor()}, {cores} {'core' if cores == 1 else 'cores'}"
     size = " x ".join(map(str, options.size))
     print(
         f"{where}, other work on {machine.busy_cores():.2f} cores; {options.num_envs:,} boards of "
@@ -84,18 +86,24 @@ def main() -> None:
     )
     print("| play | infos | million lanes/s | lowest to highest | of the rate without |")
     print("|---|---|---:|---|---:|")
+    published = []
     for play in ("random", "optimal"):
         actions = record(options, play == "optimal")
         contestants = [make(options, infos) for infos in INFOS]
         rounds = [[seconds(one, actions) for one in contestants] for _ in range(options.rounds)]
         for at, (infos, envs) in enumerate(zip(INFOS, contestants, strict=True)):
             rates = sorted(actions.size / times[at] / 1e6 for times in rounds)
+            name = "all three" if len(infos) == 3 else ", ".join(infos) or "none of them"
+            rate = 1e6 * statistics.median(rates)
+            published.append({"games": f"{play} play", "infos": name, "rate": rate})
             share = statistics.median(times[0] / times[at] for times in rounds)
             print(
-                f"| {play} | {', '.join(infos) or 'none of them'} | {statistics.median(rates):.1f} "
+                f"| {play} | {name} | {statistics.median(rates):.1f} "
                 f"| {rates[0]:.1f} to {rates[-1]:.1f} | {share:.0%} |"
             )
             envs.close()
+    if options.publish:
+        figures.publish("optimum_infos", published)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib.style
 import numpy as np
 from contestants import ALONE
+from figures import Row
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
-from rounds import Result, Results
 
+Rates = Mapping[tuple[str, int], float]
+"""Steps per second, by contestant and N."""
 STYLE = Path(__file__).parents[1] / "pictures" / "twofold.mplstyle"
 
 
@@ -44,41 +46,40 @@ LINES = (
 LABEL_DISTANCE = 0.24
 
 
-def read(path: Path) -> tuple[dict[str, Any], Results]:
-    """The run and its results, from the JSON that `end_to_end.py` writes."""
-    run = json.loads(path.read_text())
-    results = {}
-    for one in run["results"]:
-        one.pop("rates")
-        result = Result(**one)
-        results[result.contestant, result.size, result.condition] = result
-    return run, results
+def draw(rows: Sequence[Row], machine: str, path: Path) -> None:
+    """Draws the rates, alone on the machine.
 
-
-def draw(run: dict[str, Any], results: Results, path: Path) -> None:
-    """Draws the medians of the rounds, alone on the machine."""
+    Args:
+        rows: The rows of docs/figures/bench.json, as `end_to_end.py` makes them.
+        machine: Its name.
+        path: The picture's file.
+    """
+    rates = {
+        (row["contestant"], row["size"]): row["rate"]
+        for row in rows
+        if row.get("condition") == ALONE.name and "rate" in row
+    }
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(8.5, 5))
         axes = figure.subplots()
-        sizes = sorted({one.size for one in results.values()})
+        sizes = sorted({size for _, size in rates})
         axes.set_xscale("log")
         axes.set_yscale("log")
-        _draw_lines(axes, sizes, results)
+        _draw_lines(axes, sizes, rates)
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.minorticks_off()
         axes.yaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.set_title("2048: board steps per second")
-        machine = f"{run['machine']['processor']}, {run['machine']['cores']} cores"
         axes.set_xlabel(f"boards stepped in one call ({machine})")
         figure.savefig(path)
 
 
-def _draw_lines(axes: Axes, sizes: list[int], results: Results) -> None:
+def _draw_lines(axes: Axes, sizes: list[int], known: Rates) -> None:
     """The lines, each with its label at its end."""
     lowest: dict[int, float] = {}
     ends = []
     for line in LINES:
-        rates = {size: _fastest(line, size, results) for size in sizes}
+        rates = {size: _fastest(line, size, known) for size in sizes}
         points = {size: rate for size, rate in rates.items() if rate is not None}
         if points:
             axes.plot(
@@ -105,8 +106,7 @@ def _draw_lines(axes: Axes, sizes: list[int], results: Results) -> None:
         )
 
 
-def _fastest(line: Line, size: int, results: Results) -> float | None:
+def _fastest(line: Line, size: int, known: Rates) -> float | None:
     """The highest rate of a line's contestants; None where none was measured."""
-    found = [results.get((name, size, ALONE.name)) for name in line.contestants]
-    rates = [one.rate for one in found if one is not None and one.rate is not None]
+    rates = [known[name, size] for name in line.contestants if (name, size) in known]
     return max(rates, default=None)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import figures
+import tables
 from downloads import REPOSITORY, Download, Unavailable
 
 
@@ -43,10 +45,6 @@ NETWORKS = (
     ),
 )
 
-HEAD = """\
-| network | games | mean score | 2048 | 4096 | 8192 |
-|---|---:|---:|---:|---:|---:|"""
-
 
 def twofold(*words: str) -> Any:
     """Runs a subcommand; its result."""
@@ -69,19 +67,15 @@ def evaluate(network: Network, games: int, out: Path) -> dict[str, Any]:
     return result
 
 
-def row(network: Network, result: dict[str, Any]) -> str:
-    """A network's line of the table."""
-    low, high = result["score"]["mean_interval"]
-    cells = [
-        network.label,
-        f"{result['episodes']:,}",
-        f"{result['score']['mean']:,.0f} ({low:,.0f} ... {high:,.0f})",
-    ]
-    for tile in ("2048", "4096", "8192"):
-        reached = result["reached"][tile]
-        low, high = reached["interval"]
-        cells.append(f"{reached['share']:.2%} ({100 * low:.2f} ... {100 * high:.2f})")
-    return f"| {' | '.join(cells)} |"
+def row(network: Network, result: dict[str, Any]) -> figures.Row:
+    """A network's figures."""
+    reached = {tile: result["reached"][tile] for tile in tables.TILES}
+    return {
+        "agent": network.label,
+        "games": result["episodes"],
+        "mean": [result["score"]["mean"], *result["score"]["mean_interval"]],
+        "reached": {tile: [one["share"], *one["interval"]] for tile, one in reached.items()},
+    }
 
 
 def main(words: list[str] | None = None) -> None:
@@ -90,6 +84,7 @@ def main(words: list[str] | None = None) -> None:
     add = parser.add_argument
     add("--games", type=int, default=50_000, help="games with each network")
     add("--out", type=Path, default=REPOSITORY / "runs" / "published", help="the folder of results")
+    add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args(words)
     rows = []
     for network in NETWORKS:
@@ -98,7 +93,9 @@ def main(words: list[str] | None = None) -> None:
         except Unavailable as error:
             print(f"skipped {network.name}: {error}", file=sys.stderr)
     if rows:
-        print("\n".join([HEAD, *rows]))
+        print(tables.published(rows), end="")
+    if options.publish:
+        figures.publish("published", rows)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from contestants import (
     Contestant,
     Target,
 )
+from figures import Row
 from rounds import Result, Results
 
 # The highest number of busy cores on a quiet machine.
@@ -72,6 +73,23 @@ def figures(target: Target, results: Results) -> list[float] | None:
         return measured[0].times
     values = [one.times if target.is_time else one.rates for one in measured]
     return [a / b for a, b in zip(*values, strict=True)]
+
+
+def rows(run: dict[str, Any], results: Results) -> list[Row]:
+    """The figures for docs/figures: medians of the rounds, and the parts of steps."""
+    measured = [
+        {
+            "contestant": one.contestant,
+            "size": one.size,
+            "condition": one.condition,
+            "rate": one.rate,
+            "microseconds": statistics.median(one.times),
+            "p99": statistics.median(one.tails),
+        }
+        for one in results.values()
+        if one.rate is not None
+    ]
+    return [*measured, *run["split"]]
 
 
 def _setting(run: dict[str, Any]) -> str:

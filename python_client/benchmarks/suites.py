@@ -5,6 +5,7 @@
 Prints where the time goes as Markdown. It takes a few minutes more than `make test`.
 """
 
+import argparse
 import os
 import re
 import resource
@@ -12,6 +13,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+import figures
+import tables
 
 STEPS = {
     "build everything and install the Python environment": (
@@ -54,35 +58,39 @@ def processor_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def print_slowest(title: str, tests: re.Pattern[str], output: str) -> None:
-    """Prints the slowest tests that the output names."""
+def slowest(prefix: str, tests: re.Pattern[str], output: str) -> list[figures.Row]:
+    """Returns the slowest tests that the output names."""
     found = {(float(test["seconds"]), test["name"].strip('"')) for test in tests.finditer(output)}
-    print(f"\n| {title} | s |\n|---|---:|")
-    for seconds, name in sorted(found, reverse=True)[:SLOWEST]:
-        print(f"| {name.replace('|', ' ')[:110]} | {seconds:.1f} |")
+    chosen = sorted(found, reverse=True)[:SLOWEST]
+    return [{"test": f"{prefix}: {name[:110]}", "seconds": seconds} for seconds, name in chosen]
 
 
 def main() -> None:
     """Measures all steps."""
-    repository = Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--publish", action="store_true", help=figures.HELP)
+    arguments = parser.parse_args()
+    rows: list[figures.Row] = []
     total, outputs = 0.0, {}
     with tempfile.TemporaryDirectory(prefix="twofold-times-") as folder:
         checkout = Path(folder) / "twofold"
+        repository = figures.REPOSITORY
         subprocess.run(["git", "clone", "--quiet", repository, checkout], check=True)
-        processors = len(os.sched_getaffinity(0))
-        print(f"| step, on {processors} processors | s | processors busy |\n|---|---:|---:|")
         for name, command in STEPS.items():
             seconds, used, outputs[command] = measure(command, checkout)
             total += seconds
-            print(f"| {name}: `{command}` | {seconds:.0f} | {used / seconds:.1f} |", flush=True)
+            rows.append({"step": name, "seconds": seconds, "busy": used / seconds})
         tests = outputs["make test"]
         for name, suite in SUITES.items():
-            print(f"| … of which {name} | {float(suite.findall(tests)[-1]):.0f} | |")
-        print(f"| all | {total:.0f} | |")
+            seconds = float(suite.findall(tests)[-1])
+            rows.append({"step": f"… of which {name}", "seconds": seconds, "busy": None})
+        rows.append({"step": "all", "seconds": total, "busy": None})
         # One Swift test after another, since each would count the time of those beside it.
         *_, alone = measure("make test-swift SWIFT_TEST_ARGS=--no-parallel", checkout)
-    print_slowest("Swift test", SWIFT_TEST, alone)
-    print_slowest("Python test", PYTHON_TEST, tests)
+    rows += slowest("Swift", SWIFT_TEST, alone) + slowest("Python", PYTHON_TEST, tests)
+    print(tables.times(rows), tables.slowest(rows), sep="\n", end="")
+    if arguments.publish:
+        figures.publish("times", rows)
 
 
 if __name__ == "__main__":

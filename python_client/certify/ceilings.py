@@ -2,7 +2,7 @@
 
     python ceilings.py                                # the table; ten minutes, 6 GB
     python ceilings.py --only popgym-hard --memory 6
-    python ceilings.py --episodes 100000              # with the means of this many games each
+    python ceilings.py --episodes 100000              # first the means of this many games each
 
 The exit status is 1 if games disagree with the table.
 """
@@ -12,15 +12,18 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
 import checks
+import figures
+import tables
 
 import twofold
 from twofold.games.concentration import PRESETS
 
-HEADER = ("preset", "remembered cards", "return", "steps", "turns", "cleared")
 MEMORIES = ("0", "1", "2", "4", "6", "8", "all")
 
 
@@ -34,10 +37,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", type=words, default=list(PRESETS), help="presets")
     parser.add_argument("--memory", type=words, default=list(MEMORIES), help="numbers, or all")
     parser.add_argument("--episodes", type=int, help="games to play for each row; none by default")
+    parser.add_argument("--publish", action="store_true", help=figures.HELP)
     return parser.parse_args()
 
 
-def row(preset: Any, memory: str) -> list[str] | None:
+def row(preset: Any, memory: str) -> figures.Row | None:
     """Returns a row of the table; None, with a message, where there are too many states."""
     capacity = None if memory == "all" else int(memory)
     try:
@@ -45,14 +49,14 @@ def row(preset: Any, memory: str) -> list[str] | None:
     except twofold.errors.InvalidArgument as error:
         print(f"{preset}: {error}", file=sys.stderr)
         return None
-    return [
-        preset,
-        memory,
-        f"{found.mean_return:.4f}",
-        f"{found.mean_length:.2f}",
-        f"{found.mean_turns:.2f}",
-        f"{found.cleared * 100:.2f} %",
-    ]
+    return {
+        "preset": preset,
+        "memory": memory,
+        "return": found.mean_return,
+        "steps": found.mean_length,
+        "turns": found.mean_turns,
+        "cleared": found.cleared,
+    }
 
 
 def play(preset: Any, memory: str, episodes: int) -> list[checks.Check]:
@@ -73,29 +77,29 @@ def play(preset: Any, memory: str, episodes: int) -> list[checks.Check]:
     ]
 
 
-def line(cells: Sequence[str]) -> str:
-    """Returns a line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
-
-
 def main() -> int:
     """Prints the table; the exit status."""
     arguments = parse()
-    header = [*HEADER, "return of games", "deviation"] if arguments.episodes else list(HEADER)
-    print(line(header))
-    print(f"|---|{'--:|' * (len(header) - 1)}")
     agrees = True
+    rows = []
     for preset in arguments.only:
         for memory in arguments.memory:
-            cells = row(preset, memory)
-            if cells is None:
+            found = row(preset, memory)
+            if found is None:
                 continue
+            rows.append(found)
             if arguments.episodes:
-                found = play(preset, memory, arguments.episodes)
-                agrees = agrees and all(check.passed for check in found)
-                cells.append(f"{found[0].measured:.4f} ± {found[0].error:.4f}")
-                cells.append(", ".join(f"{check.deviation:+.2f}" for check in found))
-            print(line(cells), flush=True)
+                played = play(preset, memory, arguments.episodes)
+                agrees = agrees and all(check.passed for check in played)
+                deviations = ", ".join(f"{check.deviation:+.2f}" for check in played)
+                print(
+                    f"{preset}, {memory}: return of games {played[0].measured:.4f} ± "
+                    f"{played[0].error:.4f}, deviations {deviations}",
+                    flush=True,
+                )
+    print(tables.ceilings(rows), end="")
+    if arguments.publish:
+        figures.publish("ceilings", rows)
     return 0 if agrees else 1
 
 

@@ -10,7 +10,9 @@ ended first.
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,10 +34,9 @@ def evaluations(path: Path) -> list[dict[str, float]]:
     return found
 
 
-def figures(trainings: list[list[dict[str, float]]]) -> str:
-    """Returns the table."""
-    lines = ["| after | | median of the mean scores | lowest to highest |", "|---|---:|---:|---|"]
-    for axis, name, form in AXES:
+def compared(trainings: list[list[dict[str, float]]]) -> Iterator[dict[str, Any]]:
+    """Yields the mean scores after equal games, moves and seconds: median, lowest, highest."""
+    for axis, name, _ in AXES:
         end = min(training[-1][axis] for training in trainings)
         begin = max(training[0][axis] for training in trainings)
         for at in np.linspace(begin, end, ROWS):
@@ -47,9 +48,20 @@ def figures(trainings: list[list[dict[str, float]]]) -> str:
                 )
                 for training in trainings
             ]
-            middle, low, high = np.median(scores), min(scores), max(scores)
-            amount = form.format(at / UNITS[axis])
-            lines.append(f"| {name} | {amount} | {middle:,.0f} | {low:,.0f} to {high:,.0f} |")
+            found = {"median": np.median(scores), "lowest": min(scores), "highest": max(scores)}
+            yield {"axis": name, "after": float(at), **{k: float(v) for k, v in found.items()}}
+
+
+def figures(trainings: list[list[dict[str, float]]]) -> str:
+    """The table."""
+    lines = ["| after | | median of the mean scores | lowest to highest |", "|---|---:|---:|---|"]
+    forms = {name: (UNITS[axis], form) for axis, name, form in AXES}
+    for row in compared(trainings):
+        unit, form = forms[row["axis"]]
+        lines.append(
+            f"| {row['axis']} | {form.format(row['after'] / unit)} | {row['median']:,.0f} "
+            f"| {row['lowest']:,.0f} to {row['highest']:,.0f} |"
+        )
     return "\n".join(lines)
 
 

@@ -121,7 +121,7 @@ def look_at(container: str) -> None:
     pid = inspect(container)["State"]["Pid"]
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     status = dict(line.split(":\t", 1) for line in lines)
-    assert status["Name"] == "twofold-server", status
+    assert status["Name"] == "twofold", status
     assert status["NSpid"].split()[-1] == "1", status
     assert set(status["Uid"].split()) == {"10001"}, status
     assert int(status["CapBnd"], 16) == int(status["CapEff"], 16) == 0, status
@@ -157,7 +157,7 @@ def use_keys() -> None:
     without = ("env", "--unset=TWOFOLD_CURVE_SERVER", "--unset=TWOFOLD_CURVE_CLIENT")
     assert not succeeds(*TRAINER, "trainer", *without, *ask), "a client without keys was let in"
     mount = ("--volume", f"{Path.cwd()}/keys:/keys")
-    key = output("docker", "run", "--rm", *mount, "twofold-server", "keygen", "/keys/other")
+    key = output("docker", "run", "--rm", *mount, "twofold", "keygen", "/keys/other")
     pair = ("--curve-server", "/keys/server.key", "--curve-client", "/keys/other.key_secret")
     other = (*TRAINER, *mount, "trainer", *ask, *pair)
     assert not succeeds(*other), "a client whose key is not listed was let in"

@@ -1,14 +1,15 @@
 """Writes the generated parts of the documents: `make pages`.
 
 A part stands in its page between `<!-- generated: NAME -->` and `<!-- end -->`. Its text comes from
-the sources: the options of the commands, the checks of `twofold doctor`, the exceptions, and the
-docstrings of the API. A test fails when a page differs from them.
+the sources: the options of the commands, the checks of `twofold doctor`, the exceptions, the
+docstrings of the API, and the figures of docs/figures. A test fails when a page differs from them.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import datetime
 import importlib
 import inspect
 import json
@@ -20,7 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import figures
 import griffe
+import tables
 
 from twofold import cli, errors
 from twofold.client.lookup import find_program
@@ -34,7 +39,8 @@ DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 def pages() -> list[Path]:
     """The pages with generated parts."""
-    return [page for page in sorted(ROOT.glob("docs/**/*.md")) if PART.search(page.read_text())]
+    found = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+    return [page for page in found if PART.search(page.read_text())]
 
 
 def generated(page: Path) -> str:
@@ -46,15 +52,9 @@ def generated(page: Path) -> str:
         "exceptions": exceptions,
         "exception tree": exception_tree,
         "names": lambda: names(page),
+        **FIGURES,
     }
     return PART.sub(lambda part: f"{part[1]}\n{parts[part[2]]()}\n{part[3]}", page.read_text())
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Returns a table of Markdown."""
-    lines = [list(head), ["---"] * len(list(head)), *map(list, rows)]
-    escaped = ([cell.replace("|", r"\|").replace("\n", " ") for cell in line] for line in lines)
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
 
 
 # ---- the command line ----------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def is_of_server(name: str) -> bool:
 def commands() -> str:
     """Returns the table of subcommands."""
     links = ((f"[`{name}`](#twofold-{name})", text) for name, (_, text) in cli.SUBCOMMANDS.items())
-    return table(["command", "use it to"], links)
+    return tables.markdown(["command", "use it to"], links)
 
 
 def options() -> str:
@@ -91,7 +91,7 @@ def options() -> str:
     sections = []
     for name in cli.SUBCOMMANDS:
         rows = list(server_options(name) if is_of_server(name) else own_options(own_parser(name)))
-        body = table(["option", "meaning"], rows) if rows else "It has no options.\n"
+        body = tables.markdown(["option", "meaning"], rows) if rows else "It has no options.\n"
         sections.append(f"### twofold {name}\n\n{body}")
     return "\n".join(sections)
 
@@ -140,7 +140,7 @@ def checks() -> str:
                     assert isinstance(call, ast.Call)
                     check, found, fix = (words(each, names) for each in call.args)
                     rows[path.name, call.lineno] = f"{check}: {found}", fix
-    return table(["message", "fix"], dict.fromkeys(rows[place] for place in sorted(rows)))
+    return tables.markdown(["message", "fix"], dict.fromkeys(rows[place] for place in sorted(rows)))
 
 
 def assigned(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
@@ -191,7 +191,7 @@ def exceptions() -> str:
         fixes = [text.removeprefix("Fix: ") for text in paragraphs if text.startswith("Fix: ")]
         if fixes:
             rows.append((f"`{each.__name__}`", paragraphs[0], fixes[0]))
-    return table(["exception", "cause", "fix"], rows)
+    return tables.markdown(["exception", "cause", "fix"], rows)
 
 
 def exception_tree() -> str:
@@ -219,7 +219,7 @@ def names(page: Path) -> str:
         found = package()[inner]
         paths = [f"{inner}.{name}" for name in exported(found)] if found.is_module else [inner]
         rows += [(f"`twofold.{each}`", summary(each)) for each in paths]
-    return table(["name", "summary"], rows)
+    return tables.markdown(["name", "summary"], rows)
 
 
 def exported(module: Any) -> list[str]:
@@ -238,6 +238,67 @@ def summary(path: str) -> str:
     docstring = package()[path].docstring
     assert docstring is not None, f"twofold.{path} has no docstring"
     return " ".join(docstring.value.split("\n\n")[0].split())
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+def rows(name: str) -> list[figures.Row]:
+    """Returns the rows of a file of docs/figures."""
+    return list(figures.read(name)["rows"])
+
+
+def setting(name: str) -> str:
+    """Returns a sentence on how the figures of a file were measured, as far as that is known."""
+    found = figures.read(name)
+    day = datetime.date.fromisoformat(found["date"])
+    parts = [f"{day.day} {day:%B %Y}", found["machine"]]
+    parts.append(found["commit"] and f"commit {found['commit'][:12]}")
+    return f"{', '.join(filter(None, parts))}; `{found['command']}` repeats the measurement.\n"
+
+
+def measured(name: str, render: Callable[[list[figures.Row]], str]) -> Callable[[], str]:
+    """Returns the maker of a part: a table, and how its figures were measured."""
+    return lambda: f"{render(rows(name))}\n{setting(name)}"
+
+
+def bench() -> tables.Bench:
+    """Returns the figures of `make bench`."""
+    return tables.Bench(rows("bench"))
+
+
+SHORT = [label for label in tables.RATES if label.startswith(("Twofold, ", "numba", "pgx", "Env"))]
+"""The rows of README's table of rates."""
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "rates": measured("bench", lambda rows: tables.Bench(rows).rates()),
+    "short rates": measured("bench", lambda rows: tables.Bench(rows).rates(SHORT)),
+    "calls": lambda: bench().calls(),
+    "loops": lambda: bench().loops(),
+    "split": lambda: bench().split(),
+    "engines": lambda: bench().engines(),
+    "demo": measured("demo", tables.demo),
+    "agents": measured("agents", tables.agents),
+    "trainings": lambda: tables.trainings(row for row in rows("learning") if "agent" in row),
+    "learning": measured(
+        "learning", lambda rows: tables.learning(row for row in rows if "axis" in row)
+    ),
+    "score per second": measured("score_per_second", tables.score_per_second),
+    "regret": measured("regret", tables.regret),
+    "training": measured("training", lambda found: tables.training(found, rows("agents"))),
+    "published": measured("published", tables.published),
+    "recurrent": measured("recurrent", tables.recurrent),
+    "ceilings": measured("ceilings", tables.ceilings),
+    "gru": measured("gru", lambda found: tables.gru(found, rows("ceilings"))),
+    "optimum": measured("optimum", tables.optimum),
+    "optimum infos": measured("optimum_infos", tables.optimum_infos),
+    "campaigns": measured("campaigns", tables.campaigns),
+    "openenv": measured("openenv", tables.openenv),
+    "times of commands": measured("commands", tables.commands),
+    "times": measured("times", tables.times),
+    "slowest": lambda: tables.slowest(rows("times")),
+}
+"""The parts that come from docs/figures."""
 
 
 def main() -> int:

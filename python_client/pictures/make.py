@@ -1,6 +1,5 @@
 """Makes the pictures of the documents, docs/pictures, from real runs.
 
-make bench                                              measures what benchmark.png shows
 python python_client/pictures/make.py                   all pictures: ten minutes, of training
 python python_client/pictures/make.py wall.png          this one
 """
@@ -16,6 +15,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import boards
+import figures
 import learning_curve
 import oxipng
 import plot
@@ -30,12 +30,9 @@ RUNS = REPOSITORY / "runs"
 
 
 def benchmark(path: Path) -> None:
-    """Draws the newest measurements of `make bench`."""
-    measured = sorted(RUNS.glob("bench/*/end_to_end.json"))
-    if not measured:
-        raise SystemExit(f"no measurements in {RUNS / 'bench'}; run: make bench")
-    print(f"measurements: {measured[-1]}")
-    plot.draw(*plot.read(measured[-1]), path)
+    """Draws the figures of the documents."""
+    measured = figures.read("bench")
+    plot.draw(measured["rows"], measured["machine"], path)
 
 
 def main() -> None:

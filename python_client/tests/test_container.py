@@ -130,7 +130,7 @@ def test_the_server_of_the_image_is_healthy_until_it_stops(tmp_path: Path) -> No
             value = value.replace(volume, f"{tmp_path}{volume}")
         environment[name] = value.replace("0.0.0.0:5555", "127.0.0.1:0")
     program, *arguments = json.loads(SERVER.last("ENTRYPOINT")) + json.loads(SERVER.last("CMD"))
-    assert program == HEALTH[0] == "twofold-server"
+    assert program == HEALTH[0] == "twofold"
     probe = [find_program(), *HEALTH[1:]]
     with subprocess.Popen(
         [find_program(), *arguments, "--parent-pid", str(os.getpid())],

@@ -35,7 +35,6 @@ PAGES = [
     *sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/**/*.md")),
 ]
 
-README = (ROOT / "README.md").read_text()
 
 # How a page's commands call the server.
 SERVER = r"^\S*twofold(-server)?"
@@ -194,39 +193,11 @@ def test_a_block_that_is_neither_is_found(text: str, complains: bool) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_are_in_the_wheel(page: str) -> None:
-    """Except in the image of a container, which has the server alone."""
     text = (ROOT / page).read_text()
-    if page != "docs/operations/container.md":
-        assert re.findall(r"\.venv/bin|\.build/|twofold-server [a-z].*", text) == []
+    assert re.findall(r"\.venv/bin|\.build/|twofold-server [a-z].*", text) == []
     if not page.startswith(("README.md", "docs/reference/")):
         code = "".join(block.code for block in blocks(text))
         assert re.findall(r"^make\b.*", code, re.MULTILINE) == []
-
-
-def test_the_rates_of_readme_are_those_of_the_page_on_performance() -> None:
-    rows = re.findall(r"^\| (?:boards N|Twofold|numba|pgx|EnvPool)\b.*\|$", README, re.MULTILINE)
-    assert len(rows) == 5
-    assert set(rows) <= set((ROOT / "docs/reference/performance.md").read_text().splitlines())
-
-
-@pytest.mark.parametrize(
-    ("page", "row"),
-    [("envpool", "EnvPool, `Game2048-v1`"), ("jumanji", "Jumanji, CPU"), ("pgx", "pgx, CPU")],
-)
-def test_the_rates_of_another_package_are_those_of_the_page_on_performance(
-    page: str, row: str
-) -> None:
-    page_on_rates = (ROOT / "docs/reference/performance.md").read_text()
-    rates = page_on_rates.split("## Alone\n", 1)[1].split("\n## ", 1)[0]
-    (ours,) = re.findall(r"^\| Twofold \|(.*)\|$", rates, re.MULTILINE)
-    (theirs,) = re.findall(rf"^\| {re.escape(row)}[^|]*\|(.*)\|$", rates, re.MULTILINE)
-    at_256, at_4096 = (
-        [cells.split("|")[column].split("/")[0].strip() for cells in (ours, theirs)]
-        for column in (2, 3)
-    )
-    text = " ".join((ROOT / f"docs/coming_from/{page}.md").read_text().split())
-    assert f"256 boards {at_256[0]} million steps per second, against {at_256[1]} million" in text
-    assert f"4,096 boards {at_4096[0]} million, against {at_4096[1]} million" in text
 
 
 def test_an_excused_block_is_distinguished_from_others() -> None:

@@ -1,8 +1,10 @@
 """The generated parts of the documents agree with the sources: `make pages` writes them."""
 
 import re
+import sys
 from pathlib import Path
 
+import figures
 import generate
 import pytest
 
@@ -14,7 +16,7 @@ PAGES = generate.pages()
 
 def test_the_pages_with_generated_parts_are_found() -> None:
     found = {page.name for page in PAGES}
-    assert {"command_line.md", "troubleshooting.md", "rules.md"} <= found
+    assert {"README.md", "results.md", "command_line.md", "troubleshooting.md", "rules.md"} <= found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(generate.ROOT)))
@@ -29,6 +31,51 @@ def test_a_stale_part_is_replaced_and_other_text_is_kept(tmp_path: Path) -> None
     assert text.startswith("# A\n\n<!-- generated: commands -->\n\n| command |")
     assert text.endswith("|\n\n<!-- end -->\n\nText.\n")
     assert "\nold\n" not in text
+
+
+def test_each_file_of_figures_says_how_they_were_measured_and_is_on_a_page() -> None:
+    text = "".join(page.read_text() for page in PAGES)
+    for path in figures.FOLDER.iterdir():
+        content = figures.read(path.stem)
+        assert list(content) == ["command", "date", "commit", "machine", "rows"], path
+        assert path.read_text() == figures.as_text(content), path
+        assert generate.setting(path.stem) in text, path
+
+
+def test_a_command_publishes_its_rows_with_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    script = str(generate.ROOT / "python_client/benchmarks/some.py")
+    monkeypatch.setattr(sys, "argv", [script, "--games", "3", "--publish"])
+    figures.publish("some", [{"mean": 1.5}, {"mean": None}])
+    content = figures.read("some")
+    assert content["command"] == "python python_client/benchmarks/some.py --games 3"
+    assert content["rows"] == [{"mean": 1.5}, {"mean": None}]
+    assert "some.py --games 3` repeats the measurement" in generate.setting("some")
+
+
+def test_a_figure_stands_in_generated_parts_only() -> None:
+    """Of more than three digits: shorter ones mean other things, too."""
+    shown = {number for make in generate.FIGURES.values() for number in long_numbers(make())}
+    assert {"66,888", "1,093.4"} <= shown
+    typed = {
+        f"{page.relative_to(generate.ROOT)}: {number}"
+        for page in [*generate.ROOT.glob("*.md"), *generate.ROOT.glob("docs/**/*.md")]
+        for number in shown & long_numbers(generate.PART.sub("", page.read_text()))
+    }
+    assert not typed
+
+
+def long_numbers(text: str) -> set[str]:
+    """The numbers with a comma that are neither round nor a power of two."""
+    found = re.findall(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])", text)
+    values = {number: float(number.replace(",", "")) for number in found}
+    return {number for number, value in values.items() if value % 1000 and not is_power(value)}
+
+
+def is_power(value: float) -> bool:
+    return value.is_integer() and int(value).bit_count() == 1
 
 
 def test_each_option_of_a_command_is_on_the_page() -> None:

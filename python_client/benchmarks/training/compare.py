@@ -22,15 +22,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import figures
+import tables
+from figures import REPOSITORY
+
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[2]
 EXAMPLES = REPOSITORY / "python_client" / "examples"
 ENVIRONMENTS = REPOSITORY / ".build" / "trainers"
 
 # Without gymnasium-2048's pin of Gymnasium, which the libraries here do not share.
 USUAL = ("gymnasium-2048==0.1.2", "pygame==2.6.1")
-# Mean scores without learning: docs/reference/results.md.
-RANDOM_SCORE, FIXED_ORDER_SCORE = 1094.9, 2299.6
 
 
 @dataclass(frozen=True)
@@ -117,36 +120,25 @@ def version(program: Program) -> str:
     return found.stdout.strip()
 
 
-def row(program: Program, folder: Path, seeds: list[int]) -> str | None:
-    """The program's line of the table, from the runs that are there; None without any."""
+def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
+    """The program's figures, from the runs that are there; None without any."""
     runs = [folder / f"{program.name}-{seed}" for seed in seeds]
     runs = [one for one in runs if (one / "evaluation.json").exists()]
     if not runs:
         return None
     scores = [json.loads((one / "evaluation.json").read_text())["score"]["mean"] for one in runs]
     options: dict[str, Any] = json.loads((runs[0] / "curve.json").read_text())["options"]
-    middle = statistics.median(scores)
     usual = folder / f"{program.name}-usual"
-    cells = [
-        program.label,
-        f"{program.distribution} {version(program)}",
-        str(glue(program)),
-        program.mode,
-        f"{statistics.median(rate(one) for one in runs):,.0f}",
-        f"{rate(usual):,.0f}" if (usual / "curve.json").exists() else "",
-        f"{float(options['seconds']) / 60:g}",
-        f"{middle:,.0f}",
-        f"{min(scores):,.0f} to {max(scores):,.0f}",
-        f"{middle / RANDOM_SCORE:.1f}",
-        f"{middle / FIXED_ORDER_SCORE:.1f}",
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-HEAD = """\
-| learner | library | lines of glue | autoreset | steps/s | with gymnasium-2048 | minutes \
-| mean score, median of the seeds | lowest to highest | times random play | times fixed order |
-|---|---|---:|---|---:|---:|---:|---:|---|---:|---:|"""
+    return {
+        "learner": program.label,
+        "library": f"{program.distribution} {version(program)}",
+        "glue": glue(program),
+        "autoreset": program.mode,
+        "steps_per_second": statistics.median(rate(one) for one in runs),
+        "usual": rate(usual) if (usual / "curve.json").exists() else None,
+        "minutes": float(options["seconds"]) / 60,
+        "score": [statistics.median(scores), min(scores), max(scores)],
+    }
 
 
 def main() -> None:
@@ -161,6 +153,7 @@ def main() -> None:
     add("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
     add("--out", type=Path, default=REPOSITORY / "runs" / "training", help="the folder of results")
     add("--report", action="store_true", help="only print the table")
+    add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
     chosen = [program for program in PROGRAMS if program.name in options.only]
     if not options.report:
@@ -173,7 +166,10 @@ def main() -> None:
                     out = options.out / f"{program.name}-usual"
                     pool.submit(train_usual, program, options.usual_seconds, out)
     rows = [row(program, options.out, options.seeds) for program in PROGRAMS]
-    print("\n".join([HEAD, *(one for one in rows if one is not None)]))
+    found = [one for one in rows if one is not None]
+    print(tables.training(found, figures.read("agents")["rows"]), end="")
+    if options.publish:
+        figures.publish("training", found)
     if None in rows:
         sys.exit("some trainings are missing; they were left out, or their output.txt says why")
 

@@ -27,10 +27,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import figures
+import tables
+from figures import REPOSITORY
+
 import twofold
 
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parents[2]
 PYTHON = REPOSITORY / ".build" / "trainers" / "sb3" / "bin" / "python"
 RUNS = REPOSITORY / "runs" / "regret"
 
@@ -107,34 +112,24 @@ def run(name: str, moves: int, words: Sequence[object], out: Path) -> None:
     print(f"{name}: {'done' if code == 0 else f'exit status {code}, see {log}'}", flush=True)
 
 
-def cell(regrets: Sequence[float], optimum: float) -> str:
-    """The median of regrets, their extremes, and the median's part of the optimum."""
-    middle = statistics.median(regrets)
-    digits = 2 if optimum < 100 else 0
-    text = f"{middle:,.{digits}f}"
-    if len(regrets) > 1:
-        text += f" ({min(regrets):,.{digits}f} ... {max(regrets):,.{digits}f})"
-    return f"{text}, {middle / optimum:.1%}"
-
-
-def table(boards: Sequence[Board], out: Path) -> str:
-    """The Markdown table: the regret of a game after all moves, and its part of the optimum."""
+def measured(boards: Sequence[Board], out: Path) -> list[figures.Row]:
+    """The regrets of a game after all moves: the median of the seeds, the lowest and highest."""
     optima = json.loads((out / "known.json").read_text())
-    heads = [f"{board.name}, {board.moves / 1e6:g} M moves" for board in boards]
-    lines = [f"| regret of a game | {' | '.join(heads)} |", f"|---|{'---|' * len(boards)}"]
-    for learner, label in LEARNERS.items():
-        cells = []
-        for board in boards:
+    rows: list[figures.Row] = []
+    for board in boards:
+        known = optima[board.name]
+        optimum = {"learner": "optimum", "moves": board.moves, "score": known["optimum"]}
+        rows.append({"board": board.name, **optimum})
+        for learner, label in LEARNERS.items():
             paths = out.glob(f"{learner}-{board.name}-*.json")
             runs = [one for path in paths if (one := read(path, board.moves))]
             ends = [one["points"][-1]["regret_of_a_game"] for one in runs]
-            cells.append(cell(ends, optima[board.name]["optimum"]) if ends else "")
-        lines.append(f"| {label} | {' | '.join(cells)} |")
-    for policy, label in BASELINES.items():
-        cells = [cell([optima[one.name][policy]], optima[one.name]["optimum"]) for one in boards]
-        lines.append(f"| {label}, without learning | {' | '.join(cells)} |")
-    cells = [f"{optima[one.name]['optimum']:,.3f}" for one in boards]
-    return "\n".join([*lines, f"| the optimum's score | {' | '.join(cells)} |"])
+            regret = [statistics.median(ends), min(ends), max(ends)] if len(ends) > 1 else ends
+            rows.append({"board": board.name, "learner": label, "regret": regret})
+        for policy, label in BASELINES.items():
+            label = f"{label}, without learning"
+            rows.append({"board": board.name, "learner": label, "regret": [known[policy]]})
+    return rows
 
 
 def main(words: list[str] | None = None) -> None:
@@ -151,6 +146,7 @@ def main(words: list[str] | None = None) -> None:
     add("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
     add("--out", type=Path, default=RUNS, help="the folder of results")
     add("--report", action="store_true", help="only print the table")
+    add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args(words)
     boards = [board for board in BOARDS if board.name in options.boards]
     if options.moves:
@@ -167,7 +163,10 @@ def main(words: list[str] | None = None) -> None:
                         call = [learner, *size, *scale, "--seed", seed]
                         name = f"{learner}-{board.name}-{seed}"
                         pool.submit(run, name, board.moves, call, options.out)
-    print(table(boards, options.out))
+    rows = measured(boards, options.out)
+    print(tables.regret(rows), end="")
+    if options.publish:
+        figures.publish("regret", rows)
 
 
 if __name__ == "__main__":

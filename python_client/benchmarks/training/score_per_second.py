@@ -29,7 +29,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import figures
 import machine
+import tables
 from downloads import REPOSITORY, Download, Unavailable
 
 HERE = Path(__file__).resolve().parent
@@ -204,35 +206,30 @@ def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
             (out / point["file"]).unlink()
 
 
-def table(results: dict[str, dict[str, Any]]) -> str:
-    """The Markdown table of the results, by learner."""
-    minutes = sorted({one for result in results.values() for one in result["minutes"]})
-    heads = [f"after {one:g} min" for one in minutes]
-    lines = [
-        f"| learner | policy | hardware | moves/s with learning | {' | '.join(heads)} |",
-        f"|---|---|---|---:|{'---:|' * len(minutes)}",
-    ]
+def rows(results: dict[str, dict[str, Any]]) -> list[figures.Row]:
+    """The figures of the results, which are by learner."""
+    found = []
     for learner in LEARNERS:
         if learner.name not in results:
             continue
         result = results[learner.name]
         last = result["points"][-1]
-        processor = result["machine"]["machine"]["processor"]
-        scores = dict.fromkeys(minutes, "")
-        for at, point in zip(result["minutes"], result["points"], strict=True):
-            score = point["evaluation"]["score"]
-            low, high = score["mean_interval"]
-            scores[at] = f"{score['mean']:,.0f} ({low:,.0f} ... {high:,.0f})"
-        cells = [
-            learner.label,
-            learner.policy,
-            f"{processor}, {result['cores']} {'core' if result['cores'] == 1 else 'cores'}, "
-            f"{result['cores_used']:.2f} used",
-            f"{last['moves'] / last['seconds']:,.0f}",
-            *scores.values(),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        scores = [point["evaluation"]["score"] for point in result["points"]]
+        found.append(
+            {
+                "learner": learner.label,
+                "policy": learner.policy,
+                "processor": result["machine"]["machine"]["processor"],
+                "cores": result["cores"],
+                "cores_used": result["cores_used"],
+                "moves_per_second": last["moves"] / last["seconds"],
+                "scores": {
+                    f"{at:g}": [score["mean"], *score["mean_interval"]]
+                    for at, score in zip(result["minutes"], scores, strict=True)
+                },
+            }
+        )
+    return found
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:
@@ -250,6 +247,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     out = REPOSITORY / "runs" / "score_per_second"
     add("--out", type=Path, default=out, help="the folder of results")
     add("--report", action="store_true", help="only print the table")
+    add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args(words)
     options.minutes.sort()
     return options
@@ -270,7 +268,10 @@ def main(words: list[str] | None = None) -> None:
                 print(f"skipped {learner.name}: {error}", file=sys.stderr)
         if path.exists():
             results[learner.name] = json.loads(path.read_text())
-    print(table(results) if results else "no results yet", flush=True)
+    found = rows(results)
+    print(tables.score_per_second(found).rstrip() if found else "no results yet", flush=True)
+    if options.publish:
+        figures.publish("score_per_second", found)
 
 
 if __name__ == "__main__":

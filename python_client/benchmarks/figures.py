@@ -1,0 +1,77 @@
+"""The figures of the documents: each command that measures writes one file, docs/figures/NAME.json.
+
+With `--publish`, a command writes its file. `make pages` makes the tables of the documents from
+these files. A file has the command, the date, the commit, the machine, and the figures as rows;
+unknown values are null.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOLDER = REPOSITORY / "docs" / "figures"
+
+HELP = "write the figures into docs/figures"
+"""The help of `--publish`."""
+
+Row = dict[str, Any]
+
+
+def publish(name: str, rows: Sequence[Row]) -> None:
+    """Writes the figures that the running command has measured."""
+    script = os.path.relpath(Path(sys.argv[0]).resolve(), REPOSITORY)
+    words = [word for word in sys.argv[1:] if word != "--publish"]
+    cores = len(os.sched_getaffinity(0))
+    content = {
+        "command": shlex.join(["python", script, *words]),
+        "date": f"{datetime.date.today()}",
+        "commit": _commit(),
+        "machine": f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}",
+        "rows": rows,
+    }
+    path = FOLDER / f"{name}.json"
+    path.write_text(as_text(content))
+    print(f"{path}: now run `make pages`", file=sys.stderr)
+
+
+def as_text(content: dict[str, Any]) -> str:
+    """Returns a file's text, with one line for each row."""
+    *setting, (_, rows) = content.items()
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in setting]
+    body = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
+    return "\n".join(["{", *lines, '  "rows": [', body, "  ]", "}"]) + "\n"
+
+
+def read(name: str) -> dict[str, Any]:
+    """Returns the content of a file."""
+    content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    return content
+
+
+def processor() -> str:
+    """Returns the processor's name."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else "unknown processor"
+
+
+def _commit() -> str | None:
+    """Returns the checkout's commit; None if it has changes that are not committed, or no git."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(REPOSITORY), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return None if git("status", "--porcelain") else git("rev-parse", "HEAD")
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,283 @@
+"""Measures figures of the documents that no other benchmark measures, and writes docs/figures.
+
+    python python_client/benchmarks/publish.py demo       # two minutes of training; idle machine
+    python python_client/benchmarks/publish.py agents     # half an hour
+    python python_client/benchmarks/publish.py commands   # the time and memory of three commands
+    python python_client/benchmarks/publish.py optimum    # solves the small boards; minutes
+    python python_client/benchmarks/publish.py campaigns  # two hours of simulation
+    python python_client/benchmarks/publish.py learning   # from three runs of train_ntuple.py
+    python python_client/benchmarks/publish.py recurrent  # from runs of recurrent_ppo.py
+    python python_client/benchmarks/publish.py gru        # from runs of popgym_gru.py
+
+The last three read runs/, where the examples keep their reports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "simulation"))
+
+import figures
+import tables
+from figures import REPOSITORY, Row
+
+RUNS = REPOSITORY / "runs"
+TWOFOLD = [sys.executable, "-m", "twofold"]
+
+AGENTS = {
+    "random": ("none", "random --episodes 100000"),
+    "fixed order: the first legal of up, right, down, left": (
+        "none",
+        "fixed-order --episodes 100000",
+    ),
+    "greedy: highest reward": ("1 max layer (1 ply)", "greedy --episodes 10000"),
+    "expectimax, depth 1": (
+        "1 max layer (1 ply), 2 (3) at 3 empty cells or fewer",
+        "expectimax:1 --protocol deep",
+    ),
+    "expectimax, depth 2": (
+        "2 max layers (3 plies), 3 (5) at 3 empty cells or fewer",
+        "expectimax --protocol deep",
+    ),
+    "expectimax, depth 3": (
+        "3 max layers (5 plies), 4 (7) at 3 empty cells or fewer",
+        "expectimax:3 --protocol deep",
+    ),
+}
+"""The agents, with their depth and the arguments of `twofold evaluate`."""
+
+
+MARKS = (40_960, 81_920, 122_880)
+"""The steps of `recurrent_ppo.py` at which the documents show its turns."""
+
+
+def demo() -> list[Row]:
+    """Returns the rows of the table that `make demo` prints."""
+    import train_ntuple
+
+    return list(train_ntuple.main([])["table"])
+
+
+def agents() -> list[Row]:
+    """Evaluates the agents that need no training."""
+    rows = []
+    for agent, (depth, command) in AGENTS.items():
+        began = time.monotonic()
+        found = json.loads(
+            subprocess.run(
+                [*TWOFOLD, "evaluate", *command.split(), "--json"],
+                stdout=subprocess.PIPE,
+                check=True,
+            ).stdout
+        )
+        moves = found["moves"]["mean"] * found["episodes"]
+        rate = moves / (time.monotonic() - began)
+        rows.append(
+            {"agent": agent, **evaluated(found), "depth": depth, "moves_per_second": rate}
+            | {"command": command}
+        )
+    return rows
+
+
+def evaluated(found: dict[str, Any]) -> Row:
+    """Returns the figures of an evaluation."""
+    reached = {tile: found["reached"][tile] for tile in tables.TILES}
+    return {
+        "games": found["episodes"],
+        "mean": [found["score"]["mean"], *found["score"]["mean_interval"]],
+        "reached": {tile: [one["share"], *one["interval"]] for tile, one in reached.items()},
+    }
+
+
+def commands() -> list[Row]:
+    """Measures the time and the memory of three commands."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for words in (
+            "evaluate random --episodes 100000",
+            "write-dataset random --transitions 10000000 --seed 1 --out data.parquet",
+            "verify data.parquet",
+        ):
+            began = time.monotonic()
+            with subprocess.Popen(
+                [*TWOFOLD, *words.split()], cwd=folder, stdout=subprocess.DEVNULL
+            ) as process:
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            seconds = time.monotonic() - began
+            assert process.returncode == 0, words
+            megabytes = usage.ru_maxrss * 1024 / 1e6
+            rows.append({"command": f"twofold {words}", "seconds": seconds, "megabytes": megabytes})
+    return rows
+
+
+def optimum() -> list[Row]:
+    """Solves four boards for the score."""
+    rows = []
+    for board in ("2x2", "2x3", "2x4", "3x3"):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            subprocess.Popen(
+                [*TWOFOLD, "solve", "--size", board, "--json", "--quiet", "--tables", folder],
+                stdout=subprocess.PIPE,
+            ) as process,
+        ):
+            assert process.stdout is not None
+            found = json.loads(process.stdout.read())
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        tiles = sorted(((int(tile), share) for tile, share in found["reached"].items()))
+        rows.append(
+            {
+                "board": board,
+                "boards": found["states"],
+                "terminal": found["terminal"],
+                "score": found["score"],
+                "moves": found["moves"],
+                "tiles": [tiles[-1], tiles[-2]],
+                "megabytes": float(f"{found['bytes'] / 1e6:.2g}"),
+                "processor_seconds": float(f"{usage.ru_utime + usage.ru_stime:.2g}"),
+                "memory_gigabytes": float(f"{usage.ru_maxrss * 1024 / 1e9:.2g}"),
+            }
+        )
+    return rows
+
+
+def campaigns() -> list[Row]:
+    """Simulates for half an hour each with long and with short runs, in both kinds of clients."""
+    from campaign import campaign, cores
+    from runs import Run
+    from world import Faults
+
+    rows = []
+    for models, first in itertools.product((True, False), (1, 1_000_001)):
+        steps, began = 3000 if models else 1000, time.monotonic()
+        seeds = (Run(seed, steps, Faults(), models) for seed in itertools.count(first))
+        total = campaign(seeds, 1800, cores(), print)
+        assert not total.violations, total.violations
+        rows.append(
+            {
+                "clients": "modelled in Swift" if models else "the Python package",
+                "seeds": [first, first + total.runs - 1],
+                "steps": steps,
+                "requests": total.requests,
+                "requests_per_second": total.requests / (time.monotonic() - began),
+                "simulated_hours": total.simulated_seconds / 3600,
+            }
+        )
+    return rows
+
+
+def reports(pattern: str) -> list[dict[str, Any]]:
+    """Returns the reports in runs/ that a pattern names.
+
+    Raises:
+        SystemExit: No file has such a name.
+    """
+    paths = sorted(RUNS.glob(pattern))
+    if not paths:
+        raise SystemExit(f"no {RUNS / pattern}; run the example first")
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def learning() -> list[Row]:
+    """Returns the agents of trainings by `train_ntuple.py`, and their comparison."""
+    import learning_figures
+
+    found = reports("train_ntuple-*.json")
+    rows: list[Row] = []
+    for report in found:
+        training, trained = report["training"], report["table"][-1]
+        mean, error = trained["mean_score"], 1.96 * trained["standard_error"]
+        rows.append(
+            {
+                "agent": f"n-tuple network, training seed {report['config']['seed']}: "
+                f"{training['episodes']:,} games, {training['steps'] / 1e6:.0f} M moves",
+                "games": trained["episodes"],
+                "mean": [mean, mean - error, mean + error],
+                "reached": {tile: [trained["reached"][tile]] for tile in tables.TILES},
+                "depth": "1 max layer (1 ply)",
+            }
+        )
+    compared = learning_figures.compared([one["training"]["evaluations"] for one in found])
+    return rows + list(compared)
+
+
+def recurrent() -> list[Row]:
+    """Returns the turns of `recurrent_ppo.py`, of a perfect memory and of random play."""
+    import twofold
+
+    rows: list[Row] = []
+    for curve, learned in zip(
+        reports("recurrent-ppo-*/curve.json"),
+        reports("recurrent-ppo-*/evaluation.json"),
+        strict=True,
+    ):
+        points = curve["curve"]
+        near = {at: min(points, key=lambda point: abs(point["steps"] - at)) for at in MARKS}
+        rows.append(
+            {
+                "player": f"`--seed {curve['options']['seed']}`",
+                "turns": learned["moves"]["mean"] / 2,
+                "turns_at": {str(at): point["turns_mean"] for at, point in near.items()},
+                "steps_per_second": points[-1]["steps_per_second"],
+            }
+        )
+    for policy, label in {"perfect-memory": "a perfect memory", "random": "random play"}.items():
+        played = twofold.evaluate(
+            policy, env="twofold/Concentration-v0", size=(4, 4), peeks=0, episodes=1000
+        )
+        rows.append({"player": label, "turns": played.lengths.mean() / 2})
+    return rows
+
+
+def gru() -> list[Row]:
+    """Returns what `popgym_gru.py` attains on each preset."""
+    return [
+        {
+            "preset": report["options"]["preset"],
+            "steps": report["curve"][-1]["steps"],
+            "mmer": report["mmer"]["mean_return"],
+            "return": report["evaluation"]["mean_return"],
+            "interval": report["evaluation"]["interval"],
+            "random": report["random"]["mean_return"],
+            "random_mmer": report["random"]["mmer"],
+        }
+        for report in reports("popgym-gru-*/result.json")
+    ]
+
+
+FILES: dict[str, Callable[[], Sequence[Row]]] = {
+    "demo": demo,
+    "agents": agents,
+    "commands": commands,
+    "optimum": optimum,
+    "campaigns": campaigns,
+    "learning": learning,
+    "recurrent": recurrent,
+    "gru": gru,
+}
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="+", choices=FILES, metavar="NAME", help=", ".join(FILES))
+    for name in parser.parse_args().names:
+        figures.publish(name, FILES[name]())
+
+
+if __name__ == "__main__":
+    main()

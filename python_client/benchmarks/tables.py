@@ -1,0 +1,507 @@
+"""The tables of the documents, from the rows of result files: `figures.py` has their form.
+
+A command prints the same table from the rows that it has just measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from figures import Row
+
+Lines = Iterable[Sequence[str]]
+
+
+def markdown(head: Sequence[str], rows: Lines, align: str = "") -> str:
+    """Returns a table of Markdown.
+
+    Args:
+        head: The columns' names.
+        rows: Their cells.
+        align: A letter for each column, r for numbers; the last one also holds for the rest.
+    """
+    letters = align.ljust(len(head), align[-1:] or "l")
+    rule = ["---:" if letter == "r" else "---" for letter in letters]
+    escaped = (
+        [cell.replace("|", r"\|").replace("\n", " ") for cell in line]
+        for line in ([*head], rule, *rows)
+    )
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
+
+
+def interval(values: Sequence[float], digits: int = 0) -> str:
+    """Returns a value with its lowest and highest: 60,153 (55,791 ... 64,949)."""
+    middle, low, high = (f"{value:,.{digits}f}" for value in values)
+    return f"{middle} ({low} ... {high})"
+
+
+def significant(value: float) -> str:
+    """Returns two digits, or all of a larger number: 0.24, 3.7, 49, 179."""
+    return f"{value:.0f}" if value >= 9.95 else f"{float(f'{value:.2g}'):g}"
+
+
+# ---- make bench ----------------------------------------------------------------------------------
+
+RATES = {
+    "Twofold, `copy=False`": ["twofold-held"],
+    "Twofold": ["twofold"],
+    "numba over bitboards, one core / all cores": ["numba-bitboard", "numba-parallel"],
+    "Jumanji, CPU": ["jumanji"],
+    "pgx, CPU": ["pgx"],
+    "EnvPool, `Game2048-v1` / `Play2048-v1`": ["envpool", "envpool-play"],
+    "gymnasium-2048": ["gymnasium-2048"],
+}
+"""The rows of the table of rates, and the contestants in each."""
+
+CALL_SIZES = (1, 4096, 65536)
+CALLS = {
+    "in the process, `copy=False`": "twofold-held",
+    "over ipc": "twofold-ipc",
+    "over tcp": "twofold-tcp",
+    "ZeroMQ alone, tcp: echoes the same bytes": "limit-tcp",
+    "numba, all cores": "numba-parallel",
+}
+
+LOOPS = {
+    "no environment at all": "nothing",
+    "Twofold, in the process": "twofold",
+    "Twofold, tcp, one step after the other": "twofold-tcp",
+    "numba over bitboards": "numba-bitboard",
+    "EnvPool, `Game2048-v1`": "envpool",
+}
+
+
+class Bench:
+    """The figures of `make bench`: of each contestant, N and condition, of steps and of engines."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._found = {
+            (one["contestant"], one["size"], one["condition"]): one
+            for one in rows
+            if "contestant" in one
+        }
+        self._split = [one for one in rows if "python" in one]
+        self._engines = [one for one in rows if "threads" in one]
+        self._sizes = sorted({size for _, size, condition in self._found if condition == "alone"})
+
+    def rates(self, labels: Iterable[str] = RATES) -> str:
+        """Returns million steps per second, alone."""
+        rows = []
+        for label in labels:
+            cells = []
+            for size in self._sizes:
+                found = [self._found.get((name, size, "alone"), {}) for name in RATES[label]]
+                rates = [one["rate"] / 1e6 for one in found if one.get("rate")]
+                cells.append(" / ".join(map(significant, rates)))
+            rows.append([label, *cells])
+        return markdown(["boards N", *(f"{size:,}" for size in self._sizes)], rows, "lr")
+
+    def calls(self) -> str:
+        """Returns the time of a call and its 99th percentile, alone and next to a busy process."""
+        columns = [(size, at) for size in CALL_SIZES for at in ("alone", "beside one")]
+        head = [f"N = {size:,}" if at == "alone" else "busy" for size, at in columns]
+        rows = []
+        for label, name in CALLS.items():
+            found = (self._found[name, size, condition] for size, condition in columns)
+            rows.append([label, *map(self._call, found)])
+        return markdown(["", *head], rows, "lr")
+
+    @staticmethod
+    def _call(row: Row) -> str:
+        mean = row["microseconds"]
+        return f"{mean:,.{0 if mean >= 10 else 1}f} / {row['p99']:,.0f}"
+
+    def loops(self) -> str:
+        """Returns loops of a learner per second, and the share of the rate without boards."""
+        found = {(name, at): row for (name, _, at), row in self._found.items()}
+        conditions = sorted(
+            {condition for _, _, condition in self._found if condition.startswith("learner")},
+            key=lambda condition: float(condition.split()[1]),
+        )
+        rows = []
+        for label, name in LOOPS.items():
+            cells = []
+            for condition in conditions:
+                row, nothing = found[name, condition], found["nothing", condition]
+                share = f" ({100 * row['rate'] / nothing['rate']:.0f} %)"
+                cells.append(f"{row['rate'] / row['size']:,.0f}{'' if row is nothing else share}")
+            rows.append([label, *cells])
+        heads = [condition.removeprefix("learner, ") for condition in conditions]
+        return markdown(["the policy takes", *heads], rows, "lr")
+
+    def split(self) -> str:
+        """Returns the parts of a step in the process, in microseconds."""
+        parts = {
+            "a step": "step",
+            "Python": "python",
+            "crossing": "crossing",
+            "session": "session",
+            "engine": "engine",
+        }
+        rows = [
+            [
+                f"{one['size']:,}",
+                *("" if one[part] is None else f"{one[part]:.1f}" for part in parts.values()),
+            ]
+            for one in self._split
+        ]
+        return markdown(["boards N", *parts], rows, "r")
+
+    def engines(self) -> str:
+        """Returns million steps per second of the engines, also as multiples of the scalar one."""
+        scalar = self._engines[-1]["rate"]
+        rows = [
+            [one["engine"], f"{one['rate'] / 1e6:.0f}", f"{one['rate'] / scalar:.1f}"]
+            for one in self._engines
+        ]
+        return markdown(["engine", "million steps per second", "times row tables"], rows, "lr")
+
+
+# ---- agents --------------------------------------------------------------------------------------
+
+
+def demo(rows: Sequence[Row]) -> str:
+    """Returns the table that `make demo` prints, as aligned text."""
+    tiles = list(rows[0]["reached"])
+    head = ["policy", "episodes", "mean", "median", *tiles, "best tile"]
+    cells = [
+        [
+            row["policy"],
+            f"{row['episodes']:,}",
+            f"{row['mean_score']:,.0f}",
+            f"{row['median_score']:,.0f}",
+            *(f"{share:.1%}" for share in row["reached"].values()),
+            str(row["best_tile"]),
+        ]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
+    lines = (
+        line[0].ljust(widths[0])
+        + "".join(cell.rjust(width + 2) for cell, width in zip(line[1:], widths[1:], strict=True))
+        for line in [head, *cells]
+    )
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def agents(rows: Iterable[Row]) -> str:
+    """Returns the table of agents, with scores, the tiles that they reach, and commands."""
+    lines = [
+        [*_agent(row), f"{row['moves_per_second']:,.0f}", f"`{row['command']}`"] for row in rows
+    ]
+    return markdown([*AGENT, "moves/s", "command: `twofold evaluate` …"], lines, "llrrrrrrl")
+
+
+def trainings(rows: Iterable[Row]) -> str:
+    """Returns the table of the agents of several trainings."""
+    return markdown(AGENT, map(_agent, rows), "llr")
+
+
+TILES = ("2048", "4096", "8192")
+AGENT = ("agent", "depth", "games", "mean score", *TILES)
+
+
+def _agent(row: Row) -> list[str]:
+    digits = 1 if row["games"] >= 100_000 else 0
+    shares = (_share(row["reached"].get(tile)) for tile in TILES)
+    return [
+        row["agent"],
+        row["depth"],
+        f"{row['games']:,}",
+        interval(row["mean"], digits),
+        *shares,
+    ]
+
+
+def _share(share: Sequence[float] | None) -> str:
+    """Returns a share of games, with its interval if it is known."""
+    match share:
+        case None:
+            return ""
+        case [value]:
+            return f"{_percent(value)} %" if value else "0"
+        case [value, low, high]:
+            return f"{_percent(value)} % ({_percent(low)} ... {_percent(high)})"
+    raise AssertionError(share)
+
+
+def _percent(share: float) -> str:
+    """Returns a share in per cent, without noise of the last digits."""
+    return f"{100 * share:.4g}"
+
+
+def learning(rows: Iterable[Row]) -> str:
+    """Returns the mean scores of several trainings after equal games, moves and minutes."""
+    units = {"games": 1, "million moves": 1e6, "minutes": 60}
+    lines = [
+        [
+            row["axis"],
+            f"{row['after'] / units[row['axis']]:,.0f}",
+            f"{row['median']:,.0f}",
+            f"{row['lowest']:,.0f} to {row['highest']:,.0f}",
+        ]
+        for row in rows
+    ]
+    return markdown(["after", "", "median of the mean scores", "lowest to highest"], lines, "lrrl")
+
+
+def score_per_second(rows: Sequence[Row]) -> str:
+    """Returns the scores of learners after equal times of training."""
+    minutes = sorted({float(each) for row in rows for each in row["scores"]})
+    head = ["learner", "policy", "hardware", "moves/s with learning"]
+    lines = []
+    for row in rows:
+        scores = {float(each): interval(score) for each, score in row["scores"].items()}
+        cores = f"{row['cores']} {'core' if row['cores'] == 1 else 'cores'}"
+        lines.append(
+            [
+                row["learner"],
+                row["policy"],
+                f"{row['processor']}, {cores}, {row['cores_used']:.2f} used",
+                f"{row['moves_per_second']:,.0f}",
+                *(scores.get(each, "") for each in minutes),
+            ]
+        )
+    return markdown([*head, *(f"after {each:g} min" for each in minutes)], lines, "lllr")
+
+
+def regret(rows: Sequence[Row]) -> str:
+    """Returns the regret of a game on small boards, also as a part of the optimum."""
+    boards = list(dict.fromkeys(row["board"] for row in rows))
+    optima = {row["board"]: row for row in rows if row["learner"] == "optimum"}
+    cells = {(row["learner"], row["board"]): row for row in rows}
+    learners = [name for name in dict.fromkeys(row["learner"] for row in rows) if name != "optimum"]
+    lines = []
+    for learner in learners:
+        line = [learner]
+        for board in boards:
+            optimum = optima[board]["score"]
+            found = cells.get((learner, board))
+            line.append(_regret(found["regret"], optimum) if found and found["regret"] else "")
+        lines.append(line)
+    lines.append(["the optimum's score", *(f"{optima[each]['score']:,.3f}" for each in boards)])
+    heads = [f"{each}, {optima[each]['moves'] / 1e6:g} M moves" for each in boards]
+    return markdown(["regret of a game", *heads], lines)
+
+
+def _regret(values: Sequence[float], optimum: float) -> str:
+    digits = 2 if optimum < 100 else 0
+    text = interval(values, digits) if len(values) == 3 else f"{values[0]:,.{digits}f}"
+    return f"{text}, {values[0] / optimum:.1%}"
+
+
+def training(rows: Iterable[Row], agents: Iterable[Row]) -> str:
+    """Returns the scores with each library, also as multiples of two baselines' mean scores."""
+    baselines = {row["agent"].partition(":")[0]: row["mean"][0] for row in agents}
+    lines = [
+        [
+            row["learner"],
+            row["library"],
+            str(row["glue"]),
+            row["autoreset"],
+            f"{row['steps_per_second']:,.0f}",
+            f"{row['usual']:,.0f}" if row["usual"] else "",
+            f"{row['minutes']:g}",
+            f"{row['score'][0]:,.0f}",
+            f"{row['score'][1]:,.0f} to {row['score'][2]:,.0f}",
+            *(f"{row['score'][0] / baselines[name]:.1f}" for name in ("random", "fixed order")),
+        ]
+        for row in rows
+    ]
+    head = [
+        "learner",
+        "library",
+        "lines of glue",
+        "autoreset",
+        "steps/s",
+        "with gymnasium-2048",
+        "minutes",
+        "mean score, median of the seeds",
+        "lowest to highest",
+        "times random play",
+        "times fixed order",
+    ]
+    return markdown(head, lines, "llrlrrrrlrr")
+
+
+def published(rows: Iterable[Row]) -> str:
+    """Returns the table of published networks."""
+    lines = [
+        [
+            row["agent"],
+            f"{row['games']:,}",
+            interval(row["mean"]),
+            *(_shares(row["reached"][tile]) for tile in TILES),
+        ]
+        for row in rows
+    ]
+    return markdown(["network", "games", "mean score", *TILES], lines, "lr")
+
+
+def _shares(share: Sequence[float]) -> str:
+    value, low, high = (f"{100 * each:.2f}" for each in share)
+    return f"{value} % ({low} ... {high})"
+
+
+def recurrent(rows: Iterable[Row]) -> str:
+    """Returns the turns of `recurrent_ppo.py`, while training and afterwards."""
+    lines, steps = [], ["40960", "81920", "122880"]
+    for row in rows:
+        while_training = [row.get("turns_at", {}).get(each) for each in steps]
+        rate = row.get("steps_per_second")
+        lines.append(
+            [
+                row["player"],
+                f"{row['turns']:.2f}",
+                *("" if turns is None else f"{turns:.2f}" for turns in while_training),
+                "" if rate is None else f"{rate:,.0f}",
+            ]
+        )
+    heads = [f"at {int(each):,}{' steps' if each == steps[0] else ''}" for each in steps]
+    return markdown(["`python recurrent_ppo.py` …", "turns", *heads, "steps/s"], lines, "lr")
+
+
+def ceilings(rows: Iterable[Row]) -> str:
+    """Returns the highest returns for each number of remembered cards."""
+    head = ["preset", "remembered cards", "return", "steps", "turns", "cleared"]
+    return markdown(head, _ceilings(rows), "lr")
+
+
+def _ceilings(rows: Iterable[Row]) -> Iterator[list[str]]:
+    for row in rows:
+        yield [
+            row["preset"],
+            row["memory"],
+            f"{row['return']:.4f}",
+            f"{row['steps']:.2f}",
+            f"{row['turns']:.2f}",
+            f"{100 * row['cleared']:.2f} %",
+        ]
+
+
+def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
+    """Returns the results of POPGym's GRU, next to random play and the ceilings."""
+    most = {(row["preset"], row["memory"]): row["return"] for row in ceilings}
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        low, high = row["interval"]
+        cells = {
+            "steps of training": f"{row['steps']:,}",
+            "MMER": f"{row['mmer']:.4f}",
+            "mean return of 1,000 games afterwards": f"{row['return']:.4f}",
+            "its 95 % interval": f"{low:.4f} to {high:.4f}",
+            "random play of any card": f"{row['random']:.4f}",
+            "MMER of random play, in as many batches of as many games": f"{row['random_mmer']:.4f}",
+            "the most with a memory of 0 cards": f"{most[row['preset'], '0']:.4f}",
+            "the most with a memory of 4 cards": f"{most[row['preset'], '4']:.4f}",
+            "the most with all cards": f"{most[row['preset'], 'all']:.4f}",
+        }
+        for label, cell in cells.items():
+            lines.setdefault(label, [label]).append(cell)
+    return markdown(["", *(f"`{row['preset']}`" for row in rows)], lines.values(), "lr")
+
+
+# ---- the optimum, the simulation, and what else is measured --------------------------------------
+
+
+def optimum(rows: Sequence[Row]) -> str:
+    """Returns the results of `twofold solve`, by board."""
+
+    def tile(row: Row, at: int) -> str:
+        value, share = row["tiles"][at]
+        return f"{value}, {100 * share:.4f} %"
+
+    def small(value: float | None) -> str:
+        return "" if value is None else f"{value:g}"
+
+    lines = {
+        "boards up to symmetry": [f"{row['boards']:,}" for row in rows],
+        "terminal ones among them": [f"{row['terminal']:,}" for row in rows],
+        "expected score": [f"{row['score']:,.6f}" for row in rows],
+        "expected moves": [f"{row['moves']:,.4f}" for row in rows],
+        "highest tile, and its probability": [tile(row, 0) for row in rows],
+        "the tile before it": [tile(row, 1) for row in rows],
+        "file, MB": [small(row["megabytes"]) for row in rows],
+        "processor time, s": [small(row["processor_seconds"]) for row in rows],
+        "most memory in this run, GB": [small(row["memory_gigabytes"]) for row in rows],
+    }
+    body = [[label, *cells] for label, cells in lines.items()]
+    return markdown(["", *(row["board"].replace("x", " x ") for row in rows)], body, "lr")
+
+
+def optimum_infos(rows: Sequence[Row]) -> str:
+    """Returns million steps per second on 3 x 3 with the optimum's infos."""
+    names = list(dict.fromkeys(row["infos"] for row in rows))
+    games = list(dict.fromkeys(row["games"] for row in rows))
+    rates = {(row["games"], row["infos"]): row["rate"] / 1e6 for row in rows}
+    lines = [[each, *(f"{rates[each, name]:.1f}" for name in names)] for each in games]
+    heads = [name if " " in name else f"`{name}`" for name in names]
+    return markdown(["games", *heads], lines, "lr")
+
+
+def campaigns(rows: Iterable[Row]) -> str:
+    """Returns the campaigns of the simulation without a violation."""
+    lines = [
+        [
+            row["clients"],
+            f"{row['seeds'][0]:,} ... {row['seeds'][1]:,}",
+            f"{row['steps']:,}",
+            f"{row['requests']:,}",
+            f"{row['requests_per_second']:,.0f}",
+            f"{row['simulated_hours']:,.1f} h",
+        ]
+        for row in rows
+    ]
+    head = ["clients", "seeds", "runs of", "requests", "a second", "simulated time"]
+    return markdown(head, lines, "llr")
+
+
+def openenv(rows: Iterable[Row]) -> str:
+    """Returns the moves of a thousand connections of OpenEnv's clients to one server."""
+    lines = [
+        [
+            f"{row['server']}, {row['load']}",
+            f"{row['moves_per_second']:,.0f}",
+            f"{significant(row['p50'])} ms",
+            f"{significant(row['p99'])} ms",
+            f"{row['server_ms']:.1f} ms",
+            f"{row['megabytes']:.0f} MB",
+        ]
+        for row in rows
+    ]
+    heads = ["moves/s", "half within", "99 % within", "processor time of a move", "memory"]
+    return markdown(["1,000 connections", *heads], lines, "lr")
+
+
+def times(rows: Iterable[Row]) -> str:
+    """Returns the times of the steps of `make test`."""
+    lines = [
+        [
+            row["step"],
+            f"{row['seconds']:.0f}",
+            "" if row["busy"] is None else f"{row['busy']:.1f}",
+        ]
+        for row in rows
+        if "step" in row
+    ]
+    return markdown(["step", "s", "processors busy"], lines, "lr")
+
+
+def slowest(rows: Iterable[Row]) -> str:
+    """Returns the slowest tests of `make test`."""
+    found = sorted((row for row in rows if "test" in row), key=lambda row: -row["seconds"])
+    lines = [[row["test"], f"{row['seconds']:.0f}"] for row in found]
+    return markdown(["test", "s"], lines, "lr")
+
+
+def commands(rows: Iterable[Row]) -> str:
+    """Returns the time and memory of commands of `twofold`."""
+    lines = [
+        [
+            f"`{row['command']}`" if row["command"].startswith("twofold ") else row["command"],
+            f"{row['seconds']:.1f}",
+            "" if row["megabytes"] is None else f"{row['megabytes']:,.0f}",
+        ]
+        for row in rows
+    ]
+    return markdown(["", "s", "most memory, MB"], lines, "lr")
