@@ -1,7 +1,7 @@
 """Lanes by the plain rules, with the names and the numbers that an environment gives them.
 
-The games are those of reference.py, reference_concentration.py and reward_reference.py. What is
-added here is what an environment adds: declared rewards, infos on request, dialects.
+The rules are in reference.py, reference_concentration.py and reward_reference.py. This module adds
+the features of an environment: declared rewards, infos on request, dialects.
 """
 
 import copy
@@ -67,7 +67,7 @@ class PlainLane:
             self.game = reference_concentration.Game(seed, **rest)
 
     def copy(self, seed: int | None = None) -> "PlainLane":
-        """The same lane, to go on with its stream or with another one."""
+        """Returns a copy that continues its stream, or starts the stream of a seed."""
         copied = copy.copy(self)
         copied.game = copy.deepcopy(self.game)
         if seed is not None:
@@ -99,7 +99,7 @@ class PlainLane:
         return self._named(self.game.told(), self.game.deck if self.has_deck else None)
 
     def step(self, action: int) -> tuple[Told, Told | None]:
-        """The results of a step, and with SAME_STEP those of the episode that it ended."""
+        """Returns the results of a step, and with SAME_STEP the last ones of an ended episode."""
         deck = self.game.deck if self.has_deck else None
         begins = self.game.autoreset_mode == "next_step" and self.is_over
         if isinstance(self.game, reference.Game):

@@ -47,7 +47,7 @@ WEIGHTS = st.sampled_from([1.0, -0.1, 3.7, 0.0])
 
 
 def arguments(**values: Any) -> Any:
-    """Any of these arguments and of those that all games have; others keep their defaults."""
+    """Draws some of these arguments and of the arguments that all games have."""
     values |= {
         "autoreset_mode": st.sampled_from(["same_step", "disabled"]),
         "max_episode_steps": st.integers(1, 60),
@@ -117,7 +117,7 @@ class Services:
         self.batches = batches
 
     def call(self, method: str, *args: Any, **keywords: Any) -> Results:
-        """The results by name; those of a refused call are its error."""
+        """Returns the results by name; a refused call has its error as result."""
         told = {
             service: outcome(envs, method, args, keywords) for service, envs in self.batches.items()
         }
@@ -133,7 +133,7 @@ class Services:
         return results
 
     def fork(self, lanes: Any, copies: int, **keywords: Any) -> None:
-        """Goes on with copies."""
+        """Replaces the batches by copies of lanes."""
         for service, envs in list(self.batches.items()):
             self.batches[service] = envs.fork(lanes, copies, **keywords)
             envs.close()
@@ -152,7 +152,7 @@ def outcome(envs: Any, method: str, args: Any, keywords: Any) -> Results:
 
 
 def named(results: Any) -> Results:
-    """The results of any call by name: arrays, and of the ends of episodes the valid rows."""
+    """Returns the results of any call by name; those of ended episodes have valid rows only."""
     if isinstance(results, bytes):
         return {"snapshot": results}
     if dataclasses.is_dataclass(results):
@@ -183,7 +183,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def difference(first: str, one: Any, other: str, two: Any) -> str:
-    """Both values, of arrays the first rows that differ."""
+    """Describes two values, or the first rows in which two arrays differ."""
     where = ""
     if isinstance(one, np.ndarray) and one.shape == two.shape and one.dtype == two.dtype:
         rows = [row for row in range(len(one)) if not is_same(one[row], two[row])]
@@ -197,7 +197,7 @@ def difference(first: str, one: Any, other: str, two: Any) -> str:
 class Program(RuleBasedStateMachine):
     """One program, and the state of its boards.
 
-    Lane numbers are 0, every, 2 * every, ...
+    A rule with `every` applies to the lanes 0, every, 2 * every, ...
     """
 
     endpoints: ClassVar[dict[str, str]] = {}
@@ -228,7 +228,7 @@ class Program(RuleBasedStateMachine):
         self.check(self.services.call("reset", seed=seed))
 
     def count(self, num_envs: int) -> None:
-        """Begins with that many boards, all of them in play."""
+        """Sets the number of boards, all of them in play."""
         self.num_envs = num_envs
         [envs, *_] = self.services.batches.values()
         self.num_actions = envs.num_actions
@@ -256,7 +256,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(actions=st.lists(st.integers(0, 128), min_size=1, max_size=12), times=st.integers(1, 12))
     def play(self, actions: list[int], times: int) -> None:
-        """Steps. In round r lane i plays the actions plus r + i, modulo their number."""
+        """Steps. In round r lane i adds r + i to each action, modulo the number of actions."""
         lanes = np.arange(self.num_envs)
         for turn, action in itertools.product(range(times), actions):
             self.step((action + turn + lanes) % self.num_actions)
@@ -363,7 +363,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(every=EVERY, copies=st.integers(1, 3), seed=st.none() | SEEDS)
     def fork(self, every: int, copies: int, seed: int | None) -> None:
-        """Goes on with copies; without a seed, or of Concentration, with the same streams."""
+        """Replaces the batch by copies, with the same streams if there is no seed."""
         lanes = self.lanes(every)
         copies = min(copies, max(1, MOST_LANES // len(lanes)))
         parents = [lane for lane in lanes for _ in range(copies)]
@@ -431,7 +431,7 @@ def can_move(board: Any, shape: tuple[int, int]) -> bool:
 
 
 def fork_seed(seed: int | None, lane: int, parent: PlainLane, is_fresh: bool) -> int | None:
-    """The seed of a copy with a stream of its own."""
+    """Returns the seed of a fresh copy."""
     if not is_fresh or seed is None:
         return None
     own = np.array([(seed + lane) % 2**64], np.uint64)
@@ -443,11 +443,11 @@ def run(number: int, programs: int, length: int, endpoints: dict[str, str]) -> N
     Program.endpoints = endpoints
 
     @with_seed(number)
-    class Numbered(Program):
+    class Games(Program):
         pass
 
     run_state_machine_as_test(
-        Numbered,
+        Games,
         settings=settings(
             max_examples=programs,
             stateful_step_count=length,
@@ -473,7 +473,7 @@ def endpoints(server: Server) -> Iterator[dict[str, str]]:
 
 
 def test_random_programs_give_the_same_results_everywhere(endpoints: dict[str, str]) -> None:
-    run(0, programs=8, length=8, endpoints=endpoints)
+    run(0, programs=12, length=10, endpoints=endpoints)
 
 
 @pytest.mark.long
