@@ -179,26 +179,13 @@ def choose_card(
     return actions[int(rng.random() * len(actions))]
 
 
-def cards_state(game: reference_concentration.Game) -> dict[str, Any]:
-    """The results of a reset or step, under the names of the environment's arrays."""
-    return {
-        "observation": game.observation(),
-        "action_mask": game.mask(),
-        "episode_length": game.episode_length,
-        "pairs": game.pairs,
-        "turns": game.turns,
-        "peeks": game.peeks,
-        "open_card": game.open_card,
-    }
-
-
 def play_cards(
     config: dict[str, Any], seed: int, steps: int, illegal_share: float, peek_share: float
 ) -> dict[str, Any]:
     """One lane's trajectory."""
     rng = random.Random(seed)
     game = reference_concentration.Game(seed, **config)
-    initial, actions = cards_state(game), []
+    initial, actions = game.told(), []
     columns: dict[str, list[Any]] = {
         name: [] for name in (*initial, "reward", "terminated", "truncated")
     }
@@ -206,7 +193,7 @@ def play_cards(
         actions.append(choose_card(game, rng, illegal_share, peek_share))
         reward = game.step(actions[-1])
         told = {
-            **cards_state(game),
+            **game.told(),
             "reward": float(float32(reward)),
             "terminated": int(game.terminated),
             "truncated": int(game.truncated),

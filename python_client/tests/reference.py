@@ -5,6 +5,7 @@ It shares no code and no method with the server. `Game` plays whole games bit by
 from here (make_golden.py). Boards are flat tuples of exponents in row-major order, 0 = empty.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,6 +44,7 @@ class Xoshiro128PlusPlus:
         return (rotate_left((s0 + s3) & MASK32, 7) + s0) & MASK32
 
 
+@functools.lru_cache(1 << 16)
 def slide(line: Board) -> tuple[Board, int]:
     """One line, its wall on the left: the line after the slide and the sum of the merged values.
 
@@ -61,6 +63,7 @@ def slide(line: Board) -> tuple[Board, int]:
     return (line[0], *rest), reward
 
 
+@functools.cache
 def lines(rows: int, columns: int, action: int) -> list[list[int]]:
     """The cells of each line, from the wall that tiles slide to: 0 up, 1 right, 2 down, 3 left."""
     grid = [[row * columns + column for column in range(columns)] for row in range(rows)]
@@ -100,12 +103,18 @@ class Game:
         self.start()
 
     def start(self) -> None:
-        self.board: Board = (0,) * (self.rows * self.columns)
-        self.score = self.moves = self.episode_length = 0
-        self.terminated = self.truncated = self.no_action = False
+        """A new episode on a board of start tiles."""
+        self.begin((0,) * (self.rows * self.columns))
         for _ in range(self.start_tiles):
             self.spawn()
         self.goal_reached = 2 ** max(self.board) >= self.goal
+
+    def begin(self, board: Board) -> None:
+        """A new episode on a given board."""
+        self.board = board
+        self.score = self.moves = self.episode_length = 0
+        self.terminated = self.truncated = self.no_action = False
+        self.goal_reached = 2 ** max(board) >= self.goal
 
     def spawn(self) -> None:
         w0, w1 = self.generator.next_word(), self.generator.next_word()
@@ -165,7 +174,9 @@ class Game:
         self.truncated = self.episode_length == self.max_episode_steps
         after, reward = self.afterstate(action)
         if after == self.board:
-            self.terminated = self.no_action = self.illegal_action == "terminate"
+            # A start tile can be the goal.
+            at_goal = self.stop_at_goal and self.goal_reached
+            self.terminated = self.no_action = at_goal or self.illegal_action == "terminate"
             return 0
         self.board, self.score, self.moves = after, self.score + reward, self.moves + 1
         self.spawn()

@@ -1,16 +1,25 @@
 """A second implementation of the rules of Concentration: plain Python, to read and check.
 
 It shares no code and no method with the server: a table keeps the history of each card, and all
-results follow from that. `Game` plays whole games bit by bit, as a
-lane of `twofold/Concentration-v0` does under NEXT_STEP autoreset; the golden trajectories come from
-here (make_golden.py).
+results follow from that. `Game` plays whole games bit by bit, as a lane of
+`twofold/Concentration-v0` does in each autoreset mode; the golden trajectories come from here
+(make_golden.py).
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 from reference import Xoshiro128PlusPlus
 
+WEIGHTS = {"match": 1.0, "mismatch": -0.1, "face_up_touch": -0.1, "peek": -0.5}
+
 
 class Game:
-    """One lane. `step` returns the reward; a step's other results are attributes."""
+    """One lane. `step` returns the default reward; a step's other results are attributes.
+
+    `terms` has the reward terms of the last step that are not 0. `final` and `start` are as in
+    `reference.Game`.
+    """
 
     def __init__(
         self,
@@ -23,7 +32,11 @@ class Game:
         illegal_action: str = "noop",
         observe_last_action: bool = False,
         max_episode_steps: int | None = None,
+        autoreset_mode: str = "next_step",
     ) -> None:
+        self.autoreset_mode = autoreset_mode
+        self.final: dict[str, Any] | None = None
+        self.terms: dict[str, float] = {}
         self.cards, self.symbols, self.peek_budget = rows * columns, symbols, peeks
         self.matched_cards, self.illegal_action = matched_cards, illegal_action
         self.observe_last_action = observe_last_action
@@ -38,15 +51,17 @@ class Game:
         for card in reversed(range(1, self.cards)):
             other = (self.generator.next_word() * (card + 1)) >> 32
             self.deck[card], self.deck[other] = self.deck[other], self.deck[card]
-        self.begin()
+        self.begin(self.deck)
 
-    def begin(self) -> None:
+    def begin(self, deck: Sequence[int]) -> None:
+        """A new episode with a given deck."""
+        self.deck = list(deck)
         self.found: dict[int, int] = {}  # card: the step that found its mate
         self.turn: list[int] = []  # the cards of the running turn
         self.shown: set[int] = set()  # the other cards that this observation shows
         self.turns = self.peeks = self.episode_length = 0
         self.last_action = self.num_actions
-        self.terminated = self.truncated = False
+        self.terminated = self.truncated = self.no_action = False
 
     @property
     def pairs(self) -> int:
@@ -60,7 +75,7 @@ class Game:
         return self.peek_budget is None or self.peeks < self.peek_budget
 
     def mask(self) -> list[int]:
-        if self.terminated:
+        if self.no_action:
             return [0] * self.num_actions
         cards = [int(card not in self.found and card not in self.turn) for card in self.each_card()]
         return cards + [int(self.may_peek())] * (self.num_actions - self.cards)
@@ -79,43 +94,79 @@ class Game:
                 told.append(self.symbols)
         return told + [self.last_action] * self.observe_last_action
 
+    def told(self) -> dict[str, Any]:
+        """The results of a reset, under the names of the environment's arrays."""
+        return {
+            "observation": self.observation(),
+            "action_mask": self.mask(),
+            "episode_length": self.episode_length,
+            "pairs": self.pairs,
+            "turns": self.turns,
+            "peeks": self.peeks,
+            "open_card": self.open_card,
+        }
+
     def step(self, action: int) -> float:
-        if self.terminated or self.truncated:  # NEXT_STEP autoreset: the action is ignored
-            self.start()
+        self.terms, self.final = {}, None
+        if self.autoreset_mode == "next_step" and (self.terminated or self.truncated):
+            self.start()  # the action is ignored
             return 0.0
+        if self.autoreset_mode == "disabled":
+            assert not any((self.terminated, self.truncated)), "reset it first"
+        self.play(action)
+        ended = self.terminated, self.truncated
+        if self.autoreset_mode == "same_step" and any(ended):
+            self.final = self.told()
+            self.start()
+            self.terminated, self.truncated = ended
+        return sum(WEIGHTS.get(term, 0.0) * value for term, value in self.terms.items())
+
+    def play(self, action: int) -> None:
+        """One action on a table in play."""
         legal = self.mask()[action]
+        self.terminated = False
         self.episode_length += 1
         self.truncated = self.episode_length == self.max_episode_steps
         self.last_action = action
         self.shown = set()
-        reward = self.play(action) if legal else self.refuse(action)
+        if legal:
+            self.choose(action)
+        else:
+            self.refuse(action)
         if len(self.found) == self.cards:
             self.terminated = True
-        return reward
+            self.terms["cleared"] = 1
+        if legal and not self.terminated:
+            self.terms["survival"] = 1
+        self.no_action = self.terminated
 
-    def play(self, action: int) -> float:
+    def choose(self, action: int) -> None:
+        """A legal action."""
         if action == self.cards:
             self.peeks += 1
             self.shown = set(self.each_card()) - self.found.keys()
-            return -0.5
+            self.terms["peek"] = 1
+            return
         self.turn.append(action)
         if len(self.turn) == 1:
-            return 0.0
+            return
         first, second = self.turn
         self.turns, self.turn = self.turns + 1, []
         if self.deck[first] == self.deck[second]:
             self.found |= {first: self.episode_length, second: self.episode_length}
-            return 1.0
-        self.shown = {first, second}
-        return -0.1
+            self.terms["match"] = 1
+        else:
+            self.shown = {first, second}
+            self.terms["mismatch"] = 1
 
-    def refuse(self, action: int) -> float:
+    def refuse(self, action: int) -> None:
+        """An illegal action."""
         self.terminated = self.illegal_action == "terminate"
         if action == self.cards:  # no peek is left
-            return 0.0
+            return
         wasted = 1
         if self.illegal_action == "end_turn":
             wasted += len(self.turn)
             self.turns += 1
             self.shown, self.turn = set(self.turn), []
-        return -0.1 * wasted
+        self.terms["face_up_touch"] = wasted

@@ -62,13 +62,6 @@ def test_a_wrong_seed_is_refused(wrong: Any) -> None:
     assert caught.value.field == "seed"
 
 
-@given(seed=st.integers(0, 2**64 - 1))
-def test_the_server_starts_the_boards_of_the_seed(envs: Any, seed: int) -> None:
-    observations, _ = envs.reset(seed=seed)
-    expected = [Game((seed + lane) % 2**64).board for lane in range(NUM_ENVS)]
-    assert [tuple(board.ravel().tolist()) for board in observations] == expected
-
-
 @given(
     actions=npst.arrays(
         npst.integer_dtypes(endianness="?") | npst.unsigned_integer_dtypes(endianness="?"),
