@@ -41,16 +41,17 @@ class InterruptAt:
     def _enter(self, frame: types.FrameType, event: str, _: object) -> Any:
         if self.has_fired or not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
+        if self._is_dropped(frame):
+            return None
         if self._outermost is None:
             self._outermost = frame
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._look
 
     def _look(self, frame: types.FrameType, event: str, _: object) -> Any:
-        if event != "opcode" or self.has_fired or _is_dropped(frame):
+        if event != "opcode" or self.has_fired:
             return self._look
-        returns = dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
-        if returns and frame is self._outermost:
+        if frame is self._outermost and _returns(frame):
             return self._look
         if self._left == 0:
             self.has_fired = True
@@ -61,11 +62,14 @@ class InterruptAt:
         self._left -= 1
         return self._look
 
+    def _is_dropped(self, frame: types.FrameType | None) -> bool:
+        """Whether a destructor runs; Python drops its exceptions."""
+        while frame is not None and frame is not self._outermost:
+            if frame.f_code.co_name == "__del__":
+                return True
+            frame = frame.f_back
+        return False
 
-def _is_dropped(frame: types.FrameType | None) -> bool:
-    """Whether a destructor runs; Python drops its exceptions."""
-    while frame is not None:
-        if frame.f_code.co_name == "__del__":
-            return True
-        frame = frame.f_back
-    return False
+
+def _returns(frame: types.FrameType) -> bool:
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")

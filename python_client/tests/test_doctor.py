@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.metadata
+import io
 import json
 import os
 import socket
@@ -22,13 +23,23 @@ from twofold import cli
 from twofold.doctor import machine_findings
 from twofold.v1 import envelope_pb2 as envelope
 
+COMMAND = ("doctor", "--json", "--timeout", str(PATIENCE))
 
-def doctor(*arguments: str, limits: tuple[str, ...] = (), **variables: str) -> tuple[int, Any]:
-    """The exit status and the findings by the name of their check, in a process of its own."""
-    command = [*limits, sys.executable, "-m", "twofold", "doctor", "--json"]
-    command += ["--timeout", str(PATIENCE)]
+
+def doctor(*arguments: str, **variables: str) -> tuple[int, Any]:
+    """The exit status and the findings by the name of their check."""
+    output = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        status = cli.main([*COMMAND, *arguments])
+    return found(status, output.getvalue())
+
+
+def doctor_of_its_own(*limits: str, **variables: str) -> tuple[int, Any]:
+    """The same in a process of its own, for what a process reads or loads once."""
     ran = subprocess.run(
-        [*command, *arguments],
+        [*limits, sys.executable, "-m", "twofold", *COMMAND],
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
@@ -36,12 +47,16 @@ def doctor(*arguments: str, limits: tuple[str, ...] = (), **variables: str) -> t
         check=False,
     )
     assert ran.stdout, ran.stderr
-    document = json.loads(ran.stdout)
-    assert document["works"] is (ran.returncode == 0)
+    return found(ran.returncode, ran.stdout)
+
+
+def found(status: int, output: str) -> tuple[int, Any]:
+    document = json.loads(output)
+    assert document["works"] is (status == 0)
     assert all(
         bool(finding["mend"]) is (finding["status"] != "ok") for finding in document["findings"]
     )
-    return ran.returncode, {finding["check"]: finding for finding in document["findings"]}
+    return status, {finding["check"]: finding for finding in document["findings"]}
 
 
 def fails(findings: Any, check: str, found: str, mend: str) -> None:
@@ -78,7 +93,7 @@ def test_a_library_that_is_not_there_is_named() -> None:
 
 
 def test_a_library_that_cannot_be_loaded_is_named() -> None:
-    _, findings = doctor(TWOFOLD_LIBRARY=__file__)
+    _, findings = doctor_of_its_own(TWOFOLD_LIBRARY=__file__)
     fails(findings, "step", "can't be loaded", "Reinstall the wheel")
 
 
@@ -89,12 +104,12 @@ def test_a_library_of_another_version_is_named(tmp_path: Path) -> None:
         "int twofold_interface(void) { return 1; }\n"
     )
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    _, findings = doctor(TWOFOLD_LIBRARY=str(library))
+    _, findings = doctor_of_its_own(TWOFOLD_LIBRARY=str(library))
     fails(findings, "step", "version 0.0.1", "Reinstall the wheel")
 
 
 def test_a_setting_of_the_library_that_is_not_valid_is_named() -> None:
-    _, findings = doctor(TWOFOLD_MAX_BYTES="many")
+    _, findings = doctor_of_its_own(TWOFOLD_MAX_BYTES="many")
     fails(findings, "step", "TWOFOLD_MAX_BYTES", "environment variable")
 
 
@@ -320,7 +335,7 @@ def test_a_missing_packaging_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_too_few_open_files_are_named() -> None:
-    _, findings = doctor(limits=("prlimit", "--nofile=100"))
+    _, findings = doctor_of_its_own("prlimit", "--nofile=100")
     fails(findings, "open files", "100 files", "ulimit -n")
 
 
@@ -328,6 +343,6 @@ def test_a_long_path_for_temporary_files_is_no_failure(tmp_path: Path) -> None:
     """A private server puts its socket in /tmp then."""
     directory = tmp_path / ("long" * 25)
     directory.mkdir()
-    status, findings = doctor(TMPDIR=str(directory))
+    status, findings = doctor_of_its_own(TMPDIR=str(directory))
     assert status == 0
     assert findings["temporary files"]["found"] == "/tmp"

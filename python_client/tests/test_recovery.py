@@ -42,10 +42,10 @@ from twofold.v1 import rollout_pb2 as wire
 # ---- a bad network -------------------------------------------------------------------------------
 
 
-def test_a_bad_network_changes_nothing(server: Server, game: str, steps: int) -> None:
-    expected = undisturbed(server.ipc, steps, game)
+def test_a_bad_network_changes_nothing(server: Server, steps: int) -> None:
+    expected = undisturbed(server.ipc, steps)
     with FaultProxy(server.ipc, rate=0.1, seed=1) as proxy:
-        envs = make(proxy.endpoint, game)
+        envs = make(proxy.endpoint)
         assert play(envs, steps) == expected
         envs.close()
         assert all(proxy.counts[kind] > steps / 100 for kind in KINDS)
@@ -107,11 +107,9 @@ def play_through_interrupts(envs: Any, expected: list[int], times: int, longest:
     return interrupts
 
 
-def test_a_hundred_interrupts_at_random_moments_change_nothing(
-    endpoint: str, game: str, scale: int
-) -> None:
-    expected = undisturbed(endpoint, 400, game)
-    envs = make(endpoint, game)
+def test_a_hundred_interrupts_at_random_moments_change_nothing(endpoint: str, scale: int) -> None:
+    expected = undisturbed(endpoint, 400)
+    envs = make(endpoint)
     assert play_through_interrupts(envs, expected, 100 * scale, 0.004) >= 100 * scale
     envs.close()
 
@@ -254,22 +252,20 @@ def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) ->
 
 
 def test_a_server_that_is_killed_again_and_again_changes_nothing(
-    own_server: Server, game: str, scale: int
+    own_server: Server, scale: int
 ) -> None:
-    expected = undisturbed(own_server.ipc, 1300, game)
+    expected = undisturbed(own_server.ipc, 1300)
     times = 20 * scale
     with killed_again_and_again(own_server, times, 0.3) as kills:
-        envs = make(own_server.ipc, game, recover=True)
+        envs = make(own_server.ipc, recover=True)
         play_until(envs, expected, lambda: len(kills) == times)
     envs.close()
 
 
-def test_another_empty_server_in_midway_changes_nothing(
-    server: Server, own_server: Server, game: str
-) -> None:
-    expected = undisturbed(server.ipc, 700, game)
+def test_another_empty_server_in_midway_changes_nothing(server: Server, own_server: Server) -> None:
+    expected = undisturbed(server.ipc, 700)
     with FaultProxy(server.ipc, rate=0.02, seed=5) as proxy:
-        envs = make(proxy.endpoint, game, recover=True)
+        envs = make(proxy.endpoint, recover=True)
         results = play(envs, 350)
         proxy.switch_to(own_server.ipc)
         assert results + play(envs, 700, 350) == expected

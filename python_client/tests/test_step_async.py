@@ -235,6 +235,8 @@ def test_a_server_that_dies_meanwhile_is_recovered_from(own_server: Server, is_s
 # ---- interrupts ----------------------------------------------------------------------------------
 
 
+# Over tcp the package executes the same bytecodes as over ipc.
+@pytest.mark.parametrize("endpoint", ["embedded", "ipc"], indirect=True)
 @pytest.mark.parametrize("first", [True, False], ids=["step_async", "step_wait"])
 def test_an_interrupt_at_every_bytecode_loses_nothing(endpoint: str, first: bool) -> None:
     envs, twin = make(endpoint), make(endpoint)
