@@ -1,6 +1,7 @@
 """Recordings: a few kilobytes that replay to the same board and score, or report why not."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -157,12 +158,20 @@ def test_a_damaged_file_is_reported_with_the_part(part: str, value: Any, text: s
 
 
 def test_other_files_are_not_recordings(tmp_path: Path) -> None:
-    for content in (b"\xff\x00", b"", b"[]", b"{}", b'"twofold-recording"'):
+    for content in (b"\xff\x00", b"", b"[]", b"{}", b'"twofold-recording"', b"[" * 200_000):
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(errors.InvalidRecording, match="not a recording"):
             Recording.load(tmp_path / "a")
     with pytest.raises(FileNotFoundError):
         Recording.load(tmp_path / "b")
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_and_a_device_are_not_recordings(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(errors.InvalidRecording, match=r"not a recording: .* not a regular file"):
+            Recording.load(path)
 
 
 def test_a_changed_score_board_or_action_does_not_verify() -> None:

@@ -1,9 +1,12 @@
 """Sessions that outlive their server: saved to --state-dir, restored at the next start."""
 
+import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -175,6 +178,22 @@ def test_a_damaged_session_stays_in_the_directory_and_stops_nothing(
     keeping.start_again()
     whole.close()
     damaged.close()
+
+
+def test_a_file_that_memory_can_not_hold_stays_in_the_directory_and_stops_nothing(
+    keeping: Server, directory: Path
+) -> None:
+    keeping.terminate()
+    head = struct.pack("<8sIIQ", b"TWOFOLDT", 2, 0, 1 << 40)
+    old = directory / "old.session"
+    old.write_bytes(struct.pack("<8sII", b"TWOFOLDT", 1, 0))
+    new = directory / "new.sessions"
+    new.write_bytes(head + struct.pack("<I", zlib.crc32(head)))
+    for file in (old, new):
+        os.truncate(file, 2 << 40)  # without blocks on the disk
+    keeping.start_again()
+    make(keeping.ipc).close()
+    assert files(directory) == [new, old]
 
 
 def test_the_directory_of_a_server_of_version_0_1_is_read(keeping: Server, directory: Path) -> None:

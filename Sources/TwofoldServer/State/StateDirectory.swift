@@ -113,8 +113,10 @@ package final class StateDirectory {
         }
 
         private func read(_ range: Range<Int>, checkedBy head: Data) -> Result<SavedSession, Reason> {
-            guard let message = files.read(name, at: range.lowerBound, count: range.count),
-                checksum(message) == head.number(at: 12, as: UInt32.self),
+            guard let message = files.read(name, at: range.lowerBound, count: range.count) else {
+                return .failure(Reason("it can't be read, or memory can't hold it"))
+            }
+            guard checksum(message) == head.number(at: 12, as: UInt32.self),
                 let session = message.withUnsafeBytes({ SavedSession(bytes: $0) })
             else { return .failure(Reason("it is damaged")) }
             return .success(session)

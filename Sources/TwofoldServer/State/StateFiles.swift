@@ -54,6 +54,8 @@ final class SystemStateFiles: StateFiles {
         guard let file = try? Descriptor(opening: path + "/" + name, O_RDONLY | O_NONBLOCK) else {
             return nil
         }
+        // A damaged file may be larger than memory, and Data ends the process for want of it.
+        guard count <= availableMemory() else { return nil }
         var bytes = Data(count: count)
         guard let read = try? bytes.withUnsafeMutableBytes({ try file.read(into: $0, at: offset) }) else {
             return nil

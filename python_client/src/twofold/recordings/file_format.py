@@ -114,7 +114,7 @@ def _parse(text: str) -> dict[str, Any]:
     """Returns a document whose parts all exist and have the right types."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRecording(f"not a recording: invalid JSON ({error})") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidRecording(f'not a recording: its "format" is not "{FORMAT}"')

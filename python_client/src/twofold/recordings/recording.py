@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twofold import _arguments
+from twofold import _arguments, _text
 from twofold.errors import InvalidArgument, InvalidRecording
 from twofold.recordings import file_format, replay
 from twofold.recordings.replay import Generator, RecordingRules, Step
 
+_LONGEST = 1 << 28  # bytes of a file
 _PLAUSIBLE = 1e-4  # a spawn law with a smaller p-value is reported as not fitting
 
 
@@ -231,9 +232,9 @@ class Recording:
             InvalidRecording: The file is not a recording, or damaged; the message names the part.
         """
         try:
-            return Recording.from_json(Path(path).read_text())
-        except UnicodeDecodeError:
-            raise InvalidRecording(f"{path}: not a recording: not a text file") from None
+            return Recording.from_json(_text.read(path, "path", _LONGEST))
+        except InvalidArgument as error:
+            raise InvalidRecording(f"not a recording: {error}") from None
         except InvalidRecording as error:
             raise InvalidRecording(f"{path}: {error}") from None
 
