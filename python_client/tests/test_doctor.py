@@ -37,7 +37,7 @@ def doctor(*arguments: str, **variables: str) -> tuple[int, Any]:
 
 
 def doctor_of_its_own(*limits: str, **variables: str) -> tuple[int, Any]:
-    """The same in a process of its own, for what a process reads or loads once."""
+    """Runs doctor in a process of its own, for settings that are read or loaded once."""
     ran = subprocess.run(
         [*limits, sys.executable, "-m", "twofold", *COMMAND],
         env={**os.environ, **variables},
