@@ -8,8 +8,6 @@ internal import Platform
 /// This is the room for that memory: in blocks of 64 lanes, four rows of 64 words each, so that the compiler
 /// makes vector code of ``draw()``. `@unchecked Sendable` because its owner is called by one caller at a time.
 public final class PolicyStreams: @unchecked Sendable {
-    /// Bytes for this many lanes: in whole blocks, four words of state and the drawn word for each.
-    public static func bytes(lanes: Int) -> Int { blocks(lanes) * 5 * 64 * MemoryLayout<UInt32>.stride }
     /// The salt of a seed: "policy" in ASCII, then two zero bytes.
     public static let salt: UInt64 = 0x706f_6c69_6379_0000
 
@@ -20,14 +18,14 @@ public final class PolicyStreams: @unchecked Sendable {
     let words: UnsafeMutablePointer<UInt32>
 
     /// Streams without seeds.
-    public init(lanes: Int) throws(EnvironmentError) {
-        blocks = Self.blocks(lanes)
-        memory = try OwnedMemory(byteCount: Self.bytes(lanes: lanes), for: "num_envs")
+    public init(lanes: Int, reserve: MemoryReserve = { _ in }) throws(EnvironmentError) {
+        blocks = (lanes + 63) / 64
+        // Four words of state and the drawn word for each lane.
+        memory = try OwnedMemory(
+            byteCount: blocks * 5 * 64 * MemoryLayout<UInt32>.stride, for: "num_envs", reserve: reserve)
         states = memory.initialized(repeating: 0 as UInt32).baseAddress!
         words = states + blocks * 256
     }
-
-    private static func blocks(_ lanes: Int) -> Int { (lanes + 63) / 64 }
 
     /// A lane's stream; all words are 0 before the lane's first seed.
     public subscript(lane: Int) -> Generator.Words {

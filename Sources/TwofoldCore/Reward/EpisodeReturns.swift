@@ -14,16 +14,14 @@ public final class EpisodeReturns: StepPass {
     private let array: ArrayKey<Double>
 
     /// The returns of lanes whose steps report them.
-    init(lanes: Int, _ keys: BatchKeys, in arrays: inout ArrayList) throws(EnvironmentError) {
-        sums = try LaneStorage(count: lanes, repeating: 0)
+    init(_ options: BatchOptions, _ keys: BatchKeys, in arrays: inout ArrayList) throws(EnvironmentError) {
+        sums = try LaneStorage(count: options.lanes, repeating: 0, reserve: options.reserve)
         self.keys = keys
         array = arrays.add(Self.name)
     }
 
     /// Little, beside any engine's time.
     package var nanosecondsPerLane: Int { 0 }
-
-    package func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Double>.stride }
 
     /// A lane's return.
     @inline(__always)
