@@ -168,9 +168,9 @@ package final class Work: @unchecked Sendable {
             return StoredReply(result, seq: seq, payload: frame)
         case .create(let create):
             guard payload == nil else { throw .noPayload }
-            let (host, reply) = try EnvironmentHost.create(create, service, budget)
+            let host = try EnvironmentHost(create, service, budget)
             self.host = host
-            return StoredReply(.create(reply), seq: seq)
+            return StoredReply(.create(host.environment.createReply), seq: seq)
         case .expand(let expansion):
             var frame: Frame?
             let reply = try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
