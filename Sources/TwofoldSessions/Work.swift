@@ -84,7 +84,7 @@ package final class Work: @unchecked Sendable {
 
     /// Holds the bytes of its frames in the budget for as long as they are kept; small ones are not counted.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
-        reservation = try budget.reserve(header, payload)
+        reservation = try budget.reserve(keeping: header.count + (payload?.count ?? 0))
     }
 
     /// Returns what the ledger keeps of it.
