@@ -32,10 +32,11 @@ final class EmbeddedService: @unchecked Sendable {
     }
 
     /// Answers the request in a header. `memory` is the caller's for the payload of a request without a session; nil where
-    /// nothing may be written before the reply's header is known.
+    /// nothing may be written before the reply's header is known. Where it has no room for the payload, nothing is
+    /// computed, and the bytes that it takes are returned, too.
     func call(
         _ header: Frame, _ payload: Frame?, memory: UnsafeMutableRawBufferPointer?
-    ) -> StoredReply {
+    ) -> (reply: StoredReply, missingRoom: Int?) {
         answer(into: memory) { machine, effects in
             machine.take(header: header, payload: payload, from: caller, into: &effects)
         }
@@ -43,15 +44,16 @@ final class EmbeddedService: @unchecked Sendable {
 
     /// Answers a step.
     func step(_ session: SessionID, epoch: UInt32, seq: UInt64, actions: Frame) -> StoredReply {
-        answer(into: nil) { machine, effects in
+        let answer = answer(into: nil) { machine, effects in
             machine.takeStep(session, epoch: epoch, seq: seq, actions: actions, from: caller, into: &effects)
         }
+        return answer.reply
     }
 
     private func answer(
         into memory: UnsafeMutableRawBufferPointer?,
         _ take: (SessionMachine, inout [SessionMachine.Effect]) -> Void
-    ) -> StoredReply {
+    ) -> (reply: StoredReply, missingRoom: Int?) {
         // A service that ends meanwhile has another machine, and this one goes with its last call.
         var machine: SessionMachine!
         var reply: StoredReply?
@@ -70,7 +72,7 @@ final class EmbeddedService: @unchecked Sendable {
             }
         }
         guard let reply else { preconditionFailure("a call is answered") }
-        return reply
+        return (reply, work?.missingRoom)
     }
 
     /// Takes what an event has for its caller: a reply, or work first.

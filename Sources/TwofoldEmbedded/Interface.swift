@@ -137,7 +137,8 @@ public func call(
     let answer = service.call(
         header, Frame(ofCaller: payload, payloadSize, width: 1),
         memory: room.takesAnyHeader ? room.payload : nil)
-    return room.put(answer, isStep: false)
+    if let size = answer.missingRoom { return room.ask(for: size) }
+    return room.put(answer.reply, isStep: false)
 }
 
 @_cdecl("twofold_step")
@@ -159,8 +160,10 @@ private struct ReplyBuffers {
     private let header: UnsafeMutableRawBufferPointer
     let payload: UnsafeMutableRawBufferPointer
 
-    /// Whether the header of any reply fits whose payload is written before the header.
-    var takesAnyHeader: Bool { header.count >= 4096 }
+    /// The longest header of a reply whose payload is written before the header.
+    private static let longestHeader = 4096
+    /// Whether any such header fits.
+    var takesAnyHeader: Bool { header.count >= Self.longestHeader }
 
     /// Nil when a pointer is missing, or a capacity is impossible.
     init?(_ reply: UnsafeMutablePointer<twofold_reply>) {
@@ -174,6 +177,12 @@ private struct ReplyBuffers {
         self.reply = reply
         self.header = header
         self.payload = payload
+    }
+
+    /// Reports the room that the payload of a reply takes, which was not computed.
+    func ask(for size: Int) -> Int32 {
+        (reply.pointee.header_size, reply.pointee.payload_size) = (Self.longestHeader, size)
+        return status(TWOFOLD_TOO_SMALL)
     }
 
     /// Writes an answer, if there is room for it.

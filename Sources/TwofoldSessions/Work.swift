@@ -59,6 +59,8 @@ package final class Work: @unchecked Sendable {
 
     /// The host that a create has made.
     var host: EnvironmentHost?
+    /// Bytes of the reply's payload, noted before it is computed, where the caller's memory has no room for it.
+    package private(set) var missingRoom: Int?
     /// The boards that it has stepped, each as often as it was.
     private(set) var steps = 0
     /// Its frames as the ledger keeps them, once it was performed.
@@ -136,7 +138,8 @@ package final class Work: @unchecked Sendable {
 
     // MARK: on whichever thread
 
-    /// Executes the request. The payload of an expand goes to `memory`, if there is any and it has the room.
+    /// Executes the request. The payload of an expand goes to `memory`, if there is any: without the room for it, nothing is
+    /// computed, and ``missingRoom`` is the room to bring.
     package func perform(
         _ service: EnvironmentService, _ budget: MemoryBudget,
         into memory: UnsafeMutableRawBufferPointer? = nil
@@ -174,7 +177,11 @@ package final class Work: @unchecked Sendable {
         case .expand(let expansion):
             var frame: Frame?
             let reply = try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
-                if let memory, size <= memory.count {
+                if let memory {
+                    guard size <= memory.count else {
+                        missingRoom = size
+                        throw .exhausted("", "the caller's memory has no room for the reply's \(size) bytes")
+                    }
                     let room = UnsafeMutableRawBufferPointer(rebasing: memory[..<size])
                     frame = Frame(ofCaller: UnsafeRawBufferPointer(room))
                     return room
