@@ -16,8 +16,8 @@ package final class EnvironmentHost {
     /// The memory of the policies.
     private var policies: [MemoryBudget.Reservation] = []
 
-    /// Carries out a create. Reserves memory for the boards as they are made, for the request, which is kept, and for the
-    /// replies of stepping them: a session that is admitted can be stepped, whatever others do.
+    /// Executes a create. Reserves memory for the boards as they are made, for the request, which is kept, and for the
+    /// replies of stepping them, so an admitted session can be stepped, whatever others do.
     package init(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
     ) throws(ServiceError) {

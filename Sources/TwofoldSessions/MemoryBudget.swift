@@ -43,7 +43,7 @@ package final class MemoryBudget: Sendable {
 
         package var bytes: Int { held.load(ordering: .relaxed) }
 
-        /// Reserves so many bytes more with it; throws ``Exhausted`` when fewer are left.
+        /// Adds bytes to the reservation; throws ``Exhausted`` if the budget has too few left.
         package func grow(by bytes: Int) throws(Exhausted) {
             try budget.claim(bytes)
             held.add(bytes, ordering: .relaxed)

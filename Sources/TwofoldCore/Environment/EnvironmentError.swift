@@ -45,7 +45,7 @@ extension EnvironmentError {
     }
 }
 
-/// Reserves so many bytes, which are about to be allocated for as long as a batch lives; throws if there are too few.
+/// Reserves bytes that a batch is about to allocate and keeps for its life; throws if too few are left.
 public typealias MemoryReserve = @Sendable (_ bytes: Int) throws(EnvironmentError) -> Void
 
 extension OwnedMemory {
