@@ -27,8 +27,6 @@ final class RowTableEngine: BatchEngine {
 
     var nanosecondsPerLane: Int { 60 }
     var nanosecondsPerSingleLane: Int { 60 }
-    func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
-
     // MARK: the rules
 
     private struct Lane {

@@ -32,10 +32,11 @@ final class EmbeddedService: @unchecked Sendable {
     }
 
     /// Executes the request in a header. `memory` is the caller's memory for the payload of a request without
-    /// a session; nil if nothing may be written before the reply's header is known.
+    /// a session; nil if nothing may be written before the reply's header is known. If the payload does not
+    /// fit, nothing is computed, and `missingRoom` is the payload's size.
     func call(
         _ header: Frame, _ payload: Frame?, memory: UnsafeMutableRawBufferPointer?
-    ) -> StoredReply {
+    ) -> (reply: StoredReply, missingRoom: Int?) {
         answer(into: memory) { machine, effects in
             machine.take(header: header, payload: payload, from: caller, into: &effects)
         }
@@ -43,15 +44,16 @@ final class EmbeddedService: @unchecked Sendable {
 
     /// Executes a step.
     func step(_ session: SessionID, epoch: UInt32, seq: UInt64, actions: Frame) -> StoredReply {
-        answer(into: nil) { machine, effects in
+        let answer = answer(into: nil) { machine, effects in
             machine.takeStep(session, epoch: epoch, seq: seq, actions: actions, from: caller, into: &effects)
         }
+        return answer.reply
     }
 
     private func answer(
         into memory: UnsafeMutableRawBufferPointer?,
         _ take: (SessionMachine, inout [SessionMachine.Effect]) -> Void
-    ) -> StoredReply {
+    ) -> (reply: StoredReply, missingRoom: Int?) {
         // If the service ends meanwhile, it gets another machine; this one lives until its last call returns.
         var machine: SessionMachine!
         var reply: StoredReply?
@@ -70,7 +72,7 @@ final class EmbeddedService: @unchecked Sendable {
             }
         }
         guard let reply else { preconditionFailure("a call is answered") }
-        return reply
+        return (reply, work?.missingRoom)
     }
 
     /// Takes an event's effect for its caller: the reply, or work to do first.

@@ -137,7 +137,8 @@ public func call(
     let answer = service.call(
         header, Frame(ofCaller: payload, payloadSize, width: 1),
         memory: room.takesAnyHeader ? room.payload : nil)
-    return room.put(answer, isStep: false)
+    if let size = answer.missingRoom { return room.ask(for: size) }
+    return room.put(answer.reply, isStep: false)
 }
 
 @_cdecl("twofold_step")
@@ -159,8 +160,10 @@ private struct ReplyBuffers {
     private let header: UnsafeMutableRawBufferPointer
     let payload: UnsafeMutableRawBufferPointer
 
-    /// Whether there is room for any header that follows a payload that was already written.
-    var takesAnyHeader: Bool { header.count >= 4096 }
+    /// The longest header of a reply whose payload is written before the header.
+    private static let longestHeader = 4096
+    /// Whether any such header fits.
+    var takesAnyHeader: Bool { header.count >= Self.longestHeader }
 
     /// Returns nil if a pointer is missing or a capacity is impossible.
     init?(_ reply: UnsafeMutablePointer<twofold_reply>) {
@@ -176,7 +179,13 @@ private struct ReplyBuffers {
         self.payload = payload
     }
 
-    /// Writes an answer if there is room for it.
+    /// Reports the room that the payload of a reply takes, which was not computed.
+    func ask(for size: Int) -> Int32 {
+        (reply.pointee.header_size, reply.pointee.payload_size) = (Self.longestHeader, size)
+        return status(TWOFOLD_TOO_SMALL)
+    }
+
+    /// Writes an answer, if there is room for it.
     func put(_ answer: StoredReply, isStep: Bool) -> Int32 {
         let isLean = isStep && answer.isPlainStep
         let frame = isLean ? [] : answer.header

@@ -65,15 +65,18 @@ public struct EnvironmentService: Sendable {
         return reply
     }
 
-    /// Makes the environment of a new session.
-    public func create(_ request: CreateRequest) throws(ServiceError) -> (ServedEnvironment, CreateReply) {
+    /// Makes the environment of a new session. Its memory is reserved before it is allocated.
+    public func create(
+        _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in }
+    ) throws(ServiceError) -> (ServedEnvironment, CreateReply) {
         guard let entry = catalog.first(where: { $0.id == request.environmentID }) else {
             throw ServiceError(
                 .notFound, field: "environment_id",
                 "no environment '\(request.environmentID.prefix(100))' here; this server has "
                     + catalog.map(\.id).joined(separator: ", "))
         }
-        let options = try batchOptions(request)
+        var options = try batchOptions(request)
+        options.reserve = reserve
         if let unknown = options.extraInfos.first(where: { !entry.extraInfos.contains($0) }) {
             throw ServiceError(
                 .invalidArgument, field: "extra_infos",

@@ -33,7 +33,8 @@ final class Rollouts {
         // Twice as fast as estimated, on all threads; and a step takes something by itself.
         let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
         mostSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
-        streams = try PolicyStreams(lanes: environment.lanes)
+        streams = try PolicyStreams(
+            lanes: environment.lanes, reserve: environment.options.reserve)
     }
 
     /// A reset brings the lanes' seeds: the policies' streams follow.

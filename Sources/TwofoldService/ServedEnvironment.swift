@@ -63,14 +63,6 @@ public final class ServedEnvironment {
         if case .rollout(let request) = op { Rollouts.isSearch(request) } else { false }
     }
 
-    /// Memory of the boards, apart from replies.
-    public var bytes: Int { bytes(lanes: lanes) }
-
-    /// Memory of so many boards in an environment that is otherwise like this one.
-    public func bytes(lanes: Int) -> Int {
-        environment.bytes(lanes: lanes) + PolicyStreams.bytes(lanes: lanes)
-    }
-
     /// Memory that a request takes for as long as it is carried out, apart from its reply; 0 where it is little.
     public func workingBytes(_ op: Request.OneOf_Op) -> Int {
         switch op {

@@ -16,52 +16,28 @@ package final class EnvironmentHost {
     /// The memory of the policies.
     private var policies: [MemoryBudget.Reservation] = []
 
-    /// Reserves memory for the boards, for the request that has made them and is kept, and for the replies of
-    /// stepping them: a session that is admitted can be stepped, whatever others do.
+    /// Executes a create. Reserves memory for the boards as they are made, for the request, which is kept, and for the
+    /// replies of stepping them, so an admitted session can be stepped, whatever others do.
     package init(
-        _ environment: ServedEnvironment, keeping create: CreateRequest, _ budget: MemoryBudget
-    ) throws(MemoryBudget.Exhausted) {
-        let kept = environment.bytes + create.size
-        bytes = kept + environment.replyBytes
-        let own = try budget.part(bytes)
-        boards = try own.reserve(kept)
-        pool = PayloadPool(own, upTo: environment.longestStep, then: budget)
-        self.environment = environment
-        self.budget = budget
-    }
-
-    /// Carries out a create: makes the boards once there is room for them. How much they take is asked of a single
-    /// board.
-    package static func create(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
-    ) throws(ServiceError) -> (EnvironmentHost, CreateReply) {
-        let (environment, reply) = try makeEnvironment(create, service, budget)
-        do throws(MemoryBudget.Exhausted) {
-            return (try EnvironmentHost(environment, keeping: create, budget), reply)
-        } catch {
-            throw noMemoryForBoards(error)
-        }
-    }
-
-    private static func makeEnvironment(
-        _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
-    ) throws(ServiceError) -> (ServedEnvironment, CreateReply) {
-        var room: MemoryBudget.Reservation?
-        // Any other number is refused by the service.
-        if (1...UInt64(service.limits.maxBoardsPerSession)).contains(create.numEnvs) {
-            var single = create
-            single.numEnvs = 1
-            let bytes = try service.create(single).0.bytes(lanes: Int(create.numEnvs))
-            do throws(MemoryBudget.Exhausted) { room = try budget.reserve(bytes) } catch {
-                throw noMemoryForBoards(error)
+    ) throws(ServiceError) {
+        let boards = budget.reserveNothing()
+        (environment, _) = try service.create(create) { (bytes) throws(EnvironmentError) in
+            do throws(MemoryBudget.Exhausted) { try boards.grow(by: bytes) } catch {
+                throw .exhausted("num_envs", "no memory for the boards: \(error)")
             }
         }
-        defer { withExtendedLifetime(room) {} }
-        return try service.create(create)
-    }
-
-    private static func noMemoryForBoards(_ error: MemoryBudget.Exhausted) -> ServiceError {
-        ServiceError(.resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
+        do throws(MemoryBudget.Exhausted) {
+            try boards.grow(by: create.size)
+            let own = try budget.part(environment.replyBytes)
+            pool = PayloadPool(own, upTo: environment.longestStep, then: budget)
+        } catch {
+            throw ServiceError(
+                .resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
+        }
+        bytes = boards.bytes + environment.replyBytes
+        self.boards = boards
+        self.budget = budget
     }
 
     /// Carries out a request of the session, whose payload frame is `payload`; nil where it has none. A request

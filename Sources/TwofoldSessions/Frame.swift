@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 internal import Platform
 internal import TwofoldProtocol
 package import TwofoldService
@@ -50,6 +51,14 @@ package struct Frame: @unchecked Sendable {
         let memory = Memory(bytes.count)
         UnsafeMutableRawBufferPointer(memory.bytes).copyMemory(from: bytes)
         self.init(UnsafeRawBufferPointer(memory.bytes), of: memory)
+    }
+
+    /// A copy of some data; throws when the process has no memory for it.
+    init(keeping data: Data) throws(ServiceError) {
+        let copy = data.withUnsafeBytes { bytes in
+            Result { () throws(ServiceError) in try Frame(ofCaller: bytes).kept() }
+        }
+        self = try copy.get()
     }
 
     /// Memory that has no other owner than frames.

@@ -31,38 +31,53 @@ package final class MemoryBudget: Sendable {
 
     /// A part of the budget, given back when it goes.
     package final class Reservation: Sendable {
-        package let bytes: Int
+        private let held: Atomic<Int>
         private let budget: MemoryBudget
         private let promise: MemoryPromise?
 
         fileprivate init(_ budget: MemoryBudget, bytes: Int, _ promise: MemoryPromise?) {
             self.budget = budget
-            self.bytes = bytes
+            held = Atomic(bytes)
             self.promise = promise
+        }
+
+        package var bytes: Int { held.load(ordering: .relaxed) }
+
+        /// Adds bytes to the reservation; throws ``Exhausted`` if the budget has too few left.
+        package func grow(by bytes: Int) throws(Exhausted) {
+            try budget.claim(bytes)
+            held.add(bytes, ordering: .relaxed)
         }
 
         deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }
     }
 
+    /// A reservation of no bytes, to grow.
+    package func reserveNothing() -> Reservation { Reservation(self, bytes: 0, nil) }
+
     /// Reserves so many bytes; throws ``Exhausted`` when fewer are left. Any thread may call it.
-    package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation { try reserve(bytes, nil) }
+    package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
+        try claim(bytes)
+        return Reservation(self, bytes: bytes, nil)
+    }
 
     /// The same for bytes that are about to be allocated where that can't fail: the process may have them, for as long
     /// as the reservation lasts.
     package func reservePromised(_ bytes: Int) throws(Exhausted) -> Reservation {
         let promise: MemoryPromise
         do throws(OutOfMemory) { promise = try MemoryPromise.make(bytes) } catch { throw Exhausted(error) }
-        return try reserve(bytes, promise)
+        try claim(bytes)
+        return Reservation(self, bytes: bytes, promise)
     }
 
-    private func reserve(_ bytes: Int, _ promise: MemoryPromise?) throws(Exhausted) -> Reservation {
+    private func claim(_ bytes: Int) throws(Exhausted) {
         precondition(bytes >= 0)
         var now = reserved.load(ordering: .relaxed)
         while true {
             let (sum, overflow) = now.addingReportingOverflow(bytes)
             guard !overflow, sum <= limit else { throw Exhausted(bytes, limit) }
             let (isDone, found) = reserved.compareExchange(expected: now, desired: sum, ordering: .relaxed)
-            if isDone { return Reservation(self, bytes: bytes, promise) }
+            if isDone { return }
             now = found
         }
     }

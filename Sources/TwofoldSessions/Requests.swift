@@ -49,9 +49,8 @@ extension ServiceError {
 }
 
 extension MemoryBudget {
-    /// Holds the bytes of a request that is kept; nil for one that is too small to matter.
-    func reserve(_ header: Frame, _ payload: Frame?) throws(ServiceError) -> Reservation? {
-        let bytes = header.count + (payload?.count ?? 0)
+    /// Holds the bytes of a request's frames, which are kept; nil for so few that they don't matter.
+    func reserve(keeping bytes: Int) throws(ServiceError) -> Reservation? {
         guard bytes > Frame.smallBytes else { return nil }
         do throws(Exhausted) { return try reserve(bytes) } catch {
             throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")

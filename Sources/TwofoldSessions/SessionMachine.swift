@@ -302,8 +302,7 @@ package final class SessionMachine {
 
     /// Restores a session that was saved; nil if what was saved is inconsistent.
     package func restore(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry? {
-        let (environment, _) = try service.create(saved.create)
-        let host = try EnvironmentHost(environment, keeping: saved.create, budget)
+        let host = try EnvironmentHost(saved.create, service, budget)
         try host.restore(from: saved)
         let last = try SessionLedger.Done(saved, host.pool, budget)
         return ledger.restore(saved, host, last: last, at: now)

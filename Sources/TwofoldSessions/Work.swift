@@ -59,6 +59,8 @@ package final class Work: @unchecked Sendable {
 
     /// The host that a create has made.
     var host: EnvironmentHost?
+    /// Bytes of the reply's payload, noted before it is computed, where the caller's memory has no room for it.
+    package private(set) var missingRoom: Int?
     /// The boards that it has stepped, each as often as it was.
     private(set) var steps = 0
     /// Its frames as the ledger keeps them, once it was performed.
@@ -84,7 +86,7 @@ package final class Work: @unchecked Sendable {
 
     /// Holds the bytes of its frames in the budget for as long as they are kept; small ones are not counted.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
-        reservation = try budget.reserve(header, payload)
+        reservation = try budget.reserve(keeping: header.count + (payload?.count ?? 0))
     }
 
     /// Returns what the ledger keeps of it.
@@ -136,7 +138,8 @@ package final class Work: @unchecked Sendable {
 
     // MARK: on whichever thread
 
-    /// Executes the request. The payload of an expand goes to `memory`, if there is any and it has the room.
+    /// Executes the request. The payload of an expand goes to `memory`, if there is any: without the room for it, nothing is
+    /// computed, and ``missingRoom`` is the room to bring.
     package func perform(
         _ service: EnvironmentService, _ budget: MemoryBudget,
         into memory: UnsafeMutableRawBufferPointer? = nil
@@ -168,13 +171,17 @@ package final class Work: @unchecked Sendable {
             return StoredReply(result, seq: seq, payload: frame)
         case .create(let create):
             guard payload == nil else { throw .noPayload }
-            let (host, reply) = try EnvironmentHost.create(create, service, budget)
+            let host = try EnvironmentHost(create, service, budget)
             self.host = host
-            return StoredReply(.create(reply), seq: seq)
+            return StoredReply(.create(host.environment.createReply), seq: seq)
         case .expand(let expansion):
             var frame: Frame?
             let reply = try expansion.perform(payload: payload) { (size) throws(EnvironmentError) in
-                if let memory, size <= memory.count {
+                if let memory {
+                    guard size <= memory.count else {
+                        missingRoom = size
+                        throw .exhausted("", "the caller's memory has no room for the reply's \(size) bytes")
+                    }
                     let room = UnsafeMutableRawBufferPointer(rebasing: memory[..<size])
                     frame = Frame(ofCaller: UnsafeRawBufferPointer(room))
                     return room

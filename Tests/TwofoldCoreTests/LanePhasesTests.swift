@@ -11,7 +11,7 @@ import Testing
         var infos: ToyGame.Infos?
         let keys = BatchKeys(ToyGame(), in: &list, infos: &infos)
         let memory = try ArrayMemory(list.specs, lanes: count)
-        let phases = try LanePhases(lanes: count, autoreset)
+        let phases = try LanePhases(BatchOptions(lanes: count, autoreset: autoreset))
         let all: [LanePhase] = [.playing, .playing, .terminated, .truncated]
         let before = (0..<count).map { _ in all[generator.next(below: 4)] }
         var (isTerminated, isTruncated): ([Bool], [Bool]) = ([], [])

@@ -293,7 +293,7 @@ import TwofoldTestSupport
         try boards.step([0, 1])
     }
 
-    @Test func `expand goes to the caller's memory, if it has the room`() throws {
+    @Test func `expand goes to the caller's memory, and is not computed without the room`() throws {
         var request = ExpandRequest()
         request.environmentID = "twofold/Game2048-v0"
         request.count = 1
@@ -309,7 +309,11 @@ import TwofoldTestSupport
         library.payloadRoom = 3
         let small = library.call(Request(.expand(request)), board)
         #expect(small.status == TWOFOLD_TOO_SMALL && small.sizes.payload == 4)
+        // Not even the boards were looked at.
+        let wrong = [99] + board.dropFirst()
+        #expect(library.call(Request(.expand(request)), wrong).status == TWOFOLD_TOO_SMALL)
         library.payloadRoom = 4
+        #expect(library.call(Request(.expand(request)), wrong).error?.field == "boards")
         #expect(library.call(Request(.expand(request)), [1]).error?.field == "payload")
     }
 

@@ -16,7 +16,7 @@ import TwofoldTestSupport
         lanes: Int, _ budget: MemoryBudget, _ change: (inout CreateRequest) -> Void = { _ in }
     ) throws -> EnvironmentHost {
         guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes, change) else { fatalError() }
-        let session = try EnvironmentHost.create(request, service, budget).0
+        let session = try EnvironmentHost(request, service, budget)
         try bytes(of: (0..<UInt64(lanes)).map { $0 }).withUnsafeBytes {
             _ = try session.execute(.seededReset, payload: $0)
         }
@@ -67,14 +67,14 @@ import TwofoldTestSupport
 
         let budget = MemoryBudget(limit: 1 << 30)
         let service = settings.service(budget)
-        let one = try EnvironmentHost.create(request, service, budget).0
+        let one = try EnvironmentHost(request, service, budget)
         #expect(budget.used == size + one.bytes)
-        let other = try EnvironmentHost.create(request, service, budget).0
+        let other = try EnvironmentHost(request, service, budget)
         #expect(budget.used == size + one.bytes + other.bytes)
 
         let small = MemoryBudget(limit: size - 1)
         let refused = try #require(throws: ServiceError.self) {
-            try EnvironmentHost.create(request, settings.service(small), small)
+            try EnvironmentHost(request, settings.service(small), small)
         }
         #expect(refused.code == .resourceExhausted && refused.field == "extra_infos")
         #expect(refused.message.contains("max_bytes = \(size - 1)"), "\(refused.message)")
@@ -109,14 +109,37 @@ import TwofoldTestSupport
     }
 
     @Test func `a session of one board reserves the block that it takes`() throws {
-        let budget = MemoryBudget(limit: 1 << 30)
-        let session = try session(lanes: 1, budget)
-        #expect(budget.used > 2880 + 24_576)
+        func boards(_ lanes: Int) throws -> Int {
+            let session = try EnvironmentHost(
+                createRequest(lanes: lanes), service, MemoryBudget(limit: 1 << 30))
+            return session.bytes - session.environment.replyBytes - createRequest(lanes: lanes).size
+        }
+        let (one, block, two) = (try boards(1), try boards(64), try boards(65))
+        #expect(one == block && one > 2880 + 24_576)
         // The second thread's share comes with a second block.
-        let (one, two) = (session.environment.bytes(lanes: 64), session.environment.bytes(lanes: 65))
-        #expect(session.environment.bytes == one)
         #expect(two > one + 2880 + 24_576)
-        #expect(session.environment.bytes(lanes: 6400) < 99 * 5000 + two)
+        #expect(try boards(6400) < 99 * 5000 + two)
+    }
+
+    @Test func `memory is reserved as it is allocated, and a create that does not fit leaves nothing`() throws
+    {
+        let request = createRequest(lanes: 1000) {
+            $0.extraInfos = ["episode_return"]
+            $0.autoresetMode = .sameStep
+        }
+        let bytes = try EnvironmentHost(request, service, MemoryBudget(limit: 1 << 30)).bytes
+        let exact = MemoryBudget(limit: bytes)
+        let session = try EnvironmentHost(request, service, exact)
+        #expect(exact.used == bytes)
+        withExtendedLifetime(session) {}
+        for limit in stride(from: 0, to: bytes, by: bytes / 50) {
+            let small = MemoryBudget(limit: limit)
+            let error = try #require(throws: ServiceError.self) {
+                try EnvironmentHost(request, service, small)
+            }
+            #expect(error.code == .resourceExhausted && error.field == "num_envs")
+            #expect(small.used == 0)
+        }
     }
 
     @Test func `the request that made a session is reserved with it`() throws {
@@ -126,15 +149,17 @@ import TwofoldTestSupport
         let header = Request(.create(lanes: 1)).bytes + piece
         let request = try #require(header.withUnsafeBytes { Request(frame: $0) })
         let budget = MemoryBudget(limit: 1 << 30)
-        let small = try EnvironmentHost.create(createRequest(lanes: 1), service, budget).0
+        let small = try EnvironmentHost(createRequest(lanes: 1), service, budget)
         let before = budget.used
-        let large = try EnvironmentHost.create(request.create, service, budget).0
+        let large = try EnvironmentHost(request.create, service, budget)
         #expect(budget.used - before == small.bytes + unknown.count)
         #expect(large.bytes == small.bytes + unknown.count)
     }
 
-    private func createRequest(lanes: Int) -> CreateRequest {
-        guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes) else { fatalError() }
+    private func createRequest(
+        lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }
+    ) -> CreateRequest {
+        guard case .create(let request) = Request.OneOf_Op.create(lanes: lanes, change) else { fatalError() }
         return request
     }
 

@@ -30,8 +30,7 @@ extension EnvironmentHost {
     static func small() throws -> EnvironmentHost {
         let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
         guard case .create(let request) = Request.OneOf_Op.create(lanes: 1) else { fatalError() }
-        return try EnvironmentHost(
-            service.create(request).0, keeping: request, MemoryBudget(limit: .max))
+        return try EnvironmentHost(request, service, MemoryBudget(limit: .max))
     }
 }
 

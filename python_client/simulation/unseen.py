@@ -159,9 +159,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         ),
         Defect(
             "a kept request's payload is not counted in the budget",
-            f"{SESSIONS}/Requests.swift",
-            "let bytes = header.count + (payload?.count ?? 0)",
-            "let bytes = header.count",
+            f"{SESSIONS}/Work.swift",
+            "budget.reserve(keeping: header.count + (payload?.count ?? 0))",
+            "budget.reserve(keeping: header.count)",
         ),
         Defect(
             "a rollout is not cut to the largest message",

@@ -60,7 +60,7 @@ public final class Batch {
                 throw .invalid("extra_infos", "extra_infos has '\(name)' twice")
             }
             if name == EpisodeReturns.name {
-                returns = try EpisodeReturns(lanes: options.lanes, keys, in: &arrays)
+                returns = try EpisodeReturns(options, keys, in: &arrays)
             } else if !report.declare(name, game, in: &arrays),
                 !others.contains(where: { $0.declare(name, in: &arrays, keys) })
             {
@@ -75,7 +75,7 @@ public final class Batch {
         for spec in arrays.specs.prefix(keys.resetCount) { finals.add(spec) }
         for pass in others { pass.declareFinals(in: &finals) }
 
-        phases = try LanePhases(lanes: options.lanes, options.autoreset)
+        phases = try LanePhases(options)
         engine = try makeEngine(
             BatchPlan(
                 game: game, options: options, keys: keys, infos: infos!, phases: phases,
@@ -114,13 +114,6 @@ public final class Batch {
     public var afterstateArrays: [ArraySpec] { game.afterstates?.specs ?? [] }
     /// Bytes of one lane in a snapshot.
     public var recordSize: Int { game.recordSize }
-
-    /// Estimated memory of a batch of this many lanes, otherwise like this one, without its replies.
-    public func bytes(lanes: Int) -> Int {
-        passes.reduce(engine.bytes(lanes: lanes) + LanePhases.bytes(lanes: lanes)) {
-            $0 + $1.bytes(lanes: lanes)
-        }
-    }
 
     // MARK: step
 

@@ -11,8 +11,6 @@ package protocol BatchEngine: AnyObject, Sendable {
     var nanosecondsPerLane: Int { get }
     /// Estimated time of an operation on one lane.
     var nanosecondsPerSingleLane: Int { get }
-    /// Memory of this many lanes.
-    func bytes(lanes: Int) -> Int
 
     /// Plays each lane's action, or does what else ``LanePhases`` says, and writes the arrays of a step, among them the
     /// declared reward and infos of the transition, which only the engine has. The arrays of passes may get anything.

@@ -64,8 +64,11 @@ public final class ArrayMemory: @unchecked Sendable {
     private let memory: OwnedMemory
 
     /// Allocates memory for these arrays, one row per lane. The error names `field`, which decides the size.
-    public init(_ specs: [ArraySpec], lanes: Int, for field: String = "") throws(EnvironmentError) {
-        memory = try OwnedMemory(byteCount: Self.size(specs, lanes: lanes), for: field)
+    public init(
+        _ specs: [ArraySpec], lanes: Int, for field: String = "", reserve: MemoryReserve = { _ in }
+    ) throws(EnvironmentError) {
+        memory = try OwnedMemory(
+            byteCount: Self.size(specs, lanes: lanes), for: field, reserve: reserve)
         arrays = BatchLayout(specs, lanes: lanes).arrays(in: memory.bytes)
     }
 

@@ -14,6 +14,8 @@ public struct BatchOptions: Sendable {
     public var reward: RewardSpec?
     /// Names of the infos that each step reports beyond the usual ones.
     public var extraInfos: [String] = []
+    /// Called before memory of the batch is allocated, with its bytes.
+    public var reserve: MemoryReserve = { _ in }
 
     /// Options for a batch.
     public init(

@@ -45,9 +45,15 @@ extension EnvironmentError {
     }
 }
 
+/// Reserves bytes that a batch is about to allocate and keeps for its life; throws if too few are left.
+public typealias MemoryReserve = @Sendable (_ bytes: Int) throws(EnvironmentError) -> Void
+
 extension OwnedMemory {
-    /// Memory that a request takes; throws with the name of the field that decides how much.
-    package init(byteCount: Int, for field: String) throws(EnvironmentError) {
+    /// Memory that a request takes, once it is reserved; throws with the name of the field that decides how much.
+    package init(
+        byteCount: Int, for field: String, reserve: MemoryReserve = { _ in }
+    ) throws(EnvironmentError) {
+        try reserve(byteCount)
         do throws(OutOfMemory) { self = try OwnedMemory(byteCount: byteCount) } catch {
             throw EnvironmentError(error, for: field)
         }

@@ -16,12 +16,12 @@ final class GameEngine<Rules: Game>: BatchEngine {
         (game, keys, infos, phases, report) = (plan.game, plan.keys, plan.infos, plan.phases, plan.report)
         stepLimit = plan.options.stepLimit
         let lane = Lane(state: plan.game.makeState())
-        lanes = try LaneStorage(count: plan.options.lanes, repeating: lane)
+        lanes = try LaneStorage(
+            count: plan.options.lanes, repeating: lane, reserve: plan.options.reserve)
     }
 
     var nanosecondsPerLane: Int { 1000 }
     var nanosecondsPerSingleLane: Int { 1000 }
-    func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Lane>.stride }
 
     // MARK: the entries
     //
@@ -193,8 +193,11 @@ final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
     private let memory: OwnedMemory
     private let lanes: UnsafeMutableBufferPointer<Lane>
 
-    init(count: Int, repeating lane: Lane) throws(EnvironmentError) {
-        memory = try OwnedMemory(byteCount: count * MemoryLayout<Lane>.stride, for: "num_envs")
+    init(
+        count: Int, repeating lane: Lane, reserve: MemoryReserve = { _ in }
+    ) throws(EnvironmentError) {
+        memory = try OwnedMemory(
+            byteCount: count * MemoryLayout<Lane>.stride, for: "num_envs", reserve: reserve)
         lanes = memory.initialized(repeating: lane)
     }
 

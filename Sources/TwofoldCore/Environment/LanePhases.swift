@@ -25,14 +25,13 @@ package final class LanePhases: @unchecked Sendable {
     let bytes: UnsafeMutablePointer<UInt8>
     private let autoreset: AutoresetMode
 
-    init(lanes: Int, _ autoreset: AutoresetMode) throws(EnvironmentError) {
-        memory = try OwnedMemory(byteCount: Self.bytes(lanes: lanes), for: "num_envs")
+    init(_ options: BatchOptions) throws(EnvironmentError) {
+        // Whole blocks.
+        memory = try OwnedMemory(
+            byteCount: (options.lanes + 63) / 64 * 64, for: "num_envs", reserve: options.reserve)
         bytes = memory.initialized(repeating: LanePhase.playing.rawValue).baseAddress!
-        self.autoreset = autoreset
+        autoreset = options.autoreset
     }
-
-    /// Memory of this many lanes: whole blocks.
-    static func bytes(lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
 
     subscript(lane: Int) -> LanePhase {
         @inline(__always) get { LanePhase(rawValue: bytes[lane])! }

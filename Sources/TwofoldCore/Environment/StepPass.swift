@@ -4,8 +4,6 @@
 package protocol StepPass: AnyObject, Sendable {
     /// Estimated time for one lane on one thread.
     var nanosecondsPerLane: Int { get }
-    /// Memory of this many lanes.
-    func bytes(lanes: Int) -> Int
     /// Adds an info that users have requested to the arrays of a step; `keys` finds the others. Returns false if the pass
     /// has no such info.
     func declare(_ info: String, in arrays: inout ArrayList, _ keys: BatchKeys) -> Bool

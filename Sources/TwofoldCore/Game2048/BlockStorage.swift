@@ -20,38 +20,29 @@ final class BlockStorage: @unchecked Sendable {
     private let afterstateTail: ArrayMemory
 
     init(
-        _ config: Game2048.Config, _ kernel: any KernelOperations.Type, lanes: Int, workers: Int,
+        _ config: Game2048.Config, _ kernel: any KernelOperations.Type, _ options: BatchOptions,
         stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]
     ) throws(EnvironmentError) {
         (rows, columns) = (config.rows, config.columns)
         self.kernel = kernel
-        self.lanes = lanes
-        let count = Self.blocks(lanes)
+        lanes = options.lanes
+        let count = (lanes + KernelBlock.lanes - 1) / KernelBlock.lanes
         let blockBytes = count * KernelBlock.size
         // At most one worker per block runs at a time.
-        let scratchBytes = min(workers, count) * KernelScratch.size
+        let scratchBytes = min(options.workers.threads, count) * KernelScratch.size
         memory = try OwnedMemory(
-            byteCount: blockBytes + scratchBytes + KernelBlock.lanes, for: "num_envs")
+            byteCount: blockBytes + scratchBytes + KernelBlock.lanes, for: "num_envs",
+            reserve: options.reserve)
         blocks = memory.start
         blocks.initializeMemory(as: UInt8.self, repeating: 0, count: blockBytes)
         scratches = blocks + blockBytes
         tailActions = scratches + scratchBytes
         tailActions.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.lanes)
-        stepTail = try ArrayMemory(stepArrays, lanes: KernelBlock.lanes)
-        afterstateTail = try ArrayMemory(afterstateArrays, lanes: KernelBlock.lanes)
+        stepTail = try ArrayMemory(
+            stepArrays, lanes: KernelBlock.lanes, reserve: options.reserve)
+        afterstateTail = try ArrayMemory(
+            afterstateArrays, lanes: KernelBlock.lanes, reserve: options.reserve)
     }
-
-    /// Returns the bytes of memory that a batch's storage takes.
-    static func bytes(
-        lanes: Int, workers: Int, stepArrays: [ArraySpec], afterstateArrays: [ArraySpec]
-    ) -> Int {
-        let count = blocks(lanes)
-        return count * KernelBlock.size + min(workers, count) * KernelScratch.size + KernelBlock.lanes
-            + ArrayMemory.size(stepArrays, lanes: KernelBlock.lanes)
-            + ArrayMemory.size(afterstateArrays, lanes: KernelBlock.lanes)
-    }
-
-    private static func blocks(_ lanes: Int) -> Int { (lanes + KernelBlock.lanes - 1) / KernelBlock.lanes }
 
     /// 64 rows of each array that a step fills, for a partly used last block.
     var tail: BatchArrays { stepTail.arrays }

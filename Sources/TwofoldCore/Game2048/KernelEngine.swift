@@ -36,15 +36,11 @@ final class KernelEngine: BatchEngine {
     private let blocks: BlockStorage
     /// The requested report of a step; nil without a request.
     private let report: KernelReport?
-    private let workers: Int
-    private let stepArrays: [ArraySpec]
 
     init(
         _ plan: BatchPlan<Game2048>, _ kernel: any KernelOperations.Type
     ) throws(EnvironmentError) {
-        (game, keys, infos, phases, stepArrays) = (
-            plan.game, plan.keys, plan.infos, plan.phases, plan.stepArrays
-        )
+        (game, keys, infos, phases) = (plan.game, plan.keys, plan.infos, plan.phases)
         afterstateArrays = plan.game.afterstates!
         self.kernel = kernel
         var rules = KernelRules(
@@ -57,19 +53,13 @@ final class KernelEngine: BatchEngine {
         rules.isReported = !plan.report.isPlain
         self.rules = rules
         report = plan.report.isPlain ? nil : KernelReport(plan)
-        workers = plan.options.workers.threads
         blocks = try BlockStorage(
-            game.config, kernel, lanes: plan.options.lanes, workers: workers, stepArrays: stepArrays,
+            game.config, kernel, plan.options, stepArrays: plan.stepArrays,
             afterstateArrays: afterstateArrays.specs)
     }
 
     var nanosecondsPerLane: Int { report == nil ? 10 : 25 }
     var nanosecondsPerSingleLane: Int { 200 }
-
-    func bytes(lanes: Int) -> Int {
-        BlockStorage.bytes(
-            lanes: lanes, workers: workers, stepArrays: stepArrays, afterstateArrays: afterstateArrays.specs)
-    }
 
     // MARK: blocks of lanes
 

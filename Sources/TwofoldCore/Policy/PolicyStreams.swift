@@ -9,9 +9,6 @@ internal import Platform
 /// This type holds the streams' unsafe memory in blocks of 64 lanes, four rows of 64 words each, so that the
 /// compiler vectorises ``draw()``. `@unchecked Sendable` because its owner serves one caller at a time.
 public final class PolicyStreams: @unchecked Sendable {
-    /// Returns the bytes for this many lanes in whole blocks: four words of state and the drawn word for each
-    /// lane.
-    public static func bytes(lanes: Int) -> Int { blocks(lanes) * 5 * 64 * MemoryLayout<UInt32>.stride }
     /// The salt of a seed: "policy" in ASCII, then two zero bytes.
     public static let salt: UInt64 = 0x706f_6c69_6379_0000
 
@@ -22,14 +19,14 @@ public final class PolicyStreams: @unchecked Sendable {
     let words: UnsafeMutablePointer<UInt32>
 
     /// Makes streams without seeds.
-    public init(lanes: Int) throws(EnvironmentError) {
-        blocks = Self.blocks(lanes)
-        memory = try OwnedMemory(byteCount: Self.bytes(lanes: lanes), for: "num_envs")
+    public init(lanes: Int, reserve: MemoryReserve = { _ in }) throws(EnvironmentError) {
+        blocks = (lanes + 63) / 64
+        // Four words of state and the drawn word for each lane.
+        memory = try OwnedMemory(
+            byteCount: blocks * 5 * 64 * MemoryLayout<UInt32>.stride, for: "num_envs", reserve: reserve)
         states = memory.initialized(repeating: 0 as UInt32).baseAddress!
         words = states + blocks * 256
     }
-
-    private static func blocks(_ lanes: Int) -> Int { (lanes + 63) / 64 }
 
     /// The state of a lane's stream; all words are 0 before the lane's first seed.
     public subscript(lane: Int) -> Generator.Words {

@@ -14,8 +14,8 @@ public final class EpisodeReturns: StepPass {
     private let array: ArrayKey<Double>
 
     /// Makes the returns of lanes whose steps report them.
-    init(lanes: Int, _ keys: BatchKeys, in arrays: inout ArrayList) throws(EnvironmentError) {
-        sums = try LaneStorage(count: lanes, repeating: 0)
+    init(_ options: BatchOptions, _ keys: BatchKeys, in arrays: inout ArrayList) throws(EnvironmentError) {
+        sums = try LaneStorage(count: options.lanes, repeating: 0, reserve: options.reserve)
         self.keys = keys
         array = arrays.add(Self.name)
     }
@@ -23,9 +23,7 @@ public final class EpisodeReturns: StepPass {
     /// 0: the time is negligible next to any engine's.
     package var nanosecondsPerLane: Int { 0 }
 
-    package func bytes(lanes: Int) -> Int { lanes * MemoryLayout<Double>.stride }
-
-    /// Returns a lane's return.
+    /// The return of a lane.
     @inline(__always)
     subscript(lane: Int) -> Double {
         get { sums[lane] }

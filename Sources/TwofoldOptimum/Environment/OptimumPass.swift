@@ -6,8 +6,7 @@ extension Game2048 {
     /// an extra info is invalid.
     public func makeBatch(_ options: BatchOptions, _ table: OptimumTable) throws(EnvironmentError) -> Batch {
         precondition(table.problem.rows == config.rows && table.problem.columns == config.columns)
-        let pass = try OptimumPass(
-            table, lanes: options.lanes, illegalEnds: config.illegalAction == .terminate)
+        let pass = try OptimumPass(table, options, illegalEnds: config.illegalAction == .terminate)
         return try makeBatch(options, passes: [pass])
     }
 }
@@ -49,17 +48,18 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         }
     }
 
-    init(_ table: OptimumTable, lanes: Int, illegalEnds: Bool) throws(EnvironmentError) {
+    init(
+        _ table: OptimumTable, _ options: BatchOptions, illegalEnds: Bool
+    ) throws(EnvironmentError) {
         self.table = table
         self.illegalEnds = illegalEnds
-        memory = try OwnedMemory(byteCount: Self.bytesPerLane * lanes, for: "num_envs")
+        memory = try OwnedMemory(
+            byteCount: options.lanes * 4 * MemoryLayout<Float>.stride, for: "num_envs",
+            reserve: options.reserve)
         values = memory.initialized(repeating: 0 as Float).baseAddress!
     }
 
-    private static let bytesPerLane = 4 * MemoryLayout<Float>.stride
-
     var nanosecondsPerLane: Int { 60 }
-    func bytes(lanes: Int) -> Int { Self.bytesPerLane * lanes }
 
     func declare(_ info: String, in arrays: inout ArrayList, _ keys: BatchKeys) -> Bool {
         guard let info = OptimumInfo(rawValue: info) else { return false }

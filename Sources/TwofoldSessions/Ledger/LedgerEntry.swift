@@ -320,11 +320,10 @@ extension SessionLedger {
         /// The last request of a session that was saved; the reply's payload is copied to `pool`.
         init(_ saved: SavedSession, _ pool: PayloadPool, _ budget: MemoryBudget) throws {
             seq = saved.lastSeq
-            header = saved.lastRequest.header.withUnsafeBytes { Frame(copying: $0) }
-            payload =
-                saved.lastRequest.hasPayload
-                ? saved.lastRequest.payload.withUnsafeBytes { Frame(copying: $0) } : nil
-            reservation = try budget.reserve(header, payload)
+            let request = saved.lastRequest
+            reservation = try budget.reserve(keeping: request.header.count + request.payload.count)
+            header = try Frame(keeping: request.header)
+            payload = request.hasPayload ? try Frame(keeping: request.payload) : nil
             reply = try StoredReply(saved.lastReply, pool)
         }
     }
