@@ -27,6 +27,7 @@ final class RowTableEngine: BatchEngine {
 
     var nanosecondsPerLane: Int { 60 }
     var nanosecondsPerSingleLane: Int { 60 }
+
     // MARK: the rules
 
     private struct Lane {
