@@ -170,7 +170,9 @@ def test_other_files_are_not_recordings(tmp_path: Path) -> None:
 def test_a_pipe_and_a_device_are_not_recordings(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero"):
-        with pytest.raises(errors.InvalidRecording, match=r"not a recording: .* not a regular file"):
+        with pytest.raises(
+            errors.InvalidRecording, match=r"not a recording: .* not a regular file"
+        ):
             Recording.load(path)
 
 
