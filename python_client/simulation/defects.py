@@ -360,8 +360,8 @@ IN_SWIFT = (
     Defect(
         "a damaged file is read",
         f"{SERVER}/State/StateDirectory.swift",
-        "                checksum(message) == head.number(at: 12, as: UInt32.self),\n",
-        "",
+        "guard checksum(message) == head.number(at: 12, as: UInt32.self),",
+        "guard",
     ),
     Defect(
         "a session in progress at the stop is saved without its request",

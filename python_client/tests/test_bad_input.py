@@ -24,7 +24,7 @@ def test_refused_and_dropped_requests_leave_no_memory_behind(own_server: Server)
         def refuse_everything() -> None:
             for refusal in REFUSALS:
                 header, payload = refusal.make(session)
-                for _ in range(TIMES // 20):
+                for _ in range(TIMES // 40):
                     session.connection.send_frames(b"no delimiter")
                     assert session.call(header, payload).error.code == refusal.code
 

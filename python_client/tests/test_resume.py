@@ -251,7 +251,7 @@ def test_a_process_that_is_killed_again_and_again_changes_nothing(
     server: Server, game: str, tmp_path: Path, scale: int
 ) -> None:
     # So many lives are too short for all steps; the last one is not killed.
-    steps, times, life = 600 * scale, 10 * scale, 50
+    steps, times, life = 360 * scale, 6 * scale, 50
     expected = undisturbed(server.ipc, steps, game)
     log = tmp_path / "log"
     moments = random.Random(8)
