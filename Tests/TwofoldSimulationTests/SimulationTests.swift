@@ -16,7 +16,7 @@ import TwofoldTestSupport
     @Test(arguments: [1 as UInt64, 1001])
     func `whatever fails, each request is applied once and each client comes to its end`(first: UInt64) {
         var marks = [Int](repeating: 0, count: Mark.allCases.count)
-        for seed in first..<first + 400 {
+        for seed in first..<first + 200 {
             let run = ModelRun(seed: seed, disabled: 0, suppressed: [])
             run.run(requests: 2000)
             #expect(run.world.violation == nil, "seed \(seed)")
