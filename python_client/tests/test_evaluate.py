@@ -648,7 +648,12 @@ def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
 def test_names_in_a_report_do_not_steer_the_terminal() -> None:
     result = by_hand("\x1b[2J\x9b31m\u202eevil\nname")
     comparison = result.compare(by_hand("\x1b]0;other\x07"))
-    for report in (str(result), result.to_markdown(), str(comparison)):
+    for report in (
+        str(result),
+        result.to_markdown(),
+        str(comparison),
+        comparison.to_markdown(),
+    ):
         assert all(line.isprintable() for line in report.split("\n"))
     assert "?[2J?31m?evil?name on" in str(result)
     assert "against ?]0;other?, the same" in str(comparison)
@@ -760,8 +765,21 @@ def test_the_better_of_two_policies_is_reported() -> None:
     assert comparison.is_significant
     assert comparison.difference == pytest.approx(a.scores.mean() - b.scores.mean())
     assert comparison.difference in comparison.difference_interval
-    assert "the interval excludes 0" in str(comparison)
+    verdict = "\nsignificant   at the 5 % level: yes, the interval excludes 0\n"
+    assert verdict in str(comparison)
     assert json.loads(comparison.to_json())["wins"] == (a.scores > b.scores).sum()
+
+
+def test_a_comparison_in_markdown_is_a_table() -> None:
+    comparison = by_hand("a_1").compare(by_hand("b", (700, 1000, 3000, 10000)))
+    title, empty, *rows = comparison.to_markdown().split("\n")
+    assert title == r"### a\_1 against b, the same 4 seeds each"
+    assert not empty
+    assert all(row.startswith("|") for row in rows)
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    figures = {name.strip(): value for name, value in cells[2:]}
+    assert figures["mean scores"] == "6,175 and 3,675"
+    assert figures["significant"] == "at the 5 % level: no, it includes 0"
 
 
 def test_different_seeds_or_rules_are_not_compared() -> None:
@@ -801,8 +819,9 @@ def test_the_command_evaluates_a_function_of_a_file(
 
     assert cli.main([*command, "--against", "random", "--format", "markdown"]) == 0
     output = capsys.readouterr().out
-    assert output.count("### ") == 2
+    assert output.count("### ") == 3
     assert "against random, the same 20 seeds each" in output
+    assert "| mean scores " in output
 
     assert cli.main([*command, "--against", "random", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

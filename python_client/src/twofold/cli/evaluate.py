@@ -13,7 +13,7 @@ from twofold import _arguments, _text
 from twofold.cli import playing
 from twofold.cli.common import Result, check_output, naming, positive
 from twofold.errors import InvalidArgument
-from twofold.evaluation import Evaluation, evaluate
+from twofold.evaluation import Comparison, Evaluation, evaluate
 from twofold.evaluation.report import check_plot
 from twofold.evaluation.run import PROTOCOLS, episode_seeds
 from twofold.judging.chat import PROMPT
@@ -21,9 +21,9 @@ from twofold.policies import ChatModel, Strategy
 from twofold.policies.choosers import PolicyLike
 from twofold.policies.lookup import NAMES, load, resolve
 
-FORMATS: dict[str, Callable[[Evaluation], str]] = {
+FORMATS: dict[str, Callable[[Evaluation | Comparison], str]] = {
     "table": str,
-    "markdown": Evaluation.to_markdown,
+    "markdown": lambda result: result.to_markdown(),
 }
 
 
@@ -285,14 +285,15 @@ def _report(
 ) -> Iterator[Result]:
     """The report, and then the files, even if the report can't be printed."""
     try:
-        reports = [FORMATS[arguments.format](result) for result in results]
+        shown = FORMATS[arguments.format]
+        reports = [shown(result) for result in results]
         documents = [json.loads(result.to_json()) for result in results]
         if len(results) == 1:
             yield Result(reports[0], documents[0])
         else:
             comparison = results[0].compare(results[1])
             yield Result(
-                "\n\n".join([*reports, str(comparison)]),
+                "\n\n".join([*reports, shown(comparison)]),
                 {"evaluations": documents, "comparison": json.loads(comparison.to_json())},
             )
     finally:
