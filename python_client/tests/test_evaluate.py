@@ -457,6 +457,35 @@ def test_a_policy_whose_reset_raises_is_reported() -> None:
         twofold.evaluate(Bad(), env=Queue(2), episodes=2)
 
 
+class Forgetful:
+    """Remembers a board's steps, but has no `reset`."""
+
+    def __init__(self) -> None:
+        self.steps: Any = None
+
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        if self.steps is None:
+            self.steps = np.zeros(len(observations), np.int64)
+        self.steps += (action_mask > 0).any(axis=1)
+        return action_mask.argmax(axis=1)
+
+
+def returns_eight(observations: Any, action_mask: Any) -> Any:
+    return np.resize(action_mask.argmax(axis=1), 8)
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [(Forgetful(), "raised ValueError"), (returns_eight, "returned int64 of shape")],
+)
+def test_a_policy_that_counts_on_all_boards_without_reset_reads_that_it_needs_one(
+    policy: Any, problem: str
+) -> None:
+    hint = "; K went from 8 to 7: a policy that remembers boards needs a method reset"
+    with pytest.raises(errors.PolicyError, match=f"{problem}.*{hint}"):
+        twofold.evaluate(policy, episodes=8, endpoint="embedded")
+
+
 @pytest.mark.parametrize("pairs", [2, 3])
 def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(pairs: int) -> None:
     # 700 games at once, so that most begin in the midst of others.
