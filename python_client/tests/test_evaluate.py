@@ -828,6 +828,10 @@ POLICY_FILE = """
 def up_first(observations, action_mask):
     return action_mask.argmax(axis=1)
 not_a_policy = 5
+class Corner:
+    def __call__(self, observations, action_mask):
+        return action_mask.argmax(axis=1)
+corner = Corner()
 """
 
 
@@ -860,6 +864,11 @@ def test_the_command_evaluates_a_function_of_a_file(
     assert printed["comparison"]["second"] == "random"
 
 
+def test_the_command_evaluates_an_object_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(POLICY_FILE)
+    assert isinstance(load(f"{tmp_path}/mine.py:corner"), FunctionChooser)
+
+
 def test_the_command_finds_functions_of_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -884,6 +893,7 @@ def test_the_command_finds_functions_of_modules(
         ("nowhere.py:f", "no file 'nowhere.py'"),
         ("mine.py:g", "has no 'g'"),
         ("mine.py:not_a_policy", "expected a function"),
+        ("mine.py:Corner", "is the class Corner; pass an object of it, policy = Corner()"),
         ("broken.py:f", "importing 'broken.py' raised ZeroDivisionError"),
         ("nowhere.zip", "no file 'nowhere.zip'"),
         ("model.zip", "pass --trust-pickle"),

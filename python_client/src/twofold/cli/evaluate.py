@@ -36,8 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     player.add_argument(
         "policy",
         nargs="?",
-        help=f"{', '.join(NAMES)}; a function (observations, action_mask) -> actions, as "
-        "module:function or file.py:function; or model.zip of Stable-Baselines3",
+        help=f"{', '.join(NAMES)}; a function (observations, action_mask) -> actions or an object "
+        "that can be called so, as module:NAME or file.py:NAME; or model.zip of Stable-Baselines3",
     )
     player.add_argument(
         "--strategy",
