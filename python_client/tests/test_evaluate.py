@@ -674,6 +674,13 @@ def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
     assert re.search(r"^\| score +\| +6,175 \|", result.to_markdown(), re.MULTILINE)
 
 
+def test_the_table_of_tiles_ends_with_the_first_that_no_game_reaches() -> None:
+    text = str(by_hand())
+    assert re.search(r"^2048 +1 ", text, re.MULTILINE)
+    assert re.search(r"^4096 +0 ", text, re.MULTILINE)
+    assert not re.search(r"^8192 ", text, re.MULTILINE)
+
+
 def test_names_in_a_report_do_not_steer_the_terminal() -> None:
     result = by_hand("\x1b[2J\x9b31m\u202eevil\nname")
     comparison = result.compare(by_hand("\x1b]0;other\x07"))
