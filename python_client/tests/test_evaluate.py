@@ -724,7 +724,7 @@ def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
     result = twofold.evaluate(
         Searching(),
         episodes=2,
-        card={"threads": 3},
+        card={"threads": 3, "notes": "remembers its last move"},
         size=(3, 4),
         four_probability=0.25,
         max_episode_steps=50,
@@ -744,10 +744,15 @@ def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
         "symmetry averaging": "yes",
         "weights, MB": 1.5,
         "threads": 3,
+        "notes": "remembers its last move",
     }
     assert expected.items() <= result.card.items()
     assert str(result.card["server"]).startswith("twofold-server ")
     assert (result.lengths <= 50).all()
+
+
+def test_a_rule_card_has_notes_only_if_the_policy_has_some() -> None:
+    assert "notes" not in twofold.evaluate("random", episodes=2, endpoint="embedded").card
 
 
 def test_the_rule_card_of_concentration_shows_deck_and_reward() -> None:
@@ -862,6 +867,11 @@ def test_the_command_evaluates_a_function_of_a_file(
     assert output.count("### ") == 3
     assert "against random, the same 20 seeds each" in output
     assert "| mean scores " in output
+
+    assert cli.main([*command, "--name", "up first", "--against", "random"]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("up first on twofold/Game2048-v0: 20 games")
+    assert "up first against random, the same 20 seeds each" in output
 
     assert cli.main([*command, "--against", "random", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

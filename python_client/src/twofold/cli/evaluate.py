@@ -6,6 +6,7 @@ import argparse
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the key is that of $OPENAI_API_KEY",
     )
     add("--against", metavar="POLICY", help="compare with this policy")
+    add("--name", help="name of the first policy in the report and the plot")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"
@@ -244,6 +246,8 @@ def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Evaluates one policy or two."""
     policies = [resolve(each) for each in _policies(arguments)]
+    if arguments.name is not None:
+        policies[0] = replace(policies[0], name=arguments.name)
     # The second plays as many games as the first.
     games = len(
         episode_seeds(
