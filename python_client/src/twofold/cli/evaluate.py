@@ -52,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the key is that of $OPENAI_API_KEY",
     )
     add("--against", metavar="POLICY", help="compare with this policy")
-    add("--name", help="name of the first policy in the report and the plot")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"
@@ -86,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="report what the moves cost against optimal play; needs a board of at most nine cells "
         "and the table of `twofold solve`",
     )
+    add("--name", help="name of the first policy in the report and the plot")
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     add(
         "--policy-timeout",
