@@ -75,6 +75,22 @@ def test_a_set_up_that_works_has_no_failures(server: Server) -> None:
     assert findings["server"]["found"].startswith(f"version {twofold.__version__}")
 
 
+def test_optional_packages_are_listed_with_their_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name == "torch":
+            return "2.13.0+cpu"
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    def extras() -> str:
+        return {each.check: each for each in machine_findings()}["extras"].found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib.metadata, "version", version)
+        assert extras() == "torch 2.13.0+cpu"
+        patch.setattr(importlib.metadata, "version", lambda name: version("none"))
+        assert extras() == "none"
+
+
 def test_findings_are_printed_with_their_mends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -457,6 +457,35 @@ def test_a_policy_whose_reset_raises_is_reported() -> None:
         twofold.evaluate(Bad(), env=Queue(2), episodes=2)
 
 
+class Forgetful:
+    """Remembers a board's steps, but has no `reset`."""
+
+    def __init__(self) -> None:
+        self.steps: Any = None
+
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        if self.steps is None:
+            self.steps = np.zeros(len(observations), np.int64)
+        self.steps += (action_mask > 0).any(axis=1)
+        return action_mask.argmax(axis=1)
+
+
+def returns_eight(observations: Any, action_mask: Any) -> Any:
+    return np.resize(action_mask.argmax(axis=1), 8)
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [(Forgetful(), "raised ValueError"), (returns_eight, "returned int64 of shape")],
+)
+def test_a_policy_that_counts_on_all_boards_without_reset_reads_that_it_needs_one(
+    policy: Any, problem: str
+) -> None:
+    hint = "; K went from 8 to 7: a policy that remembers boards needs a method reset"
+    with pytest.raises(errors.PolicyError, match=f"{problem}.*{hint}"):
+        twofold.evaluate(policy, episodes=8, endpoint="embedded")
+
+
 @pytest.mark.parametrize("pairs", [2, 3])
 def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(pairs: int) -> None:
     # 700 games at once, so that most begin in the midst of others.
@@ -645,10 +674,22 @@ def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
     assert re.search(r"^\| score +\| +6,175 \|", result.to_markdown(), re.MULTILINE)
 
 
+def test_the_table_of_tiles_ends_with_the_first_that_no_game_reaches() -> None:
+    text = str(by_hand())
+    assert re.search(r"^2048 +1 ", text, re.MULTILINE)
+    assert re.search(r"^4096 +0 ", text, re.MULTILINE)
+    assert not re.search(r"^8192 ", text, re.MULTILINE)
+
+
 def test_names_in_a_report_do_not_steer_the_terminal() -> None:
     result = by_hand("\x1b[2J\x9b31m\u202eevil\nname")
     comparison = result.compare(by_hand("\x1b]0;other\x07"))
-    for report in (str(result), result.to_markdown(), str(comparison)):
+    for report in (
+        str(result),
+        result.to_markdown(),
+        str(comparison),
+        comparison.to_markdown(),
+    ):
         assert all(line.isprintable() for line in report.split("\n"))
     assert "?[2J?31m?evil?name on" in str(result)
     assert "against ?]0;other?, the same" in str(comparison)
@@ -683,7 +724,7 @@ def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
     result = twofold.evaluate(
         Searching(),
         episodes=2,
-        card={"threads": 3},
+        card={"threads": 3, "notes": "remembers its last move"},
         size=(3, 4),
         four_probability=0.25,
         max_episode_steps=50,
@@ -703,10 +744,15 @@ def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
         "symmetry averaging": "yes",
         "weights, MB": 1.5,
         "threads": 3,
+        "notes": "remembers its last move",
     }
     assert expected.items() <= result.card.items()
     assert str(result.card["server"]).startswith("twofold-server ")
     assert (result.lengths <= 50).all()
+
+
+def test_a_rule_card_has_notes_only_if_the_policy_has_some() -> None:
+    assert "notes" not in twofold.evaluate("random", episodes=2, endpoint="embedded").card
 
 
 def test_the_rule_card_of_concentration_shows_deck_and_reward() -> None:
@@ -760,8 +806,21 @@ def test_the_better_of_two_policies_is_reported() -> None:
     assert comparison.is_significant
     assert comparison.difference == pytest.approx(a.scores.mean() - b.scores.mean())
     assert comparison.difference in comparison.difference_interval
-    assert "the interval excludes 0" in str(comparison)
+    verdict = "\nsignificant   at the 5 % level: yes, the interval excludes 0\n"
+    assert verdict in str(comparison)
     assert json.loads(comparison.to_json())["wins"] == (a.scores > b.scores).sum()
+
+
+def test_a_comparison_in_markdown_is_a_table() -> None:
+    comparison = by_hand("a_1").compare(by_hand("b", (700, 1000, 3000, 10000)))
+    title, empty, *rows = comparison.to_markdown().split("\n")
+    assert title == r"### a\_1 against b, the same 4 seeds each"
+    assert not empty
+    assert all(row.startswith("|") for row in rows)
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    figures = {name.strip(): value for name, value in cells[2:]}
+    assert figures["mean scores"] == "6,175 and 3,675"
+    assert figures["significant"] == "at the 5 % level: no, it includes 0"
 
 
 def test_different_seeds_or_rules_are_not_compared() -> None:
@@ -781,6 +840,10 @@ POLICY_FILE = """
 def up_first(observations, action_mask):
     return action_mask.argmax(axis=1)
 not_a_policy = 5
+class Corner:
+    def __call__(self, observations, action_mask):
+        return action_mask.argmax(axis=1)
+corner = Corner()
 """
 
 
@@ -801,8 +864,14 @@ def test_the_command_evaluates_a_function_of_a_file(
 
     assert cli.main([*command, "--against", "random", "--format", "markdown"]) == 0
     output = capsys.readouterr().out
-    assert output.count("### ") == 2
+    assert output.count("### ") == 3
     assert "against random, the same 20 seeds each" in output
+    assert "| mean scores " in output
+
+    assert cli.main([*command, "--name", "up first", "--against", "random"]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("up first on twofold/Game2048-v0: 20 games")
+    assert "up first against random, the same 20 seeds each" in output
 
     assert cli.main([*command, "--against", "random", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -810,6 +879,11 @@ def test_the_command_evaluates_a_function_of_a_file(
     assert [one["episodes"] for one in printed["evaluations"]] == [20, 20]
     assert printed["evaluations"][0]["policy"] == printed["comparison"]["first"]
     assert printed["comparison"]["second"] == "random"
+
+
+def test_the_command_evaluates_an_object_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(POLICY_FILE)
+    assert isinstance(load(f"{tmp_path}/mine.py:corner"), FunctionChooser)
 
 
 def test_the_command_finds_functions_of_modules(
@@ -836,6 +910,7 @@ def test_the_command_finds_functions_of_modules(
         ("nowhere.py:f", "no file 'nowhere.py'"),
         ("mine.py:g", "has no 'g'"),
         ("mine.py:not_a_policy", "expected a function"),
+        ("mine.py:Corner", "is the class Corner; pass an object of it, policy = Corner()"),
         ("broken.py:f", "importing 'broken.py' raised ZeroDivisionError"),
         ("nowhere.zip", "no file 'nowhere.zip'"),
         ("model.zip", "pass --trust-pickle"),

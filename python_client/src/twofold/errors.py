@@ -227,7 +227,9 @@ class ModelUnavailable(TransportError, ConnectionError):
 class PolicyError(TwofoldError, RuntimeError):
     """A policy can't be evaluated: it raised, took too long, or returned an invalid action.
 
-    Fix: Correct the policy. The message names the call, the episode and its seed.
+    Fix: Correct the policy. The message names the call, the episode and its seed. If K, the number
+    of boards, has changed, the policy remembers boards and needs a method `reset`. If `reset`
+    raises because N has changed since an earlier evaluation, make its arrays anew for the new N.
 
     Attributes:
         policy: Its name.

@@ -6,6 +6,7 @@ import argparse
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from twofold import _arguments, _text
 from twofold.cli import playing
 from twofold.cli.common import Result, check_output, naming, positive
 from twofold.errors import InvalidArgument
-from twofold.evaluation import Evaluation, evaluate
+from twofold.evaluation import Comparison, Evaluation, evaluate
 from twofold.evaluation.report import check_plot
 from twofold.evaluation.run import PROTOCOLS, episode_seeds
 from twofold.judging.chat import PROMPT
@@ -21,9 +22,9 @@ from twofold.policies import ChatModel, Strategy
 from twofold.policies.choosers import PolicyLike
 from twofold.policies.lookup import NAMES, load, resolve
 
-FORMATS: dict[str, Callable[[Evaluation], str]] = {
+FORMATS: dict[str, Callable[[Evaluation | Comparison], str]] = {
     "table": str,
-    "markdown": Evaluation.to_markdown,
+    "markdown": lambda result: result.to_markdown(),
 }
 
 
@@ -36,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     player.add_argument(
         "policy",
         nargs="?",
-        help=f"{', '.join(NAMES)}; a function (observations, action_mask) -> actions, as "
-        "module:function or file.py:function; or model.zip of Stable-Baselines3",
+        help=f"{', '.join(NAMES)}; a function (observations, action_mask) -> actions or an object "
+        "that can be called so, as module:NAME or file.py:NAME; or model.zip of Stable-Baselines3",
     )
     player.add_argument(
         "--strategy",
@@ -84,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="report what the moves cost against optimal play; needs a board of at most nine cells "
         "and the table of `twofold solve`",
     )
+    add("--name", help="name of the first policy in the report and the plot")
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     add(
         "--policy-timeout",
@@ -244,6 +246,8 @@ def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Evaluates one policy or two."""
     policies = [resolve(each) for each in _policies(arguments)]
+    if arguments.name is not None:
+        policies[0] = replace(policies[0], name=arguments.name)
     # The second plays as many games as the first.
     games = len(
         episode_seeds(
@@ -285,14 +289,15 @@ def _report(
 ) -> Iterator[Result]:
     """The report, and then the files, even if the report can't be printed."""
     try:
-        reports = [FORMATS[arguments.format](result) for result in results]
+        shown = FORMATS[arguments.format]
+        reports = [shown(result) for result in results]
         documents = [json.loads(result.to_json()) for result in results]
         if len(results) == 1:
             yield Result(reports[0], documents[0])
         else:
             comparison = results[0].compare(results[1])
             yield Result(
-                "\n\n".join([*reports, str(comparison)]),
+                "\n\n".join([*reports, shown(comparison)]),
                 {"evaluations": documents, "comparison": json.loads(comparison.to_json())},
             )
     finally:

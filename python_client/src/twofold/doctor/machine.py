@@ -16,6 +16,11 @@ from twofold.doctor.findings import Finding, failed, ok, warning
 
 _LEAST_FILES = 256
 _LEAST_MEMORY = 256 << 20
+# The packages of the extras whose versions matter most in a report of a problem.
+_OPTIONAL = (
+    *("torch", "stable-baselines3", "sb3-contrib", "torchrl", "tianshou", "ray", "trl"),
+    *("matplotlib", "pyarrow", "rich"),
+)
 # Longer pauses between two readings would make deadlines late.
 _COARSEST_CLOCK = 0.016
 
@@ -24,6 +29,7 @@ def machine_findings() -> Iterator[Finding]:
     """Python, its packages, the processor, memory, open files, temporary files, and the clock."""
     yield _python()
     yield from _packages()
+    yield _extras()
     yield _processor()
     yield _memory()
     yield _open_files()
@@ -59,6 +65,17 @@ def _packages() -> Iterator[Finding]:
             yield failed("packages", f"{name} {version} is installed; needs {wanted}", install)
         else:
             yield ok("packages", f"{name} {version}")
+
+
+def _extras() -> Finding:
+    """Lists the optional packages that are installed; torch's version names its build."""
+    installed = []
+    for name in _OPTIONAL:
+        try:
+            installed.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ok("extras", ", ".join(installed) or "none")
 
 
 def _processor() -> Finding:

@@ -54,10 +54,12 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
         figures.append(cells)
     tables = [table(header, figures, "lrrrrrrr", style)]
     if "reached" in summary:
-        tiles = [
-            [str(tile), f"{e['games']:,}", share(e["share"]), interval(e["interval"], share)]
-            for tile, e in summary["reached"].items()
-        ]
+        tiles = []
+        for tile, e in summary["reached"].items():
+            ends = interval(e["interval"], share)
+            tiles.append([str(tile), f"{e['games']:,}", share(e["share"]), ends])
+            if not e["games"]:  # nor does a game reach the tiles above
+                break
         tables.append(table(["tile", "games", "reached", "95 % interval"], tiles, "lrrr", style))
     if "regret" in summary:
         tables += _regret(summary["regret"], style)

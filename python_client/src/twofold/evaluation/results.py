@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
-from twofold._text import printable
+from twofold._tables import table
+from twofold._text import markdown, printable
 from twofold.envs.results import Array
 from twofold.errors import GameFailed, InternalError, InvalidArgument
 from twofold.evaluation import report
@@ -358,26 +359,42 @@ class Comparison:
         """Whether the interval of the difference excludes 0."""
         return self.difference_interval[0] > 0 or self.difference_interval[1] < 0
 
-    def __str__(self) -> str:
-        a, b = self.means
-        first, second = printable(self.first), printable(self.second)
+    def _title(self) -> str:
         games = "1 seed" if self.episodes == 1 else f"{self.episodes:,} seeds"
-        verdict = "excludes 0" if self.is_significant else "includes 0"
+        return f"{self.first} against {self.second}, the same {games} each"
+
+    def _figures(self) -> list[list[str]]:
+        """Returns the figures by name."""
+        a, b = self.means
+        verdict = "yes, the interval excludes 0" if self.is_significant else "no, it includes 0"
         decided = self.episodes - self.ties
         won = report.share(self.wins / decided if decided else math.nan)
         correlation = "-" if math.isnan(self.correlation) else f"{self.correlation:.3f}"
-        return "\n".join(
+        return [
+            ["mean scores", f"{report.number(a)} and {report.number(b)}"],
             [
-                f"{first} against {second}, the same {games} each",
-                f"mean scores   {report.number(a)} and {report.number(b)}",
-                f"difference    {report.number(self.difference)}, 95 % interval "
-                f"{report.interval(self.difference_interval)}: the interval {verdict}",
-                f"pairs         {self.wins:,} won by {first}, {decided - self.wins:,} by "
-                f"{second}, {self.ties:,} ties; {won}, 95 % interval "
+                "difference",
+                f"{report.number(self.difference)}, 95 % interval "
+                f"{report.interval(self.difference_interval)}",
+            ],
+            ["significant", f"at the 5 % level: {verdict}"],
+            [
+                "pairs",
+                f"{self.wins:,} won by {self.first}, {decided - self.wins:,} by {self.second}, "
+                f"{self.ties:,} ties; {won}, 95 % interval "
                 f"{report.interval(self.win_interval, report.share)}",
-                f"correlation   {correlation}",
-            ]
-        )
+            ],
+            ["correlation", correlation],
+        ]
+
+    def __str__(self) -> str:
+        lines = [self._title(), *(f"{name:14}{value}" for name, value in self._figures())]
+        return "\n".join(map(printable, lines))
+
+    def to_markdown(self) -> str:
+        """Returns the comparison as a table in Markdown."""
+        figures = table(["comparison", ""], self._figures(), "ll", "pipe")
+        return report.printed([f"### {markdown(self._title())}", figures])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"

@@ -67,6 +67,8 @@ def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, An
     card = {"policy": policy.name}
     for key, (line, read) in _ENTRIES.items():
         value = entries.get(key)
+        if value is None and key == "notes":
+            continue
         card[line] = "not reported" if value is None else read(f"card['{key}']", value)
     return card
 
@@ -101,4 +103,5 @@ _ENTRIES: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
         lambda name, value: _arguments.real(name, value, 0, 1e12, "megabytes"),
     ),
     "threads": ("threads", lambda name, value: _arguments.integer(name, value, 1)),
+    "notes": ("notes", _arguments.text),
 }

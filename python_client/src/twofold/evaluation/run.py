@@ -85,7 +85,8 @@ def evaluate(
             `ChatModel` take none.
         secret: `Evaluation.secret` of an earlier evaluation, to play its games with any policy.
         name: The policy's name in reports; by default its own.
-        card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads.
+        card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads,
+            and notes, any text.
         policy_timeout: Seconds that one call of the policy may take.
         progress: Called as episodes finish.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.

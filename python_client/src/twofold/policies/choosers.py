@@ -281,6 +281,7 @@ class OpenFunction(CheckedChooser):
         self._function, self._timeout = function, timeout
         self._memory = function if isinstance(function, PolicyWithMemory) else None
         self._remembers = self._memory is not None
+        self._boards: int | None = None  # K of the last call
 
     def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
         """Announces the lanes to a function with a memory."""
@@ -299,7 +300,7 @@ class OpenFunction(CheckedChooser):
             # A copy, since the policy may write into its arguments and the mask is needed again.
             returned = self._function(observations, mask.copy())
         except Exception as error:
-            raise self._error(f"raised {_described(error)}") from error
+            raise self._error(f"raised {_described(error)}{self._change(len(mask))}") from error
         seconds = time.perf_counter() - start
         self.seconds += seconds
         if seconds > self._timeout:
@@ -314,9 +315,19 @@ class OpenFunction(CheckedChooser):
         if actions.dtype.kind not in "iu" or actions.shape != (len(mask),):
             raise self._error(
                 f"returned {actions.dtype} of shape {actions.shape}; expected integers of shape "
-                f"({len(mask)},)"
+                f"({len(mask)},){self._change(len(mask))}"
             )
+        self._boards = len(mask)
         return actions
+
+    def _change(self, boards: int) -> str:
+        """Returns a hint if the number of boards has changed since the last call."""
+        if self._boards in (None, boards):
+            return ""
+        return (
+            f"; K went from {self._boards} to {boards}: a policy that remembers boards needs a "
+            "method reset (twofold.policies.PolicyWithMemory)"
+        )
 
 
 @dataclass(frozen=True)

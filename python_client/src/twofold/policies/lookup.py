@@ -59,7 +59,13 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
         return PlayerChooser(name or policy.name, policy.card, policy=policy)
     if isinstance(policy, served_policies.Policy):
         return ServedChooser(name or policy.name, policy.card, policy=policy)
-    if not callable(policy) or isinstance(policy, type):
+    if isinstance(policy, type):
+        raise InvalidArgument(
+            f"policy is the class {policy.__name__}; pass an object of it, policy = "
+            f"{policy.__name__}(); on the command line, name that object: file.py:policy",
+            field="policy",
+        )
+    if not callable(policy):
         raise InvalidArgument(
             f"policy is {policy!r}; expected a function (observations, action_mask) -> actions",
             field="policy",
@@ -99,8 +105,8 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     """Returns the chooser that an argument of the command line names.
 
     Args:
-        text: One of NAMES; "module:function" or "path/file.py:function"; or "model.zip" of
-            Stable-Baselines3.
+        text: One of NAMES; "module:NAME" or "path/file.py:NAME" of a function or an object; or
+            "model.zip" of Stable-Baselines3.
         trust_pickle: Whether to unpickle a zip, which runs any code that its author put there.
 
     Raises:
