@@ -143,7 +143,7 @@ def test_a_scale_or_a_clip_among_the_terms_is_refused_with_its_place(
 
 def test_a_function_is_refused_with_the_way_to_code_a_reward() -> None:
     reward: Any = lambda *_: 1.0  # noqa: E731
-    with pytest.raises(errors.InvalidArgument, match=r"VectorWrapper.*page Rewards") as caught:
+    with pytest.raises(errors.InvalidArgument, match=r'VectorWrapper.*page "Rewards"') as caught:
         twofold.Game2048VectorEnv(2, reward=reward, endpoint="embedded")
     assert caught.value.field == "reward"
 

@@ -14,15 +14,15 @@ from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
 
 Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
-"""The type of `reward=`; docs/environments/rewards.md lists the terms."""
+"""The type of `reward=`; the page "Rewards" lists the terms."""
 
 _FORMS = (
     "expected a dict of terms, a list of them, or the path of a JSON file that holds one of these"
 )
 _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
-    "; to code a reward, write a gymnasium.vector.VectorWrapper: the documentation's page Rewards "
-    'has one under "When the terms do not suffice"'
+    "; to code a reward, write a gymnasium.vector.VectorWrapper: the documentation's page "
+    '"Rewards" has one under "When the terms do not suffice"'
 )
 
 
