@@ -233,6 +233,14 @@ def test_without_it_nothing_is_reported_and_an_unknown_name_is_refused(endpoint:
         assert refused.value.field == "extra_infos"
 
 
+def test_an_unknown_extra_info_is_refused_with_the_names_of_all(endpoint: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=r"has reward_terms, .*, episode$") as refused:
+        make(endpoint, extra_infos=("chance", "nonsense"))
+    assert refused.value.field == "extra_infos"
+    with pytest.raises(errors.InvalidArgument, match=r"'chance' twice$"):
+        make(endpoint, extra_infos=("chance", "chance"))
+
+
 def test_the_return_so_far_is_an_info_of_steps_and_rollouts(endpoint: str) -> None:
     envs, twin = (make(endpoint, extra_infos=("episode_return",)) for _ in range(2))
     played = np.stack([actions(step) for step in range(20)])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,34 @@ def test_a_wrong_reward_is_refused_by_name(field: str, reward: Any) -> None:
         twofold.Game2048VectorEnv(2, reward=reward, endpoint="embedded")
     assert caught.value.field == field
     assert field.split(".")[-1] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "reward"),
+    [
+        ("reward.clip", [("merge_score", 1.0), ("clip", (-1, 1))]),
+        ("reward.clip", ["merge_score", {"clip": (-1, 1)}]),
+        ("reward.clip", ["merge_score", {"term": "clip"}]),
+        ("reward.clip", {"terms": {"merge_score": 1.0, "clip": (-1, 1)}}),
+        ("reward.scale", ["merge_score", ("scale", 0.01)]),
+        ("reward.scale", ["merge_score", {"scale": 0.01, "clip": (-1, 1)}]),
+    ],
+    ids=str,
+)
+def test_a_scale_or_a_clip_among_the_terms_is_refused_with_its_place(
+    field: str, reward: Any
+) -> None:
+    form = re.escape(f'write {{"terms": …, "{field.removeprefix("reward.")}": …}}')
+    with pytest.raises(errors.InvalidArgument, match=form) as caught:
+        reward_spec(reward)
+    assert caught.value.field == field
+
+
+def test_a_function_is_refused_with_the_way_to_code_a_reward() -> None:
+    reward: Any = lambda *_: 1.0  # noqa: E731
+    with pytest.raises(errors.InvalidArgument, match=r'VectorWrapper.*page "Rewards"') as caught:
+        twofold.Game2048VectorEnv(2, reward=reward, endpoint="embedded")
+    assert caught.value.field == "reward"
 
 
 def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:

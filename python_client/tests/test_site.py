@@ -135,6 +135,26 @@ def test_each_document_that_the_sources_name_exists() -> None:
     assert sorted(name for name in named if not (ROOT / name).is_file()) == []
 
 
+def test_the_package_names_pages_by_their_titles() -> None:
+    """Users of a wheel have the site, and no folder docs/."""
+    sources = {
+        path: path.read_text()
+        for path in ROOT.glob("python_client/src/**/*.py")
+        if path.name != "sandbox.py"  # its message names the file
+    }
+    assert [
+        str(path) for path, text in sources.items() if re.search(r"docs/[\w/]+\.md", text)
+    ] == []
+    named = {
+        re.sub(r"\s+", " ", title)
+        for text in sources.values()
+        for title in re.findall(r'\bpage\s+\\?"([^"\\]+)', text)
+    }
+    titles = {(ROOT / page).read_text().partition("\n")[0].removeprefix("# ") for page in PAGES}
+    assert len(named) > 5
+    assert named - titles == set()
+
+
 def test_a_link_that_leads_nowhere_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,8 @@ public struct CardTable: Equatable, Sendable {
         public var isMatch = false
         /// The second card of a turn differed from the first.
         public var isMismatch = false
-        /// The number of cards that turn back because a matched or open card was touched, including the
-        /// touched card. It is 2 if the touch ends a turn with an open card, else 1; 0 without such a touch.
+        /// The value of the term `face_up_touch`: 1 if a matched or open card was touched, 2 if that ended a turn
+        /// with an open card, else 0.
         public var touched: Int32 = 0
         /// A peek was used.
         public var isPeek = false

@@ -274,7 +274,8 @@ class GameFailed(PolicyError):
 
     Attributes:
         step: The number of steps before.
-        reason: The kind of failure in a word; docs/language_models/judging.md lists the words.
+        reason: The kind of failure in a word; the page "Judging programs and chat models"
+            lists the words.
         detail: The details.
     """
 

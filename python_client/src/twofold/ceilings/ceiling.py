@@ -126,7 +126,7 @@ _DEFAULT = {"match": 1.0, "mismatch": -0.1}
 
 
 def _step_rewards(game: Concentration) -> StepRewards:
-    """Returns the rewards of the four kinds of steps, by docs/environments/rewards.md."""
+    """Returns the rewards of the four kinds of steps, by the page "Rewards"."""
     spec = game.request.reward if game.request.HasField("reward") else None
     weights = dict.fromkeys(_TERMS, 0.0)
     if spec is None:

@@ -6,7 +6,7 @@ A subcommand's module is imported when it runs, so that `twofold --help` stays q
     run(arguments) -> Iterable[Result]    runs it; each result is printed as it comes
 
 and raises TwofoldError or OSError on failure. Errors, exit statuses and JSON are handled here, for
-all of them; docs/reference/command_line.md describes them.
+all of them; the page "The command line" describes them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Parquet file of a dataset: rollouts as its columns, and the JSON in its metadata.
 
-docs/guides/datasets.md describes both.
+The page "Datasets" describes both.
 """
 
 from __future__ import annotations

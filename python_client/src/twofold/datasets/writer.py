@@ -56,7 +56,7 @@ def write(
 
     Columns: lane, time (the step, from 0), observation and next_observation (the board's exponents,
     one byte for each cell, row by row), action, action_mask (bit a for action a), reward,
-    terminated, truncated. `docs/guides/datasets.md` describes the file.
+    terminated, truncated. The page "Datasets" describes the file.
 
     Args:
         path: The file; it appears when it is complete.

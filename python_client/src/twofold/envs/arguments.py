@@ -32,10 +32,10 @@ class EnvArguments(ServiceArguments, total=False):
 
     extra_infos: Iterable[str]
     """Names of additional infos of a step. Every game has "reward_terms" and "episode"
-    (docs/environments/rewards.md)."""
+    (see the page "Rewards")."""
     recover: bool
     """Whether to recreate boards that the server has lost; False by default
-    (docs/operations/reliability.md)."""
+    (see the page "Reliability: nothing lost, nothing twice")."""
     observation_key: str | None
     """The observation's name in a dict; "observation" by default."""
     mask_key: str | None

@@ -69,7 +69,8 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Infos: see `Game2048Infos`. On request (`extra_infos`): `episode`, `reward_terms`, `merges`,
     `chance` and `afterstates`. On a step that only starts a new episode, the last four are 0, 0, -1
     and 0. Boards of at most nine cells also have `optimal_value`, `action_values` and `regret` (0
-    on such a step), from the table that `twofold solve` makes (docs/reference/optimum.md).
+    on such a step), from the table that `twofold solve` makes (see the page "Optimal
+    play on small boards").
 
     Args:
         num_envs: Number of boards N.

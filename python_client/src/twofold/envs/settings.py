@@ -16,6 +16,7 @@ from twofold.envs.arguments import RENDER_MODES, VectorEnvArguments
 from twofold.envs.episodes import EPISODE, RETURN
 from twofold.envs.json_form import as_json
 from twofold.envs.observations import ObservationForm
+from twofold.errors import InvalidArgument
 from twofold.games.rewards import extra_info_names
 from twofold.games.spec import GameSpec
 from twofold.v1 import environment_pb2 as environment
@@ -103,13 +104,20 @@ class Settings:
         create.client_arguments = self._as_text(owner)
         get = self.given.get
         endpoint = get("endpoint")
-        return Session(
-            create,
-            endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
-            keys=get("keys"),
-            timeout=_arguments.timeout(get("timeout", _arguments.DEFAULT_TIMEOUT)),
-            recover=_arguments.boolean("recover", get("recover", False)),
-        )
+        try:
+            return Session(
+                create,
+                endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
+                keys=get("keys"),
+                timeout=_arguments.timeout(get("timeout", _arguments.DEFAULT_TIMEOUT)),
+                recover=_arguments.boolean("recover", get("recover", False)),
+            )
+        except InvalidArgument as error:
+            is_unknown = len({*create.extra_infos}) == len(create.extra_infos)
+            if error.field != "extra_infos" or not is_unknown:
+                raise
+            # The message ends with the server's names; the client makes one more.
+            raise InvalidArgument(f"{error}, {EPISODE}", field=error.field) from None
 
     def _as_text(self, owner: str) -> str:
         """Returns JSON of the arguments for a client that resumes the session; "" if impossible.

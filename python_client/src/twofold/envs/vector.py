@@ -361,7 +361,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Returns:
             The board, score, counts, stream of random numbers and phase of each, and the rules.
-            docs/reference/formats.md describes the format.
+            The page "File formats" describes the format.
 
         Raises:
             InvalidArgument: A lane does not exist.

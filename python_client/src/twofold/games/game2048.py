@@ -85,16 +85,18 @@ class Game2048Arguments(GameArguments, total=False):
     """The quantity that optimal play maximises, on boards of at most nine cells: the expected
     "score" (the default), the expected number of "moves", or the probability of the "goal" tile. It
     affects only the extra infos "optimal_value", "action_values" and
-    "regret" and the policy "optimal" (docs/reference/optimum.md)."""
+    "regret" and the policy "optimal" (see the page "Optimal play on small boards")."""
     dialect: str | None
     """"jumanji", "envpool" or "pgx", to play by another package's rules and order of actions
-    (docs/environments/dialects.md); arguments that it fixes are refused where they differ."""
+    (see the page "Dialects: 2048 as other packages play it"). Arguments that it fixes are refused
+    where they differ."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The rules of another package's 2048; docs/environments/dialects.md has the details.
+    """The rules of another package's 2048.
 
+    The page "Dialects: 2048 as other packages play it" has the details.
     `make certify` compares each dialect with its package, transition by transition.
     """
 

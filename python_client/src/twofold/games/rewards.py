@@ -14,10 +14,15 @@ from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
 
 Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
-"""The type of `reward=`; docs/environments/rewards.md lists the terms."""
+"""The type of `reward=`; the page "Rewards" lists the terms."""
 
 _FORMS = (
     "expected a dict of terms, a list of them, or the path of a JSON file that holds one of these"
+)
+_BESIDE_TERMS = ("scale", "clip")
+_CODED = (
+    "; to code a reward, write a gymnasium.vector.VectorWrapper: the documentation's "
+    'page "Rewards" has one under "When the terms do not suffice"'
 )
 
 
@@ -103,7 +108,8 @@ def _terms(terms: object) -> list[environment.RewardTerm]:
         return [_term(name, value) for name, value in terms.items()]
     listed = None if isinstance(terms, str) else _as_list(terms)
     if listed is None:
-        raise InvalidArgument(f"reward is {terms!r}; {_FORMS}", field="reward")
+        hint = _CODED if callable(terms) else ""
+        raise InvalidArgument(f"reward is {terms!r}; {_FORMS}{hint}", field="reward")
     return [_listed_term(entry) for entry in listed]
 
 
@@ -115,6 +121,10 @@ def _listed_term(entry: object) -> environment.RewardTerm:
         return _term(arguments.pop("term"), arguments)
     if isinstance(entry, (tuple, list)) and len(entry) == 2:
         return _term(*entry)
+    if isinstance(entry, Mapping):
+        for name in _BESIDE_TERMS:
+            if name in entry:
+                raise _misplaced(name)
     raise InvalidArgument(
         f"a term of the reward is {entry!r}; expected a name, (name, weight), (name, dict) "
         'or a dict with "term"',
@@ -126,6 +136,8 @@ def _term(name: object, value: object) -> environment.RewardTerm:
     """Returns one term: its weight, or a dict of its arguments."""
     if not isinstance(name, str):
         raise InvalidArgument(f"a term of the reward is called {name!r}", field="reward")
+    if name in _BESIDE_TERMS:
+        raise _misplaced(name)
     arguments = dict(value) if isinstance(value, Mapping) else {"weight": value}
     term = environment.RewardTerm(name=name)
     if "weight" in arguments:
@@ -134,6 +146,14 @@ def _term(name: object, value: object) -> environment.RewardTerm:
         field = f"reward.{name}.{key}"
         term.parameters.add(name=str(key), values=_numbers(field, numbers))
     return term
+
+
+def _misplaced(name: str) -> InvalidArgument:
+    """Returns the error for a scale or a clip among the terms."""
+    return InvalidArgument(
+        f'reward.{name} is among the terms; write {{"terms": …, "{name}": …}}',
+        field=f"reward.{name}",
+    )
 
 
 def _numbers(field: str, value: object) -> list[float]:

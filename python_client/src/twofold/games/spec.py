@@ -29,7 +29,7 @@ class GameArguments(TypedDict, total=False):
     (`gymnasium.make` uses it for its own TimeLimit and does not pass it on.)"""
     reward: Reward
     """The reward of a step: a dict or a list of terms, or the path of a JSON file; None for the
-    game's own. docs/environments/rewards.md lists the terms."""
+    game's own. The page "Rewards" lists the terms."""
 
 
 class Argument(NamedTuple):

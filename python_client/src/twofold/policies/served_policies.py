@@ -4,7 +4,7 @@
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 
 A policy chooses an action for each lane before each step. It draws from its own stream, never from
-the board's; see docs/guides/rollouts.md for the recipe.
+the board's; the page "How the policies choose" has the recipe.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ class Expectimax(Policy):
 class Optimal(Policy):
     """Optimal play on a board of at most nine cells, for the environment's `objective`.
 
-    The service needs the table that `twofold solve` makes (docs/reference/optimum.md). Of equally
-    good actions it takes the one with the lowest number.
+    The service needs the table that `twofold solve` makes (see the page "Optimal play on small
+    boards"). Of equally good actions it takes the one with the lowest number.
     """
 
     slot = "optimal"

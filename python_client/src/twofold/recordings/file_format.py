@@ -1,6 +1,6 @@
 """The file of a recording: JSON, with actions and new tiles as packed bytes; and its HTML page.
 
-docs/reference/formats.md describes the file. Fields have the names of `Recording`'s attributes.
+The page "File formats" describes the file. Fields have the names of `Recording`'s attributes.
 """
 
 from __future__ import annotations

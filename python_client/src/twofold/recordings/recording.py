@@ -208,7 +208,7 @@ class Recording:
                 )
 
     def to_json(self) -> str:
-        """Returns the file's text; docs/reference/formats.md describes it."""
+        """Returns the file's text; the page "File formats" describes it."""
         return file_format.encode(vars(self))
 
     @staticmethod
