@@ -96,6 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = _parse(given, name)
         parsed.is_console_script = arguments is None
+        parsed.words = given
         return _run(parsed, as_json)
     except _REPORTED as error:
         return _fail(f"twofold {name}" if name in SUBCOMMANDS else "twofold", error, as_json)

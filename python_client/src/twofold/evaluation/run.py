@@ -158,12 +158,15 @@ class Plan:
             card = {
                 **environment_card(envs),
                 **policy_card(chooser, self.card),
+                **chooser.conditions(),
                 "boards at once": envs.num_envs,
                 "twofold": version("twofold"),
                 "python": platform.python_version(),
             }
             if seeds.secret is not None:
                 card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
+                if card.get("sandbox") == "off":
+                    card["seeds"] += ", and readable by the program"
             source: Source[Schedule, Segment]
             if isinstance(opened, OpenServed):
                 source = Rollouts(envs, opened.policy, observers)

@@ -101,6 +101,11 @@ class ChatModel:
         """The model's name, for reports."""
         return self.model
 
+    def conditions(self) -> dict[str, Any]:
+        """Returns the rule card's line about this model."""
+        corrections = "1 correction" if self.retries == 1 else f"{self.retries} corrections"
+        return {"illegal action": f"the game ends after {corrections}"}
+
     def make(self, envs: VectorEnv[Any, Any, Any]) -> ChatPlayer:
         """Returns the player for an environment of 2048.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import signal
@@ -84,6 +85,17 @@ class Strategy:
         except OSError as error:
             raise NotFound(f"{path}: {error.strerror}", field="policy") from None
         return cls(source, **{"name": _text.printable(Path(path).name), **arguments})
+
+    def conditions(self) -> dict[str, Any]:
+        """Returns the rule card's lines about this program and its limits."""
+        return {
+            "illegal action": "the game ends",
+            "program, SHA-256": hashlib.sha256(self.source.encode()).hexdigest(),
+            "sandbox": "off" if self.unsafe else "on",
+            "move timeout, s": self.move_timeout,
+            "game timeout, s": self.game_timeout,
+            "memory, MB": self.memory_mb,
+        }
 
     def make(self, envs: VectorEnv[Any, Any, Any]) -> StrategyPlayer:
         """Returns the player for an environment of 2048.
