@@ -6,6 +6,7 @@ Most tests judge the games of one SECRET, so that they are the same games each t
 import contextlib
 import functools
 import hashlib
+import io
 import json
 import os
 import random
@@ -25,7 +26,7 @@ from servers import PATIENCE, is_running, wait_until
 
 import twofold
 from twofold import cli, errors
-from twofold.evaluation.report import number
+from twofold.evaluation import report as reports
 from twofold.judging import jail, seccomp
 from twofold.judging.sandbox import Question, Sandbox
 from twofold.judging.strategy import StrategyPlayer
@@ -252,9 +253,10 @@ def strategy(board):
     finished = [score for k, score in enumerate(result.scores) if k not in failed]
     summary = result.summary["failures"]["finished"]
     assert summary["mean"] == np.mean(finished)
+    shown = reports.number(summary["mean"])
     for text in (str(result), result.to_markdown()):
         assert f": 20 games, {len(failed)} of them failed" in text
-        assert re.search(rf"score of finished[ |]+{number(float(np.mean(finished)))}\b", text)
+        assert re.search(rf"score of finished[ |]+{shown}\b", text)
     none = judged("def strategy(board):\n    return 5\n", episodes=2)
     assert none.summary["failures"]["finished"] is None
     assert "score of finished" not in str(none)
@@ -465,7 +467,7 @@ def memory(process: int) -> bytes:
             "raised",
             "E: ",
         ),
-        ("raise type('x' * 10**6, (OSError,), {})('y' * 10**6)", "raised", "xxx: yyy"),
+        ("raise type('x' * 10**6, (OSError,), {})('y' * 10**6)", "raised", "xxx…: yyy"),
         ("return open('/etc/passwd').read()", "raised", "FileNotFoundError"),
         ("return open('/proc/1/environ').read()", "raised", "FileNotFoundError"),
         (r"raise KeyError('\x1b[2J\n')", "raised", r"KeyError: '\x1b[2J\n' (line 2: raise"),
@@ -782,7 +784,9 @@ def test_an_exceptions_text_is_only_text_in_each_report() -> None:
         ("def play(board):\n    return 0", "no_function", "no function strategy(board)"),
         ("strategy = 5", "no_function", "no function strategy(board)"),
         ("x = 1\n1 / 0", "raised", r"ZeroDivisionError: division by zero (line 2: 1 / 0)"),
-        ("import socket; socket.socket()", "forbidden", "open a socket"),
+        ("import socket; socket.socket()", "forbidden", "open a socket or signal a process"),
+        ("```python\ndef strategy(board): return 0\n```", "syntax", "remove the lines with ```"),
+        ("import numpy", "raised", "'numpy'; only Python's own library can be imported (line 1"),
         ("raise SystemExit", "raised", "SystemExit"),
         ("x = bytearray(10**9)", "memory", "out of memory"),
     ],
@@ -849,6 +853,34 @@ def test_wrong_limits_are_refused_by_name(arguments: Any, field: str) -> None:
     with pytest.raises(errors.InvalidArgument) as info:
         Strategy(**{"source": FIRST_LEGAL, **arguments})
     assert info.value.field == field
+
+
+def test_a_limit_that_is_too_small_is_refused_with_the_smallest_one() -> None:
+    expected = r"1e-05; expected seconds, 0\.001 \.\.\. 1"
+    with pytest.raises(errors.InvalidArgument, match=expected):
+        Strategy(FIRST_LEGAL, move_timeout=1e-5)
+    with pytest.raises(errors.InvalidArgument, match=expected):
+        Strategy(FIRST_LEGAL, game_timeout=1e-5)
+    with pytest.raises(errors.InvalidArgument, match=expected):
+        twofold.evaluate("random", episodes=1, policy_timeout=1e-5)
+
+
+@sandboxed
+def test_a_text_that_is_cut_ends_with_dots() -> None:
+    long = failure("def strategy(board):\n    raise ValueError('x' * 900)" + "  # " + "y" * 99)
+    assert re.fullmatch(r"ValueError: x{197}… \(line 2: raise .*y…\)", long.detail)
+    assert failure("def strategy(board):\n    return 'north' * 20").detail.endswith("north'…")
+    result = judged("def strategy(board):\n    raise ValueError('x' * 900)")
+    assert re.search(r"ValueError: x{67}…$", str(result), re.MULTILINE)
+
+
+def test_a_program_as_a_function_is_refused_with_the_way_to_judge_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FIRST_LEGAL)
+    for given in (["random", "--against"], []):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            assert cli.main(["evaluate", *given, f"{tmp_path}/mine.py:strategy"]) == 2
+        assert "--strategy FILE" in said.getvalue()
+        assert "in a sandbox" in said.getvalue()
 
 
 def test_programs_play_2048_only_and_in_evaluate_only(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="judge a chat model at an OpenAI-compatible endpoint, such as http://host:8000/v1; "
         "the key is that of $OPENAI_API_KEY",
     )
-    add("--against", metavar="POLICY", help="compare with this policy")
+    add("--against", metavar="POLICY", help="compare with this policy, which can't be a program")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"

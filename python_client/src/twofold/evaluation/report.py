@@ -105,6 +105,8 @@ def _failures(failures: dict[str, Any], style: Style) -> str:
     for reason, entry in failures["reasons"].items():
         first = entry["first"]
         place = f"episode {first['episode']}, step {first['step']}: {first['detail'][:80]}"
+        if len(first["detail"]) > 80:
+            place = f"{place[:-1]}…"
         rows.append([reason, f"{entry['games']:,}", share(entry["games"] / total), place])
     return table(["games", "number", "share", "the first of them"], rows, "lrrl", style)
 

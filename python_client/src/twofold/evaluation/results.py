@@ -150,7 +150,8 @@ class Evaluation:
 
     def _failures(self, failures: tuple[GameFailed, ...]) -> dict[str, Any]:
         """Returns the failed games by reason, with the first of each, and the finished ones."""
-        finished = self.scores[~np.isin(self.seeds, [failure.seed for failure in failures])]
+        failed = np.array([failure.seed for failure in failures], np.uint64)
+        finished = self.scores[~np.isin(self.seeds, failed)]
         reasons: dict[str, dict[str, Any]] = {}
         for failure in failures:
             named = ("episode", "seed", "step", "detail")

@@ -110,7 +110,9 @@ def evaluate(
         env=env,
         num_envs=num_envs,
         card=card,
-        policy_timeout=_arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0"),
+        policy_timeout=_arguments.real(
+            "policy_timeout", policy_timeout, 1e-3, 1e9, "seconds, 0.001 ... 1,000,000,000"
+        ),
         record=record,
         regret=regret,
         env_arguments=env_arguments,

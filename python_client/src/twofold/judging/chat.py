@@ -92,7 +92,7 @@ class ChatModel:
         _arguments.text("model", self.model)
         _check_options(self.options)
         _arguments.integer("retries", self.retries, 0, 100)
-        _arguments.real("timeout", self.timeout, 1e-3, 1e6, "seconds > 0")
+        _arguments.seconds("timeout", self.timeout)
         if "{board}" not in _arguments.text("prompt", self.prompt):
             raise InvalidArgument("prompt has no {board}", field="prompt")
 

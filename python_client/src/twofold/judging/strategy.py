@@ -68,8 +68,8 @@ class Strategy:
     def __post_init__(self) -> None:
         _arguments.text("source", self.source)
         _arguments.text("name", self.name)
-        _arguments.real("move_timeout", self.move_timeout, 1e-3, 1e6, "seconds > 0")
-        _arguments.real("game_timeout", self.game_timeout, 1e-3, 1e6, "seconds > 0")
+        _arguments.seconds("move_timeout", self.move_timeout)
+        _arguments.seconds("game_timeout", self.game_timeout)
         _arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20)
 
     @classmethod
@@ -143,8 +143,12 @@ class StrategyPlayer:
         if not failures:
             self._sandbox.end(self._games.pop(0))
             return
+        detail = failures[0].detail
+        lines = self._strategy.source.splitlines()
+        if failures[0].reason == "syntax" and any(line.startswith("```") for line in lines):
+            detail += "; remove the lines with ``` around the program"
         raise StrategyError(
-            f"{self._strategy.name} can't be judged: {failures[0].detail}",
+            f"{self._strategy.name} can't be judged: {detail}",
             reason=failures[0].reason,
         )
 
@@ -217,7 +221,9 @@ class StrategyPlayer:
             return Failure("bad_answer", f"wrote {len(answer)} bytes that are no answer")
         if end.signal == signal.SIGSYS:
             return Failure(
-                "forbidden", "tried to start a process or thread, write a file or open a socket"
+                "forbidden",
+                "tried to start a process or thread, write a file, open a socket or signal a "
+                "process",
             )
         if end.signal == signal.SIGXCPU:
             return Failure("timeout", f"used {end.cpu_seconds:.0f} s of processor time")
