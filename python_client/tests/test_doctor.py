@@ -19,7 +19,7 @@ import zmq
 from servers import PATIENCE, Server
 
 import twofold
-from twofold import cli
+from twofold import cli, errors
 from twofold.doctor import machine_findings
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -353,6 +353,24 @@ def test_a_missing_packaging_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_few_open_files_are_named() -> None:
     _, findings = doctor_of_its_own("prlimit", "--nofile=100")
     fails(findings, "open files", "100 files", "ulimit -n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="programs are judged on Linux")
+def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, findings = doctor()
+    assert status == 0
+    if findings["sandbox"]["status"] == "ok":
+        assert findings["sandbox"]["found"] == "a program plays in it"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise errors.SandboxUnavailable("no", missing="user namespaces: unshare: No")
+
+    monkeypatch.setattr("twofold.judging.sandbox.Sandbox.__init__", refuse)
+    status, findings = doctor()
+    assert status == 0
+    assert findings["sandbox"]["status"] == "warning"
+    assert findings["sandbox"]["found"] == "refused: user namespaces: unshare: No"
+    assert "only for programs that you have read" in findings["sandbox"]["mend"]
 
 
 def test_a_long_path_for_temporary_files_is_no_failure(tmp_path: Path) -> None:

@@ -5,11 +5,14 @@ Most tests judge the games of one SECRET, so that they are the same games each t
 
 import contextlib
 import functools
+import hashlib
+import io
 import json
 import os
 import random
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,6 +26,7 @@ from servers import PATIENCE, is_running, wait_until
 
 import twofold
 from twofold import cli, errors
+from twofold.evaluation import report as reports
 from twofold.judging import jail, seccomp
 from twofold.judging.sandbox import Question, Sandbox
 from twofold.judging.strategy import StrategyPlayer
@@ -178,6 +182,84 @@ def strategy(board):
     assert summary["reasons"]["raised"]["first"]["episode"] == next(iter(failed))
     for text in (str(result), result.to_markdown()):
         assert re.search(rf"raised[ |]+{len(failed)}[ |]+\d+.\d\d %[ |]+episode", text)
+
+
+# ---- the rule card -------------------------------------------------------------------------------
+
+
+@sandboxed
+def test_the_rule_card_has_the_conditions_of_a_program_and_its_hash() -> None:
+    result = twofold.evaluate(
+        Strategy(FIRST_LEGAL, move_timeout=50, game_timeout=70.5, memory_mb=128), episodes=2
+    )
+    card = json.loads(result.to_json())["rule_card"]
+    assert card["illegal action"] == "the game ends"
+    assert card["sandbox"] == "on"
+    assert card["move timeout, s"] == 50
+    assert card["game timeout, s"] == 70.5
+    assert card["memory, MB"] == 128
+    assert card["program, SHA-256"] == hashlib.sha256(FIRST_LEGAL.encode()).hexdigest()
+    for text in (str(result), result.to_markdown()):
+        assert re.search(r"sandbox[ |]+on\b", text)
+        assert re.search(r"game timeout, s[ |]+70\.5\b", text)
+    # A function's own illegal actions raise, so its rule for them does not matter.
+    other = twofold.evaluate(first_legal, episodes=2, secret=result.secret)
+    assert result.compare(other).ties == 2
+
+
+def test_the_rule_card_says_that_a_program_ran_without_a_sandbox() -> None:
+    with pytest.warns(RuntimeWarning):
+        result = twofold.evaluate(Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED), episodes=2)
+    assert result.card["sandbox"] == "off"
+    assert result.card["seeds"] == "drawn for these games, and readable by the program"
+
+
+@sandboxed
+def test_the_report_has_the_command_that_repeats_its_games(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, saved = tmp_path / "my program.py", tmp_path / "saved.json"
+    file.write_text(FIRST_LEGAL)
+    given = ["evaluate", f"--strategy={file}", "--size", "3", "--move-timeout", "50"]
+    output = ["--save", str(saved), "--record", "best", str(tmp_path / "b.json"), "--quiet"]
+    assert cli.main([*given, "--episodes", "3", *output, "--against", "random"]) == 0
+    text = capsys.readouterr().out
+    first = twofold.Evaluation.from_json(saved.read_text())
+    against = twofold.Evaluation.from_json((tmp_path / "saved.against.json").read_text())
+    command = (
+        f"twofold evaluate '--strategy={file}' --size 3 --move-timeout 50 --episodes 3 --against "
+        f"random --num-envs 3 --secret {first.secret}"
+    )
+    assert first.card["repeat with"] == command
+    assert f"repeat with         {command}" in text
+    assert first.card["seeds"] == "drawn for these games"
+    assert against.card["seeds"] == "the same as those of my program.py"
+    assert cli.main([*shlex.split(command)[1:], "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["evaluations"][0]
+    assert again["score"] == first.summary["score"]
+    assert again["rule_card"]["repeat with"] == command
+
+
+@sandboxed
+def test_the_scores_of_finished_games_are_shown_beside_those_of_all() -> None:
+    source = f"""{SLIDE}
+def strategy(board):
+    return legal(board)[0] if max(map(max, board)) < 128 else "north"
+"""
+    result = judged(source, episodes=20)
+    assert result.failures is not None
+    failed = {each.episode for each in result.failures}
+    assert 0 < len(failed) < 20
+    finished = [score for k, score in enumerate(result.scores) if k not in failed]
+    summary = result.summary["failures"]["finished"]
+    assert summary["mean"] == np.mean(finished)
+    shown = reports.number(summary["mean"])
+    for text in (str(result), result.to_markdown()):
+        assert f": 20 games, {len(failed)} of them failed" in text
+        assert re.search(rf"score of finished[ |]+{shown}\b", text)
+    none = judged("def strategy(board):\n    return 5\n", episodes=2)
+    assert none.summary["failures"]["finished"] is None
+    assert "score of finished" not in str(none)
 
 
 # ---- secrets -------------------------------------------------------------------------------------
@@ -385,7 +467,7 @@ def memory(process: int) -> bytes:
             "raised",
             "E: ",
         ),
-        ("raise type('x' * 10**6, (OSError,), {})('y' * 10**6)", "raised", "xxx: yyy"),
+        ("raise type('x' * 10**6, (OSError,), {})('y' * 10**6)", "raised", "xxx…: yyy"),
         ("return open('/etc/passwd').read()", "raised", "FileNotFoundError"),
         ("return open('/proc/1/environ').read()", "raised", "FileNotFoundError"),
         (r"raise KeyError('\x1b[2J\n')", "raised", r"KeyError: '\x1b[2J\n' (line 2: raise"),
@@ -702,7 +784,9 @@ def test_an_exceptions_text_is_only_text_in_each_report() -> None:
         ("def play(board):\n    return 0", "no_function", "no function strategy(board)"),
         ("strategy = 5", "no_function", "no function strategy(board)"),
         ("x = 1\n1 / 0", "raised", r"ZeroDivisionError: division by zero (line 2: 1 / 0)"),
-        ("import socket; socket.socket()", "forbidden", "open a socket"),
+        ("import socket; socket.socket()", "forbidden", "open a socket or signal a process"),
+        ("```python\ndef strategy(board): return 0\n```", "syntax", "remove the lines with ```"),
+        ("import numpy", "raised", "'numpy'; only Python's own library can be imported (line 1"),
         ("raise SystemExit", "raised", "SystemExit"),
         ("x = bytearray(10**9)", "memory", "out of memory"),
     ],
@@ -769,6 +853,34 @@ def test_wrong_limits_are_refused_by_name(arguments: Any, field: str) -> None:
     with pytest.raises(errors.InvalidArgument) as info:
         Strategy(**{"source": FIRST_LEGAL, **arguments})
     assert info.value.field == field
+
+
+def test_a_limit_that_is_too_small_is_refused_with_the_smallest_one() -> None:
+    expected = r"1e-05; expected seconds, 0\.001 \.\.\. 1"
+    with pytest.raises(errors.InvalidArgument, match=expected):
+        Strategy(FIRST_LEGAL, move_timeout=1e-5)
+    with pytest.raises(errors.InvalidArgument, match=expected):
+        Strategy(FIRST_LEGAL, game_timeout=1e-5)
+    with pytest.raises(errors.InvalidArgument, match=expected):
+        twofold.evaluate("random", episodes=1, policy_timeout=1e-5)
+
+
+@sandboxed
+def test_a_text_that_is_cut_ends_with_dots() -> None:
+    long = failure("def strategy(board):\n    raise ValueError('x' * 900)" + "  # " + "y" * 99)
+    assert re.fullmatch(r"ValueError: x{197}… \(line 2: raise .*y…\)", long.detail)
+    assert failure("def strategy(board):\n    return 'north' * 20").detail.endswith("north'…")
+    result = judged("def strategy(board):\n    raise ValueError('x' * 900)")
+    assert re.search(r"ValueError: x{67}…$", str(result), re.MULTILINE)
+
+
+def test_a_program_as_a_function_is_refused_with_the_way_to_judge_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FIRST_LEGAL)
+    for given in (["random", "--against"], []):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            assert cli.main(["evaluate", *given, f"{tmp_path}/mine.py:strategy"]) == 2
+        assert "--strategy FILE" in said.getvalue()
+        assert "in a sandbox" in said.getvalue()
 
 
 def test_programs_play_2048_only_and_in_evaluate_only(tmp_path: Path) -> None:

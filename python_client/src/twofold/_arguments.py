@@ -66,7 +66,12 @@ def probability(value: object) -> float:
 
 def timeout(value: object) -> float:
     """Returns `timeout` as a float, in seconds."""
-    return real("timeout", value, 1e-3, 1e6, "seconds, 0.001 ... 1,000,000")
+    return seconds("timeout", value)
+
+
+def seconds(name: str, value: object) -> float:
+    """Returns a duration as a float, in seconds."""
+    return real(name, value, 1e-3, 1e6, "seconds, 0.001 ... 1,000,000")
 
 
 def sides(value: object, low: int, high: int) -> tuple[int, int]:

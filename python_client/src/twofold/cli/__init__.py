@@ -28,7 +28,10 @@ SUBCOMMANDS = {
     # name: (module, help)
     "stats": ("twofold.cli.stats", "print a server's statistics"),
     "top": ("twofold.cli.top", "watch a server's rates, latencies, memory and sessions"),
-    "evaluate": ("twofold.cli.evaluate", "evaluate a policy over whole games"),
+    "evaluate": (
+        "twofold.cli.evaluate",
+        "evaluate a policy over whole games, or judge a program or chat model",
+    ),
     "replay": ("twofold.cli.replay", "show and verify a recorded game"),
     "write-dataset": ("twofold.cli.write_dataset", "play with a policy and save every transition"),
     "export": ("twofold.cli.export", "write a dataset for Minari or Hugging Face"),
@@ -96,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = _parse(given, name)
         parsed.is_console_script = arguments is None
+        parsed.words = given
         return _run(parsed, as_json)
     except _REPORTED as error:
         return _fail(f"twofold {name}" if name in SUBCOMMANDS else "twofold", error, as_json)

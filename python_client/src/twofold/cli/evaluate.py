@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,11 @@ from twofold.policies.lookup import NAMES, load, resolve
 FORMATS: dict[str, Callable[[Evaluation | Comparison], str]] = {
     "table": str,
     "markdown": lambda result: result.to_markdown(),
+}
+# The options that a command that repeats the games leaves out, with the number of their values.
+_NOT_REPEATED = {
+    **{"--json": 0, "--quiet": 0, "--format": 1, "--save": 1, "--plot": 1, "--record": 2},
+    "--secret": 1,
 }
 
 
@@ -51,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="judge a chat model at an OpenAI-compatible endpoint, such as http://host:8000/v1; "
         "the key is that of $OPENAI_API_KEY",
     )
-    add("--against", metavar="POLICY", help="compare with this policy")
+    add("--against", metavar="POLICY", help="compare with this policy, which can't be a program")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"
@@ -277,11 +283,34 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
                     env=arguments.env,
                     **playing.environment_arguments(arguments),
                 )
+            if results and result.secret is not None:
+                seeds = f"the same as those of {results[0].policy}"
+                result = replace(result, card={**result.card, "seeds": seeds})
+            elif arguments.strategy is not None:
+                command = _command(arguments, result)
+                result = replace(result, card={**result.card, "repeat with": command})
             results.append(result)
     finally:
         # The first policy's games count where the second policy fails, too.
         if results:
             yield from _report(arguments, outputs, results)
+
+
+def _command(arguments: argparse.Namespace, result: Evaluation) -> str:
+    """Returns the command that repeats the games of a program."""
+    kept, words = ["twofold"], iter(arguments.words)
+    for word in words:
+        option, is_joined, _ = word.partition("=")
+        if option not in _NOT_REPEATED:
+            kept.append(word)
+        elif not is_joined:
+            for _ in range(_NOT_REPEATED[option]):
+                next(words)
+    if arguments.episodes is None and arguments.protocol is None:
+        kept += ["--episodes", str(result.episodes)]
+    if arguments.num_envs is None:
+        kept += ["--num-envs", str(result.card["boards at once"])]
+    return shlex.join([*kept, "--secret", str(result.secret)])
 
 
 def _report(

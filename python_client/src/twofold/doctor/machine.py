@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from twofold.client.private_server import temporary_directory
 from twofold.doctor.findings import Finding, failed, ok, warning
+from twofold.errors import SandboxUnavailable
+from twofold.judging.sandbox import Question, Sandbox
 
 _LEAST_FILES = 256
 _LEAST_MEMORY = 256 << 20
@@ -23,10 +26,11 @@ _OPTIONAL = (
 )
 # Longer pauses between two readings would make deadlines late.
 _COARSEST_CLOCK = 0.016
+_ANSWER_SECONDS = 10.0
 
 
 def machine_findings() -> Iterator[Finding]:
-    """Python, its packages, the processor, memory, open files, temporary files, and the clock."""
+    """Python, packages, processor, memory, open files, temporary files, clock, and sandbox."""
     yield _python()
     yield from _packages()
     yield _extras()
@@ -35,6 +39,7 @@ def machine_findings() -> Iterator[Finding]:
     yield _open_files()
     yield _temporary_files()
     yield _clock()
+    yield _sandbox()
 
 
 def _python() -> Finding:
@@ -156,3 +161,25 @@ def _clock() -> Finding:
             "Deadlines are that much later; use another clock source.",
         )
     return ok("clock", f"the monotonic clock counts in steps of {resolution * 1e9:.0f} ns")
+
+
+def _sandbox() -> Finding:
+    """A move of a program, as `twofold evaluate --strategy` runs it."""
+    if sys.platform != "linux":
+        return ok("sandbox", "programs are judged on Linux only")
+    mend = (
+        "`twofold evaluate --strategy` needs it: allow that part. Pass --unsafe only for programs "
+        "that you have read."
+    )
+    program = "def strategy(board): return 0"
+    try:
+        sandbox = Sandbox(program, file="doctor", memory_mb=256, cpu_seconds=10, unsafe=False)
+        with contextlib.closing(sandbox):
+            question = Question(sandbox.begin(0), b"[[0]]", _ANSWER_SECONDS)
+            sandbox.ask([question])
+            sandbox.end(question.game)
+    except SandboxUnavailable as error:
+        return warning("sandbox", f"refused: {error.missing or error}", mend)
+    if question.answer != b"0":
+        return warning("sandbox", "a program in it gives no answer", mend)
+    return ok("sandbox", "a program plays in it")

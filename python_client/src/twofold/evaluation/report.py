@@ -46,8 +46,13 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
     """Returns the figures of score and moves, and the tiles if the environment has tiles."""
     header = ["", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"]
     figures = []
-    for name in ("score", "moves"):
-        s, cells = summary[name], [name]
+    described = {"score": summary["score"]}
+    failures = summary.get("failures")
+    if failures and failures["games"] and failures["finished"]:
+        described["score of finished"] = failures["finished"]
+    described["moves"] = summary["moves"]
+    for name, s in described.items():
+        cells = [name]
         for estimate in ("mean", "median"):
             cells += [number(s[estimate]), interval(s[f"{estimate}_interval"])]
         cells += map(number, (s["quantiles"]["0.05"], s["quantiles"]["0.95"], s["max"]))
@@ -102,6 +107,8 @@ def _failures(failures: dict[str, Any], style: Style) -> str:
     for reason, entry in failures["reasons"].items():
         first = entry["first"]
         place = f"episode {first['episode']}, step {first['step']}: {first['detail'][:80]}"
+        if len(first["detail"]) > 80:
+            place = f"{place[:-1]}…"
         rows.append([reason, f"{entry['games']:,}", share(entry["games"] / total), place])
     return table(["games", "number", "share", "the first of them"], rows, "lrrl", style)
 
@@ -131,6 +138,8 @@ def _prompt(summary: dict[str, Any]) -> list[str]:
 def _title(summary: dict[str, Any]) -> str:
     environment = summary["rule_card"].get("environment", "")
     games = "1 game" if summary["episodes"] == 1 else f"{summary['episodes']:,} games"
+    if failed := summary.get("failures", {}).get("games"):
+        games += f", {failed:,} of them failed"
     return f"{printable(summary['policy'])} on {environment}: {games}"
 
 
@@ -148,6 +157,8 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
         [key, f"{value:,.4g}" if isinstance(value, float) else str(value)]
         for key, value in summary["rule_card"].items()
     ]
+    if "repeat with" in summary["rule_card"]:
+        return lines
     if "secret" in summary:
         return [*lines, ["repeat with", f"--secret {summary['secret']}"]]
     first, games = summary["first_seed"], summary["episodes"]

@@ -89,7 +89,8 @@ class Evaluation:
         median_interval, quantiles, min and max. `reached` holds for each tile the games with this
         or a higher tile on their final board: games, share and its interval (Wilson).
         `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
-        `failures` and `model` summarise the attributes `failures` and `player`. `regret` holds its
+        `failures` and `model` summarise the attributes `failures` and `player`; in `failures`,
+        `finished` describes the scores of the games that did not fail. `regret` holds its
         means per_game and per_move, the charges for early ends (unplayed: number, mean and share),
         and steps, mean and share by_tile_sum and by_empty_cells. If the games' results are known,
         it also holds the optimum: results and regrets together.
@@ -149,7 +150,9 @@ class Evaluation:
         }
 
     def _failures(self, failures: tuple[GameFailed, ...]) -> dict[str, Any]:
-        """Returns the failed games and their share, and by reason their number and first one."""
+        """Returns the failed games by reason, with the first of each, and the finished ones."""
+        failed = np.array([failure.seed for failure in failures], np.uint64)
+        finished = self.scores[~np.isin(self.seeds, failed)]
         reasons: dict[str, dict[str, Any]] = {}
         for failure in failures:
             named = ("episode", "seed", "step", "detail")
@@ -159,6 +162,7 @@ class Evaluation:
             "games": len(failures),
             "share": len(failures) / self.episodes,
             "interval": list(wilson(len(failures), self.episodes)),
+            "finished": _describe(finished) if len(finished) else None,
             "reasons": dict(sorted(reasons.items(), key=lambda item: -item[1]["games"])),
         }
 
@@ -175,7 +179,11 @@ class Evaluation:
                 "the two evaluations have different seeds; play both with the same episodes and "
                 "first_seed or secret"
             )
+        # No illegal action of a function reaches a board: it raises an exception.
+        has_player = self.failures is not None or other.failures is not None
         for key in ("environment", *RULES):
+            if key == "illegal action" and has_player:
+                continue
             a, b = self.card.get(key), other.card.get(key)
             if a != b:
                 raise InvalidArgument(f"the two evaluations differ in {key}: {a!r} and {b!r}")

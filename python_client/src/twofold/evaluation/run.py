@@ -111,7 +111,9 @@ def evaluate(
         env=env,
         num_envs=num_envs,
         card=card,
-        policy_timeout=_arguments.real("policy_timeout", policy_timeout, 1e-3, 1e9, "seconds > 0"),
+        policy_timeout=_arguments.real(
+            "policy_timeout", policy_timeout, 1e-3, 1e9, "seconds, 0.001 ... 1,000,000,000"
+        ),
         record=record,
         regret=regret,
         env_arguments=env_arguments,
@@ -159,12 +161,15 @@ class Plan:
             card = {
                 **environment_card(envs),
                 **policy_card(chooser, self.card),
+                **chooser.conditions(),
                 "boards at once": envs.num_envs,
                 "twofold": version("twofold"),
                 "python": platform.python_version(),
             }
             if seeds.secret is not None:
                 card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
+                if card.get("sandbox") == "off":
+                    card["seeds"] += ", and readable by the program"
             source: Source[Schedule, Segment]
             if isinstance(opened, OpenServed):
                 source = Rollouts(envs, opened.policy, observers)

@@ -92,7 +92,7 @@ class ChatModel:
         _arguments.text("model", self.model)
         _check_options(self.options)
         _arguments.integer("retries", self.retries, 0, 100)
-        _arguments.real("timeout", self.timeout, 1e-3, 1e6, "seconds > 0")
+        _arguments.seconds("timeout", self.timeout)
         if "{board}" not in _arguments.text("prompt", self.prompt):
             raise InvalidArgument("prompt has no {board}", field="prompt")
 
@@ -100,6 +100,11 @@ class ChatModel:
     def name(self) -> str:
         """The model's name, for reports."""
         return self.model
+
+    def conditions(self) -> dict[str, Any]:
+        """Returns the rule card's line about this model."""
+        corrections = "1 correction" if self.retries == 1 else f"{self.retries} corrections"
+        return {"illegal action": f"the game ends after {corrections}"}
 
     def make(self, envs: VectorEnv[Any, Any, Any]) -> ChatPlayer:
         """Returns the player for an environment of 2048.

@@ -202,7 +202,7 @@ def _action(value: object) -> int:
     if isinstance(value, str):
         text = str.__str__(value)
         action = _ACTIONS.get(text.strip().lower(), -1) if len(text) < 100 else -1
-        shown = repr(text[:40])
+        shown = repr(text[:40]) + ("…" if len(text) > 40 else "")
     elif isinstance(value, int) and not isinstance(value, bool):
         action = int.__index__(value)
         shown = str(action) if action.bit_length() < 64 else "a large integer"
@@ -218,8 +218,10 @@ def _describe(error: BaseException, source: str, file: str) -> str:
     text, line = "an exception", 0
     # Its class, its __str__ and its traceback may be the program's, too.
     with contextlib.suppress(BaseException):
-        text = type(error).__name__[:100]
-        text += f": {error}"[:200]
+        text = _cut(type(error).__name__, 100)
+        text += _cut(f": {error}", 200)
+        if isinstance(error, ModuleNotFoundError):
+            text += "; only Python's own library can be imported"
     with contextlib.suppress(BaseException):
         trace = error.__traceback__
         while trace is not None:
@@ -230,4 +232,8 @@ def _describe(error: BaseException, source: str, file: str) -> str:
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not 0 < line <= len(lines):
         return text
-    return f"{text} (line {line}: {lines[line - 1].strip()[:80]})"
+    return f"{text} (line {line}: {_cut(lines[line - 1].strip(), 80)})"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import signal
@@ -67,8 +68,8 @@ class Strategy:
     def __post_init__(self) -> None:
         _arguments.text("source", self.source)
         _arguments.text("name", self.name)
-        _arguments.real("move_timeout", self.move_timeout, 1e-3, 1e6, "seconds > 0")
-        _arguments.real("game_timeout", self.game_timeout, 1e-3, 1e6, "seconds > 0")
+        _arguments.seconds("move_timeout", self.move_timeout)
+        _arguments.seconds("game_timeout", self.game_timeout)
         _arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20)
 
     @classmethod
@@ -84,6 +85,17 @@ class Strategy:
         except OSError as error:
             raise NotFound(f"{path}: {error.strerror}", field="policy") from None
         return cls(source, **{"name": _text.printable(Path(path).name), **arguments})
+
+    def conditions(self) -> dict[str, Any]:
+        """Returns the rule card's lines about this program and its limits."""
+        return {
+            "illegal action": "the game ends",
+            "program, SHA-256": hashlib.sha256(self.source.encode()).hexdigest(),
+            "sandbox": "off" if self.unsafe else "on",
+            "move timeout, s": self.move_timeout,
+            "game timeout, s": self.game_timeout,
+            "memory, MB": self.memory_mb,
+        }
 
     def make(self, envs: VectorEnv[Any, Any, Any]) -> StrategyPlayer:
         """Returns the player for an environment of 2048.
@@ -131,8 +143,12 @@ class StrategyPlayer:
         if not failures:
             self._sandbox.end(self._games.pop(0))
             return
+        detail = failures[0].detail
+        lines = self._strategy.source.splitlines()
+        if failures[0].reason == "syntax" and any(line.startswith("```") for line in lines):
+            detail += "; remove the lines with ``` around the program"
         raise StrategyError(
-            f"{self._strategy.name} can't be judged: {failures[0].detail}",
+            f"{self._strategy.name} can't be judged: {detail}",
             reason=failures[0].reason,
         )
 
@@ -205,7 +221,9 @@ class StrategyPlayer:
             return Failure("bad_answer", f"wrote {len(answer)} bytes that are no answer")
         if end.signal == signal.SIGSYS:
             return Failure(
-                "forbidden", "tried to start a process or thread, write a file or open a socket"
+                "forbidden",
+                "tried to start a process or thread, write a file, open a socket or signal a "
+                "process",
             )
         if end.signal == signal.SIGXCPU:
             return Failure("timeout", f"used {end.cpu_seconds:.0f} s of processor time")

@@ -57,6 +57,10 @@ class Chooser(abc.ABC):
         """The highest default number of boards at once."""
         return 4_096
 
+    def conditions(self) -> dict[str, Any]:
+        """Returns more lines of the rule card, which replace the environment's."""
+        return {}
+
     def for_env(self, env: object) -> Chooser:
         """Returns the chooser for an evaluation's argument `env`: an id, or an environment.
 
@@ -351,6 +355,10 @@ class PlayerChooser(Chooser):
     def lanes(self) -> int:
         """The highest default number of boards at once."""
         return self.policy.lanes
+
+    def conditions(self) -> dict[str, Any]:
+        """Returns the policy's lines of the rule card."""
+        return self.policy.conditions()
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenPlayer:
         """Returns the player for an environment of 2048."""

@@ -71,10 +71,15 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
             field="policy",
         )
     if not _takes_both(policy):
+        hint = "twofold.policies.TorchPolicy makes a network of PyTorch one"
+        if inspect.isfunction(policy):
+            hint = (
+                "A program with strategy(board) is judged with --strategy FILE "
+                "(twofold.policies.Strategy.load), in a sandbox"
+            )
         raise InvalidArgument(
             f"policy {type(policy).__name__} does not take two arguments; expected a function "
-            "(observations, action_mask) -> actions. twofold.policies.TorchPolicy makes a network "
-            "of PyTorch one",
+            f"(observations, action_mask) -> actions. {hint}",
             field="policy",
         )
     card = getattr(policy, "card", {})
