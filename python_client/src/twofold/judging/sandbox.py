@@ -162,8 +162,9 @@ class Sandbox:
         if reply != READY:
             missing = reply.decode(errors="replace").removeprefix("refused ")
             raise SandboxUnavailable(
-                f"no sandbox for the program: {missing}; docs/language_models/judging.md names "
-                "what it needs. --unsafe (unsafe=True) runs the program with limits only",
+                f"no sandbox for the program: {missing}; "
+                'the page "Judging programs and chat models" names what it needs. '
+                "--unsafe (unsafe=True) runs the program with limits only",
                 missing=missing,
             )
 
