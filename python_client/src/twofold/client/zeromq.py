@@ -75,7 +75,7 @@ class ZeroMQCarrier(Carrier):
         self.server, self._surroundings = server, surroundings
         self._keys = keys
         self._socket: Socket | None = None
-        self._handshakes = HandshakeWatch(endpoint, has_keys=keys is not None)
+        self._handshakes = HandshakeWatch(endpoint, keys)
         # True from before a request is sent until its reply has arrived: after an interrupt the
         # next request needs another socket.
         self._is_under_way = False
