@@ -312,13 +312,13 @@ def test_a_recovery_starts_a_new_token_and_a_new_count_of_requests(own_server: S
     for _ in range(5):
         envs.observe()
     token = envs.token
-    assert envs.requests == 17
+    assert envs.requests == 16
     own_server.kill()
     own_server.start_again()
     one_step(envs, 10)
     assert envs.token != token
-    # The creation, the reset and eleven steps, without the requests that only looked.
-    assert envs.requests == 13
+    # The creation, the reset and ten steps, without the requests that only looked.
+    assert envs.requests == 12
     saved = envs.token, envs.requests
     one_step(envs, 11)
     resumed = twofold.resume(saved[0])
