@@ -7,8 +7,8 @@ struct Ping: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Ask a server whether it serves: a probe for liveness and readiness.",
         discussion: """
-            Exits with 0 when it serves, with 1 when nothing answers in time, and with 2 when it answers but \
-            is about to stop; with --live only the answer counts.
+            Exits with 0 when it serves, with 1 when nothing answers in time or keys are not accepted, and \
+            with 2 when it answers but is about to stop; with --live only the answer counts.
             """)
 
     @Argument(help: "The same as --endpoint.")
@@ -44,6 +44,9 @@ struct Ping: ParsableCommand {
         case .notReady(let reason):
             print("not ready: \(endpoint): \(reason)")
             if !live { throw ExitCode(2) }
+        case .rejected(let reason):
+            print("no answer from \(endpoint): \(reason), or something else listens there")
+            throw ExitCode(1)
         case .silent:
             print("no answer from \(endpoint) in \(timeout) s")
             throw ExitCode(1)
