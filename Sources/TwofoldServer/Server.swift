@@ -74,7 +74,8 @@ private func serve(
         let begin = Moment.now
         guard
             machine.restoreSessions(
-                from: directory, logger: logger, at: begin, unless: { isReadable(stopDescriptor) })
+                from: directory, names: authenticator?.names ?? [:], logger: logger, at: begin,
+                unless: { isReadable(stopDescriptor) })
         else {
             logger.info("stopping: the saved sessions stay in the state directory")
             return machine.statistics

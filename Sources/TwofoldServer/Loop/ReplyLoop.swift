@@ -198,7 +198,8 @@ final class ReplyLoop {
                 let result = work.perform(machine.service, machine.budget)
                 machine.finish(work, result, at: .now, into: &effects)
             case .greeted(let client): logger.debug("hello from \(client.prefix(100))")
-            case .began(let entry): logger.began(entry, of: authenticator?.name(of: entry.owner))
+            case .began(let entry):
+                logger.began(entry, "created", of: authenticator?.name(of: entry.owner))
             case .ended(let entry, let reason):
                 logger.ended(entry, reason, at: now)
                 trimmer.trim(afterFreeing: entry.bytes)
@@ -220,22 +221,23 @@ final class ReplyLoop {
 }
 
 extension Logger {
-    /// Logs the start of a session. The client's name is empty or nil if it has none.
-    fileprivate func began(_ entry: SessionLedger.Entry, of client: String?) {
+    /// Logs that a session was created or restored. The client's name is empty or nil if it has none.
+    func began(_ entry: SessionLedger.Entry, _ verb: String, of client: String?) {
         var metadata: Logger.Metadata = [
             "environment": "\(entry.environmentID)", "boards": .stringConvertible(entry.boards),
         ]
         if let client, !client.isEmpty { metadata["client"] = "\(client)" }
-        info("session \(entry.id) created", metadata: metadata)
+        info("session \(entry.id) \(verb)", metadata: metadata)
     }
 
     /// Logs the end of a session.
     func ended(_ entry: SessionLedger.Entry, _ reason: String, at now: Moment) {
+        let milliseconds = Int((now - entry.begin) / .milliseconds(1))
         info(
             "session \(entry.id) ended: \(reason)",
             metadata: [
                 "requests": .stringConvertible(entry.requests),
-                "seconds": .stringConvertible(Int((now - entry.begin) / .seconds(1))),
+                "seconds": .stringConvertible(Double(milliseconds) / 1000),
             ])
     }
 }
