@@ -133,6 +133,7 @@ struct Serve: ParsableCommand {
     private func encryption(_ logger: Logger) throws -> ServerConfiguration.Encryption? {
         switch (try setting(curveSecretKey, "CURVE_SECRET_KEY"), try setting(curveClients, "CURVE_CLIENTS")) {
         case (let keys?, let clients?):
+            let pair = try CurveFiles.readSecret(keys)
             if CurveFiles.isReadableByOthers(keys) {
                 logger.warning("others can read the secret key in '\(keys)': chmod 600 it")
             }
