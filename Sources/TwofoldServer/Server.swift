@@ -92,6 +92,8 @@ private func serve(
                 Listen on 127.0.0.1 or ipc, or encrypt with --curve-secret-key and --curve-clients.
                 """)
         }
+        logger.info(
+            "listening on \(endpoint.name)", metadata: ["encrypted": endpoint.isEncrypted ? "yes" : "no"])
         onListening(endpoint.name)
     }
     try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)
