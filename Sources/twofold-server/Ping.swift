@@ -38,7 +38,8 @@ struct Ping: ParsableCommand {
 
     func run() throws {
         let endpoint = endpoints(endpoint.map { [$0] } ?? [])[0]
-        switch try probe(endpoint, curve: curve(), timeout: .seconds(timeout)) {
+        let curve = try curve()
+        switch try probe(endpoint, curve: curve, timeout: .seconds(timeout)) {
         case .ready(let version):
             print("ready: twofold-server \(version) at \(endpoint)")
         case .notReady(let reason):
@@ -48,7 +49,10 @@ struct Ping: ParsableCommand {
             print("no answer from \(endpoint): \(reason), or something else listens there")
             throw ExitCode(1)
         case .silent:
-            print("no answer from \(endpoint) in \(timeout) s")
+            // because: if the server closes the connection early, libzmq may not learn why.
+            let mayRequireKey = curve == nil && endpoint.hasPrefix("tcp://")
+            let advice = mayRequireKey ? "; if it requires a key, pass --curve-server and --curve-client" : ""
+            print("no answer from \(endpoint) in \(timeout) s\(advice)")
             throw ExitCode(1)
         }
     }
