@@ -74,7 +74,8 @@ private func serve(
         let begin = Moment.now
         guard
             machine.restoreSessions(
-                from: directory, logger: logger, at: begin, unless: { isReadable(stopDescriptor) })
+                from: directory, names: authenticator?.names ?? [:], logger: logger, at: begin,
+                unless: { isReadable(stopDescriptor) })
         else {
             logger.info("stopping: the saved sessions stay in the state directory")
             return machine.statistics
@@ -91,6 +92,8 @@ private func serve(
                 Listen on 127.0.0.1 or ipc, or encrypt with --curve-secret-key and --curve-clients.
                 """)
         }
+        logger.info(
+            "listening on \(endpoint.name)", metadata: ["encrypted": endpoint.isEncrypted ? "yes" : "no"])
         onListening(endpoint.name)
     }
     try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)

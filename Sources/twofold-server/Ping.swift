@@ -7,8 +7,8 @@ struct Ping: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Ask a server whether it serves: a probe for liveness and readiness.",
         discussion: """
-            Exits with 0 when it serves, with 1 when nothing answers in time, and with 2 when it answers but \
-            is about to stop; with --live only the answer counts.
+            Exits with 0 when it serves, with 1 when nothing answers in time or keys are not accepted, and \
+            with 2 when it answers but is about to stop; with --live only the answer counts.
             """)
 
     @Argument(help: "The same as --endpoint.")
@@ -38,14 +38,21 @@ struct Ping: ParsableCommand {
 
     func run() throws {
         let endpoint = endpoints(endpoint.map { [$0] } ?? [])[0]
-        switch try probe(endpoint, curve: curve(), timeout: .seconds(timeout)) {
+        let curve = try curve()
+        switch try probe(endpoint, curve: curve, timeout: .seconds(timeout)) {
         case .ready(let version):
             print("ready: twofold-server \(version) at \(endpoint)")
         case .notReady(let reason):
             print("not ready: \(endpoint): \(reason)")
             if !live { throw ExitCode(2) }
+        case .rejected(let reason):
+            print("no answer from \(endpoint): \(reason), or something else listens there")
+            throw ExitCode(1)
         case .silent:
-            print("no answer from \(endpoint) in \(timeout) s")
+            // because: if the server closes the connection early, libzmq may not learn why.
+            let mayRequireKey = curve == nil && endpoint.hasPrefix("tcp://")
+            let advice = mayRequireKey ? "; if it requires a key, pass --curve-server and --curve-client" : ""
+            print("no answer from \(endpoint) in \(timeout) s\(advice)")
             throw ExitCode(1)
         }
     }

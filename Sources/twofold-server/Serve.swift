@@ -68,7 +68,7 @@ struct Serve: ParsableCommand {
             "Which implementation of the rules runs; all do the same.", visibility: .hidden))
     var engine: Engine?
 
-    @Option(help: "How much to log: debug, info, warning or error. Default: info.")
+    @Option(help: "The least severe level to log, from trace to critical. Default: info.")
     var logLevel: Logger.Level?
 
     @Option(help: "How to log: text or json, one line each. Default: text.")
@@ -133,10 +133,11 @@ struct Serve: ParsableCommand {
     private func encryption(_ logger: Logger) throws -> ServerConfiguration.Encryption? {
         switch (try setting(curveSecretKey, "CURVE_SECRET_KEY"), try setting(curveClients, "CURVE_CLIENTS")) {
         case (let keys?, let clients?):
+            let pair = try CurveFiles.readSecret(keys)
             if CurveFiles.isReadableByOthers(keys) {
                 logger.warning("others can read the secret key in '\(keys)': chmod 600 it")
             }
-            return .init(keys: try CurveFiles.readSecret(keys), clients: clients)
+            return .init(keys: pair, clients: clients)
         case (nil, nil): return nil
         default: throw ValidationError("--curve-secret-key and --curve-clients belong together")
         }

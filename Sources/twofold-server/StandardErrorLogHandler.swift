@@ -73,7 +73,7 @@ struct StandardErrorLogHandler: LogHandler {
         fields["message"] = .text("\(message)")
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        // Strings and integers always encode.
+        // Strings and finite numbers always encode.
         return String(decoding: try! encoder.encode(fields), as: UTF8.self)
     }
 }
@@ -82,11 +82,14 @@ struct StandardErrorLogHandler: LogHandler {
 private enum Field: Encodable {
     case text(String)
     case number(Int)
+    case fraction(Double)
 
     /// Keeps a logged number a number.
     init(_ value: Logger.MetadataValue) {
         if case .stringConvertible(let number as Int) = value {
             self = .number(number)
+        } else if case .stringConvertible(let number as Double) = value {
+            self = .fraction(number)
         } else {
             self = .text("\(value)")
         }
@@ -97,6 +100,7 @@ private enum Field: Encodable {
         switch self {
         case .text(let text): try container.encode(text)
         case .number(let number): try container.encode(number)
+        case .fraction(let number): try container.encode(number)
         }
     }
 }

@@ -50,6 +50,13 @@ import ZeroMQ
         #expect(!error.description.contains("nonsense"))
     }
 
+    @Test func `a key file instead of a list is reported as one`() throws {
+        let path = directory.path + "/alice"
+        _ = try CurveFiles.generate(path)
+        let error = try #require(throws: Reason.self) { try CurveFiles.readAllowed(path + ".key") }
+        #expect(error.description.contains("'\(path).key' is a key file"))
+    }
+
     @Test func `a file that isn't there is reported`() {
         let error = #expect(throws: Reason.self) { try CurveFiles.readAllowed("/no/such/list") }
         #expect(error?.description.contains("/no/such/list") == true)
@@ -85,13 +92,18 @@ import ZeroMQ
         let ready = ProbeResult.ready(version: EnvironmentService.version)
         #expect(try probe(tcp, curve: (keys.publicKey, alice), timeout: patience) == ready)
         #expect(try probe(ipc, timeout: patience) == ready)
-        let short = Duration.milliseconds(300)
-        #expect(try probe(tcp, timeout: short) == .silent)
-        #expect(try probe(tcp, curve: (eve.publicKey, alice), timeout: short) == .silent)
+        #expect(
+            try probe(tcp, timeout: patience)
+                == .rejected("it requires a key (--curve-server, --curve-client)"))
+        #expect(
+            try probe(tcp, curve: (eve.publicKey, alice), timeout: patience)
+                == .rejected("its key is not the given one, or it does not encrypt"))
         var counters = StatsReply().counters
         var asked: UInt64 = 0
         let isRefused = try eventually {
-            #expect(try probe(tcp, curve: (keys.publicKey, eve), timeout: short) == .silent)
+            #expect(
+                try probe(tcp, curve: (keys.publicKey, eve), timeout: patience)
+                    == .rejected("it refuses this client's key"))
             asked += 1
             counters = try Peer(to: ipc).ask(Request(.stats(.init()))).reply.stats.counters
             return counters.keysRefused > 0
@@ -127,7 +139,7 @@ import ZeroMQ
     @Test func `with encryption there is nothing to report`() throws {
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
-        let clients = try write("", to: "clients")
+        let clients = try write("\(alice.publicKey) alice\n", to: "clients")
         let process = try ServerProcess(
             "serve", "--endpoint", "tcp://0.0.0.0:0", "--curve-secret-key", path + ".key_secret",
             variables: ["CURVE_CLIENTS": clients])
@@ -135,6 +147,7 @@ import ZeroMQ
         process.signal(SIGTERM)
         #expect(try process.exit() == .code(0))
         #expect(!process.standardError.contains("warning"), "\(process.standardError)")
+        #expect(process.standardError.contains(/listening on tcp:\S+ encrypted=yes/))
     }
 
     @Test func `a key without a list, and a list without a key, are wrong usage`() throws {
@@ -157,5 +170,18 @@ import ZeroMQ
         process.signal(SIGTERM)
         #expect(try process.exit() == .code(0))
         #expect(process.standardError.contains("others can read the secret key"))
+        #expect(process.standardError.contains("the list of client keys is empty"))
+        #expect(process.standardError.contains(/listening on ipc:\S+ encrypted=no/))
+    }
+
+    @Test func `a file without a secret key is reported as that alone`() throws {
+        let path = directory.path + "/server"
+        _ = try CurveFiles.generate(path)
+        let process = try ServerProcess(
+            "serve", "--endpoint", directory.ipc(), "--curve-secret-key", path + ".key",
+            "--curve-clients", path + ".key")
+        #expect(try process.exit() != .code(0))
+        #expect(process.standardError.contains("has no secret key"))
+        #expect(!process.standardError.contains("others can read"))
     }
 }

@@ -219,6 +219,12 @@ import ZeroMQ
         _ = try second.endpoints()
         #expect(try large.ask(.step, large.actions(turn: 0)).error?.code == .notFound)
         try small.reset(seed: 1)
+        second.signal(SIGTERM)
+        #expect(try second.exit() == .code(0))
+        let restored = /session [0-9a-f]{8} restored boards=1 environment=twofold\/Game2048-v0\n/
+        #expect(second.standardError.contains(restored), "\(second.standardError)")
+        let ended = /session [0-9a-f]{8} ended: [^\n]* requests=2 seconds=\d+\.\d+\n/
+        #expect(second.standardError.contains(ended), "\(second.standardError)")
     }
 
     // MARK: options and variables
@@ -395,6 +401,7 @@ import ZeroMQ
                 #expect(fields["version"] as? String == EnvironmentService.version)
             }
             if message.contains("created") { #expect(fields["boards"] as? Int == 2) }
+            if message.contains("ended") { #expect(fields["seconds"] as? Double != nil) }
             if message == "stopped" {
                 #expect(fields["executed"] as? Int == 2 && fields["received"] as? Int == 2)
                 #expect(fields["dropped"] as? Int == 0)

@@ -55,13 +55,17 @@ def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> 
 
 
 def test_a_client_without_a_key_is_refused(server: Server) -> None:
-    with pytest.raises(errors.AuthenticationFailed, match="requires a key: pass keys="):
+    with pytest.raises(errors.AuthenticationFailed, match="requires a key") as caught:
         Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
+    for advice in ("something else listens there", "keys=twofold.CurveKeys.load", "--curve-server"):
+        assert advice in str(caught.value)
 
 
 def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: Keys) -> None:
-    with pytest.raises(errors.AuthenticationFailed, match="refuses this client's key"):
+    with pytest.raises(errors.AuthenticationFailed, match="refuses this client's key") as caught:
         Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("eve"), timeout=LATE)
+    assert keys.of("eve").public_key in str(caught.value)
+    assert "--curve-clients" in str(caught.value)
 
 
 def test_a_client_that_takes_it_for_another_server_is_told(server: Server, keys: Keys) -> None:

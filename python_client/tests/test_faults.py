@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from servers import PATIENCE, Server, child_servers, is_running, private_server_
 
 import twofold
 from twofold.client import lookup, private_server
+from twofold.client.carrier import Call
+from twofold.client.zeromq import ZeroMQCarrier
 from twofold.v1 import envelope_pb2 as envelope
 
 ID = "twofold/Game2048-v0"
@@ -57,6 +60,22 @@ def test_a_server_that_does_not_answer_is_a_deadline(
         pytest.raises(twofold.errors.DeadlineExceeded, match="stays pending"),
     ):
         envs.step([0, 1, 2])
+
+
+def test_a_deadline_after_a_refusal_does_not_report_the_time_of_the_last_try() -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
+    with context.socket(zmq.REP) as socket:
+        socket.set(zmq.LINGER, 0)
+        port = socket.bind_to_random_port("tcp://127.0.0.1")
+        carrier = ZeroMQCarrier(f"tcp://127.0.0.1:{port}")
+        with pytest.raises(twofold.errors.DeadlineExceeded) as caught:
+            # The deadline of a call whose first tries took nearly all of its time.
+            carrier.exchange(Call("step", 2, b""), time.monotonic() + 0.001)
+        carrier.close()
+    assert str(caught.value) == (
+        f"no reply to step from tcp://127.0.0.1:{port} within the timeout; the request stays "
+        "pending, and the same call again collects its reply"
+    )
 
 
 def test_nobody_at_the_address_is_a_deadline() -> None:

@@ -306,6 +306,26 @@ def test_an_unanswered_step_of_a_lost_session_is_applied_once(own_server: Server
     envs.close()
 
 
+def test_a_recovery_starts_a_new_token_and_a_new_count_of_requests(own_server: Server) -> None:
+    envs = make(own_server.ipc, recover=True)
+    play(envs, 10)
+    for _ in range(5):
+        envs.observe()
+    token = envs.token
+    assert envs.requests == 16
+    own_server.kill()
+    own_server.start_again()
+    one_step(envs, 10)
+    assert envs.token != token
+    # The creation, the reset and ten steps, without the requests that only looked.
+    assert envs.requests == 12
+    saved = envs.token, envs.requests
+    one_step(envs, 11)
+    resumed = twofold.resume(saved[0])
+    assert resumed.requests == saved[1] + 1
+    resumed.close()
+
+
 def test_without_recover_a_lost_session_is_an_error(own_server: Server) -> None:
     envs = make(own_server.ipc)
     envs.reset(seed=0)

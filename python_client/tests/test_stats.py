@@ -95,7 +95,7 @@ def test_the_table_is_for_people(
     assert "1 of 10,000 sessions, 10 of 16,777,216 boards" in text
     assert re.search(r"^step +2 +1 +", text, re.MULTILINE)
     assert re.search(r"^FAILED_PRECONDITION +2$", text, re.MULTILINE)
-    assert re.search(r"^[0-9a-f]{8}  -  +twofold/Game2048-v0 +10 +4 ", text, re.MULTILINE)
+    assert re.search(r"^[0-9a-f]{8}  -  +Game2048-v0 +10 +4 ", text, re.MULTILINE)
 
 
 def test_prometheus_can_read_it(
@@ -175,6 +175,17 @@ def test_top_shows_the_busiest_sessions_first() -> None:
         now.sessions.add(id=f"{index:08d}", idle=100 - index)
     text = view(statistics.StatsReply(), now)
     assert text.index("00000099") < text.index("00000050") < text.index("00000000")
+
+
+def test_a_view_fits_into_80_columns() -> None:
+    now = statistics.StatsReply(uptime=1)
+    now.sessions.add(
+        id="6bfce2e7", client="alice", environment_id="twofold/Concentration-v0", boards=65_536,
+        requests=1_234_567, age=9000, idle=0.953, bytes=44_134,
+    )  # fmt: skip
+    text = view(statistics.StatsReply(), now)
+    assert "43.1 KiB" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_top_on_a_terminal_is_drawn_by_rich(

@@ -58,9 +58,8 @@ final class ReplyLoop {
 
     private func serve(_ stopDescriptor: Int32, _ reloadSignals: Signals?) throws(ZeroMQError) {
         var poller = Poller()
-        let inputs = Inputs(runner, endpoints, &poller)
+        let inputs = Inputs(runner, endpoints, authenticator, &poller)
         let stop = poller.add(descriptor: stopDescriptor)
-        let handshakes = authenticator.map { poller.add($0.socket) }
         let lists = authenticator.map { poller.add(descriptor: $0.lists.descriptor) }
         let reload = reloadSignals.map { poller.add(descriptor: $0.descriptor) }
         let parentCheck = configuration.parentProcess.map { _ in Self.parentCheck }
@@ -69,7 +68,6 @@ final class ReplyLoop {
 
         while true {
             _ = try poller.wait(timeout: timeout)
-            if let handshakes, poller[handshakes] { try authenticator?.answer(at: .now) }
             if let reload, poller[reload] {
                 reloadSignals?.take()
                 guard let authenticator else { return logger.info("stopping: hang-up") }
@@ -96,14 +94,12 @@ final class ReplyLoop {
     private func stop() throws(ZeroMQError) {
         let stop = Stop(at: .now)
         machine.enter(.draining)
-        var arrivals = Poller()
-        for endpoint in endpoints { _ = arrivals.add(endpoint.socket) }
-        while Moment.now < stop.drainEnd, try arrivals.wait(timeout: Self.drainPause) > 0 {
-            for endpoint in endpoints.indices { _ = try receive(from: endpoint) }
+        var poller = Poller()
+        let inputs = Inputs(runner, endpoints, authenticator, &poller)
+        while Moment.now < stop.drainEnd, try poller.wait(timeout: Self.drainPause) > 0 {
+            try take(inputs, poller)
         }
         let refusalEnd = Moment.now + (configuration.parentProcess == nil ? Self.refusalTime : .zero)
-        var poller = Poller()
-        let inputs = Inputs(runner, endpoints, &poller)
         while true {
             let now = Moment.now
             let (phase, until) = stop.phase(
@@ -118,21 +114,27 @@ final class ReplyLoop {
         }
     }
 
-    /// The poller's sources of requests and results.
+    /// The poller's sources of handshakes, requests and results.
     private struct Inputs {
+        let handshakes: Poller.Item?
         let finished: Poller.Item
         let sockets: [Poller.Item]
 
-        init(_ runner: JobRunner, _ endpoints: [Endpoint], _ poller: inout Poller) {
+        init(
+            _ runner: JobRunner, _ endpoints: [Endpoint], _ authenticator: Authenticator?,
+            _ poller: inout Poller
+        ) {
+            handshakes = authenticator.map { poller.add($0.socket) }
             finished = poller.add(descriptor: runner.mailbox.descriptor)
             sockets = endpoints.map { poller.add($0.socket) }
         }
     }
 
-    /// Handles the results of the last wait: finished work first, then a turn of each socket. Returns true if
-    /// nothing is left.
+    /// Handles the results of the last wait: handshakes and finished work first, then a turn of each socket.
+    /// Returns true if nothing is left.
     @discardableResult
     private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) -> Bool {
+        if let handshakes = inputs.handshakes, poller[handshakes] { try authenticator?.answer(at: .now) }
         if poller[inputs.finished] {
             for finished in runner.mailbox.collect() {
                 try finish(finished.work, finished.result)
@@ -196,7 +198,8 @@ final class ReplyLoop {
                 let result = work.perform(machine.service, machine.budget)
                 machine.finish(work, result, at: .now, into: &effects)
             case .greeted(let client): logger.debug("hello from \(client.prefix(100))")
-            case .began(let entry): logger.began(entry, of: authenticator?.name(of: entry.owner))
+            case .began(let entry):
+                logger.began(entry, "created", of: authenticator?.name(of: entry.owner))
             case .ended(let entry, let reason):
                 logger.ended(entry, reason, at: now)
                 trimmer.trim(afterFreeing: entry.bytes)
@@ -218,22 +221,23 @@ final class ReplyLoop {
 }
 
 extension Logger {
-    /// Logs the start of a session. The client's name is empty or nil if it has none.
-    fileprivate func began(_ entry: SessionLedger.Entry, of client: String?) {
+    /// Logs that a session was created or restored. The client's name is empty or nil if it has none.
+    func began(_ entry: SessionLedger.Entry, _ verb: String, of client: String?) {
         var metadata: Logger.Metadata = [
             "environment": "\(entry.environmentID)", "boards": .stringConvertible(entry.boards),
         ]
         if let client, !client.isEmpty { metadata["client"] = "\(client)" }
-        info("session \(entry.id) created", metadata: metadata)
+        info("session \(entry.id) \(verb)", metadata: metadata)
     }
 
     /// Logs the end of a session.
     func ended(_ entry: SessionLedger.Entry, _ reason: String, at now: Moment) {
+        let milliseconds = Int((now - entry.begin) / .milliseconds(1))
         info(
             "session \(entry.id) ended: \(reason)",
             metadata: [
                 "requests": .stringConvertible(entry.requests),
-                "seconds": .stringConvertible(Int((now - entry.begin) / .seconds(1))),
+                "seconds": .stringConvertible(Double(milliseconds) / 1000),
             ])
     }
 }

@@ -74,6 +74,12 @@ package final class Authenticator {
         logger.info(
             "the list of client keys was read",
             metadata: ["keys": .stringConvertible(names.count), "list": "\(path)"])
+        warnIfEmpty()
+    }
+
+    private func warnIfEmpty() {
+        guard names.isEmpty else { return }
+        logger.warning("the list of client keys is empty: no client can use the encrypted endpoints")
     }
 
     /// Reloads the list on another thread, because a long list takes a while; ``replaceList()`` follows.
@@ -98,6 +104,7 @@ package final class Authenticator {
                         "keys": .stringConvertible(names.count), "added": .stringConvertible(list.added),
                         "removed": .stringConvertible(list.removed),
                     ])
+                warnIfEmpty()
             } catch {
                 logger.error("the list of client keys stays as it was: \(error)")
             }

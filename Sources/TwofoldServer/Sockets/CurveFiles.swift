@@ -64,7 +64,8 @@ public enum CurveFiles {
     /// too, but a key has exactly 40 characters.) Works on bytes, because a list may have 100,000 lines.
     static func readAllowed(_ path: String) throws(Reason) -> [String: String] {
         var names: [String: String] = [:]
-        let lines = try bytes(path).split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        let content = try bytes(path)
+        let lines = content.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         for (index, line) in lines.enumerated() {
             let words = line.split(maxSplits: 1, whereSeparator: \.isWhitespace)
             guard let first = words.first else { continue }
@@ -73,6 +74,11 @@ public enum CurveFiles {
                 names[key.description] = String(
                     decoding: name.isEmpty ? first.prefix(8) : name, as: UTF8.self)
             } else if first.first != UInt8(ascii: "#") {
+                if value("public-key", in: String(decoding: content, as: UTF8.self)) != nil {
+                    throw Reason(
+                        "'\(path)' is a key file; the list of clients has a line for each, as keygen prints it: "
+                            + "the public key and a name")
+                }
                 throw Reason("line \(index + 1) of '\(path)' does not begin with 40 characters of Z85")
             }
         }

@@ -37,7 +37,8 @@ final class Endpoint {
             name = try socket.lastEndpoint
             self.socket = socket
         } catch {
-            throw Reason("can't listen on '\(endpoint)': \(error)")
+            let reason = error.subject == endpoint ? "\(error.code)" : "\(error)"
+            throw Reason("can't listen on '\(endpoint)': \(reason)")
         }
     }
 

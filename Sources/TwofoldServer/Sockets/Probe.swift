@@ -1,4 +1,5 @@
 public import Platform
+internal import TwofoldCore
 internal import TwofoldProtocol
 public import ZeroMQ
 
@@ -8,6 +9,8 @@ public enum ProbeResult: Equatable, Sendable {
     case ready(version: String)
     /// The server is about to stop, or does not serve now; its explanation.
     case notReady(String)
+    /// The handshake failed; the reason.
+    case rejected(String)
     /// Nothing answered in time.
     case silent
 }
@@ -20,20 +23,42 @@ public func probe(
 ) throws(Reason) -> ProbeResult {
     do throws(ZeroMQError) {
         let context = try Context()
+        let reports = try Socket(.pair, in: context)
         let socket = try Socket(.req, in: context)
         try socket.set(.receiveTimeout, to: timeout)
         try socket.set(.sendTimeout, to: timeout)
         if let curve { try socket.useCurve(server: curve.server, curve.client) }
+        try socket.reportHandshakes(to: reports)
+        defer { socket.ignoreHandshakes() }
         try socket.connect(endpoint)
         var request = Request()
         request.stats = .init()
         try socket.send(Message(copying: request.frame))
-        return result(try socket.receive())
+        var poller = Poller()
+        let (answer, report) = (poller.add(socket), poller.add(reports))
+        let deadline = Moment.now + timeout
+        var hangups = 0
+        while hangups < maxHangups, try poller.wait(timeout: max(.zero, deadline - .now)) > 0 {
+            if poller[answer] { return result(try socket.receive()) }
+            guard poller[report] else { continue }
+            switch try reports.receiveHandshakeFailure() {
+            case .mismatch where curve == nil:
+                return .rejected("it requires a key (--curve-server, --curve-client)")
+            case .mismatch: return .rejected("it does not encrypt")
+            case .refusal: return .rejected("it refuses this client's key")
+            case .hangup: hangups += curve == nil ? 0 : 1
+            }
+        }
+        return hangups > 0
+            ? .rejected("its key is not the given one, or it does not encrypt") : .silent
     } catch {
         if error.code == .wouldBlock { return .silent }
         throw Reason("can't ask '\(endpoint)': \(error)")
     }
 }
+
+/// The number of handshakes that may end without a reason. One may be an accident: a server stopped.
+private let maxHangups = 3
 
 private func result(_ frame: borrowing Message) -> ProbeResult {
     guard let reply = frame.withUnsafeBytes({ Reply(frame: $0) }) else {

@@ -10,12 +10,12 @@ internal import ZeroMQ
 /// the end.
 extension SessionMachine {
     /// Restores the sessions that the previous server saved, and removes them from the directory. A session
-    /// that cannot be restored stays there.
+    /// that cannot be restored stays there. `names` are the clients' names by key.
     ///
     /// Returns false if `isStopping` became true before all sessions were restored; the directory is then
     /// unchanged.
     package func restoreSessions(
-        from directory: StateDirectory, logger: Logger, at now: Moment,
+        from directory: StateDirectory, names: [String: String] = [:], logger: Logger, at now: Moment,
         unless isStopping: () -> Bool = { false }
     ) -> Bool {
         var emptied: [String] = []
@@ -26,11 +26,10 @@ extension SessionMachine {
             for record in directory.records(of: name) {
                 guard !isStopping() else { return false }
                 do {
-                    let entry = try restoreSession(record.session.get(), at: now)
+                    let saved = try record.session.get()
+                    let entry = try restoreSession(saved, at: now)
                     statistics.sessionsCreated += 1
-                    logger.info(
-                        "session \(entry.id) restored",
-                        metadata: ["boards": .stringConvertible(entry.boards)])
+                    logger.began(entry, "restored", of: names[saved.clientKey])
                 } catch {
                     logger.error(
                         "a session in the state directory can't be restored, and stays there: \(error)",

@@ -14,8 +14,8 @@ extension ServiceError {
     static func unknown(_ id: SessionID) -> ServiceError {
         ServiceError(
             .notFound, field: "session",
-            "no open session \(id) here; it was never created, is closed, "
-                + "or was idle for too long")
+            "no open session \(id) here; it was never created, is closed, was idle for too long, or ended "
+                + "with a server (--state-dir keeps sessions over a restart, recover=True recreates boards)")
     }
 
     static var idIsTaken: ServiceError {

@@ -11,6 +11,8 @@ extension Socket {
         case dealer
         /// An asynchronous REP: a received message starts with its peer's routing id, a sent one must.
         case router
+        /// One end of a connection between exactly two sockets.
+        case pair
 
         var rawValue: CInt {
             switch self {
@@ -18,6 +20,7 @@ extension Socket {
             case .rep: ZMQ_REP
             case .dealer: ZMQ_DEALER
             case .router: ZMQ_ROUTER
+            case .pair: ZMQ_PAIR
             }
         }
     }

@@ -76,13 +76,13 @@ def requests_table(stats: statistics.StatsReply) -> str:
 
 
 def sessions_table(sessions: Iterable[statistics.SessionStats]) -> str:
-    """One row for each open session."""
+    """One row for each open session; their environments' shared prefix is left out."""
     header = ["session", "client", "environment", "boards", "requests", "age", "idle", "memory"]
     rows = [
         [
             row.id,
             row.client or "-",
-            row.environment_id,
+            row.environment_id.removeprefix("twofold/"),
             f"{row.boards:,}",
             f"{row.requests:,}",
             duration(row.age),

@@ -111,8 +111,8 @@ class HandshakeWatch:
     libzmq silently repeats a failed handshake. It reports the failure to the socket's monitor only.
     """
 
-    def __init__(self, endpoint: str, has_keys: bool) -> None:
-        self._endpoint, self._has_keys = endpoint, has_keys
+    def __init__(self, endpoint: str, keys: CurveKeys | None) -> None:
+        self._endpoint, self._keys = endpoint, keys
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
         self._broken = 0
@@ -144,16 +144,21 @@ class HandshakeWatch:
         while self._monitor is not None and self._monitor.poll(0):
             event = zmq.utils.monitor.recv_monitor_message(self._monitor)
             if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-                self._broken += self._has_keys
+                self._broken += self._keys is not None
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 raise AuthenticationFailed(
-                    f"{self._endpoint} does not encrypt, or is not a ZeroMQ endpoint"
-                    if self._has_keys
-                    else f"{self._endpoint} requires a key: pass keys=twofold.CurveKeys(…), "
-                    "unless it is not a ZeroMQ endpoint"
+                    f"{self._endpoint} does not encrypt, or something else listens there"
+                    if self._keys is not None
+                    else f"{self._endpoint} requires a key, or something else listens there; pass "
+                    "keys=twofold.CurveKeys.load(…), or in a command --curve-server and "
+                    "--curve-client"
                 )
             elif event["value"] != _TEMPORARY:
-                raise AuthenticationFailed(f"{self._endpoint} refuses this client's key")
+                key = "(none)" if self._keys is None else self._keys.public_key
+                raise AuthenticationFailed(
+                    f"{self._endpoint} refuses this client's key {key}; its operator can add this "
+                    "public key to the list given as --curve-clients"
+                )
         # A server with another key hangs up without a reason. A stopping server does the same.
         if self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
             raise AuthenticationFailed(

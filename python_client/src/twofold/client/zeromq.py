@@ -75,7 +75,7 @@ class ZeroMQCarrier(Carrier):
         self.server, self._surroundings = server, surroundings
         self._keys = keys
         self._socket: Socket | None = None
-        self._handshakes = HandshakeWatch(endpoint, has_keys=keys is not None)
+        self._handshakes = HandshakeWatch(endpoint, keys)
         # True from before a request is sent until its reply has arrived: after an interrupt the
         # next request needs another socket.
         self._is_under_way = False
@@ -137,7 +137,7 @@ class ZeroMQCarrier(Carrier):
 
         `plain` is the encoded Reply with nothing but the seq, if it is known.
         """
-        started = sent = self._surroundings.now()
+        sent = self._surroundings.now()
         tries = 0
         try:
             while True:
@@ -161,8 +161,7 @@ class ZeroMQCarrier(Carrier):
                         else "is a server running there?"
                     )
                     raise DeadlineExceeded(
-                        f"no reply to {call.slot} from {self.endpoint} after "
-                        f"{now - started:.3g} s; {advice}"
+                        f"no reply to {call.slot} from {self.endpoint} within the timeout; {advice}"
                     )
                 tries += 1
                 sent = self._surroundings.now()

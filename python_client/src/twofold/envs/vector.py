@@ -595,10 +595,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def requests(self) -> int:
-        """Requests that the service has executed for these boards, including their creation.
+        """Requests that the service has executed in the session with this `token`.
 
-        With recover=True the client's own requests are among them: a snapshot now and then, and the
-        requests that recreate the boards after a loss.
+        They include its creation and, with recover=True, a snapshot now and then. After a loss,
+        token and number are new: the number starts with the requests that recreate the boards.
+        Compare only numbers of the same token.
         """
         return self._session.last_seq
 

@@ -1,0 +1,45 @@
+internal import CZeroMQ
+
+extension Socket {
+    /// The reasons for which a handshake fails.
+    public enum HandshakeFailure: Sendable {
+        /// The peer speaks another protocol, or only one side encrypts.
+        case mismatch
+        /// The peer refuses the key.
+        case refusal
+        /// The peer has closed the connection: its key is another one, or it has ended.
+        case hangup
+    }
+
+    /// Starts to report failed handshakes to a `.pair` socket, which this function connects. Otherwise libzmq
+    /// silently repeats them. Call ``ignoreHandshakes()`` before either socket closes: libzmq waits forever
+    /// for a closed one to take its reports.
+    ///
+    /// The corresponding C function is `zmq_socket_monitor`.
+    public func reportHandshakes(to reports: borrowing Socket) throws(ZeroMQError) {
+        let endpoint = "inproc://handshakes"
+        let failures =
+            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+            | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        try check("zmq_socket_monitor", on: endpoint) { zmq_socket_monitor(pointer, endpoint, failures) }
+        try reports.connect(endpoint)
+    }
+
+    /// Stops the reports. Safe to call without any.
+    public func ignoreHandshakes() {
+        // because: it fails only if the pointer is not an open socket, or the context has ended.
+        _ = zmq_socket_monitor(pointer, nil, 0)
+    }
+
+    /// Receives the next report of ``reportHandshakes(to:)`` on a `.pair` socket; waits until one arrives.
+    public func receiveHandshakeFailure() throws(ZeroMQError) -> HandshakeFailure {
+        // because: a report is a frame with the event's number (16 bits) and a value, then one with the address.
+        let event = try receive().withUnsafeBytes { $0.loadUnaligned(as: UInt16.self) }
+        _ = try receive()
+        switch Int32(event) {
+        case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: return .mismatch
+        case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH: return .refusal
+        default: return .hangup
+        }
+    }
+}
