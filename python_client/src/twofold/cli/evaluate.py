@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="report what the moves cost against optimal play; needs a board of at most nine cells "
         "and the table of `twofold solve`",
     )
-    add("--name", help="name of the first policy in the report and the plot")
+    add("--name", metavar="NAME", help="name of the first policy in the report and the plot")
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     add(
         "--policy-timeout",
