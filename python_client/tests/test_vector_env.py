@@ -27,6 +27,9 @@ from twofold import errors
 ID = "twofold/Game2048-v0"
 INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goal_reached"}
 
+in_this_process = pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
+"""Of tests of what the client does with a reply, whatever carries it."""
+
 
 @pytest.fixture
 def envs(endpoint: str) -> Iterator[twofold.Game2048VectorEnv]:
@@ -152,6 +155,7 @@ def test_with_autoreset_disabled_a_finished_board_waits_for_its_reset() -> None:
     envs.close()
 
 
+@in_this_process
 def test_a_masked_reset_leaves_the_other_boards_as_they_are(
     envs: twofold.Game2048VectorEnv,
 ) -> None:
@@ -166,6 +170,7 @@ def test_a_masked_reset_leaves_the_other_boards_as_they_are(
     assert infos["_score"].all(), "the boards that stay have infos too"
 
 
+@in_this_process
 def test_boards_can_be_given(envs: twofold.Game2048VectorEnv) -> None:
     boards = np.zeros((6, 4, 4), np.int64)
     boards[:, 0, 0] = np.arange(6) + 1
@@ -368,6 +373,7 @@ def test_record_episode_statistics_takes_masked_resets() -> None:
     envs.close()
 
 
+@in_this_process
 def test_dict_info_to_list_gives_each_board_its_infos(envs: twofold.Game2048VectorEnv) -> None:
     wrapped = DictInfoToList(RecordEpisodeStatistics(envs))
     _, infos = wrapped.reset(seed=0)
