@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import tracemalloc
 import zlib
 from itertools import pairwise
 from pathlib import Path
@@ -145,7 +146,7 @@ TABLE = np.zeros(16, np.float32)
         (java_file(GOOD, expander=b""), None, "inside a value"),
         (java_file(GOOD, expander=b"\0\0\0\1"), None, "unknown kind 1"),
         (java_file(GOOD, expander=struct.pack(">ii", 121345704, 5)), None, "5 instead of 4"),
-        (java_file(GOOD, expander=IDENTITY + b"more"), None, "4 bytes follow"),
+        (java_file(GOOD, expander=IDENTITY + b"more"), None, "more follows the network"),
         (java_file(), None, "0 instead of 1 ... 256"),
         (java_file(GOOD, java_tuple((0, 1), [0.5] * 36, 6)), 1, "6 instead of 5"),
         (java_file(GOOD, java_tuple((0, 1), [0.5] * 24)), 1, "24 instead of 25"),
@@ -153,7 +154,7 @@ TABLE = np.zeros(16, np.float32)
         (java_file(GOOD, java_tuple((0, -5), [0.5] * 25)), 1, "place -2 is not a cell"),
         (java_file(GOOD, java_tuple((0, 1), [1e39] * 25)), 1, "not a finite float32"),
         (demo_file([(3,)], [TABLE])[:-1], 0, "ends at byte"),
-        (demo_file([(3,)], [TABLE]) + b"x", None, "1 bytes follow"),
+        (demo_file([(3,)], [TABLE]) + b"x", None, "more follows the network"),
         (demo_file([(3,), (4,)], [TABLE, TABLE + np.nan]), 1, "not a finite"),
         (demo_file([(3,), (4,)], [TABLE, TABLE]).replace(b"1-tuple", b"2-tuple"), 0, "its name"),
         (demo_file([(3,), (4,)], [TABLE, TABLE[:8]]), 1, "8 instead of 16"),
@@ -178,6 +179,18 @@ def test_every_shortened_file_is_refused(tmp_path: Path) -> None:
             path.write_bytes(zlib.compress(whole[:size]) if whole[0] else whole[:size])
             with pytest.raises(errors.InvalidArgument):
                 policies.read_network(path)
+
+
+def test_a_file_without_end_is_refused_at_its_first_wrong_number(tmp_path: Path) -> None:
+    path = tmp_path / "network.bin"
+    path.write_bytes(zlib.compress(bytes(1 << 26)))
+    tracemalloc.start()
+    for each in (path, Path("/dev/zero")):
+        with pytest.raises(errors.InvalidArgument, match=f"{each} .* at byte 0 there is 0 instead"):
+            policies.read_network(each)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 24
 
 
 def test_a_converted_network_is_evaluated(

@@ -11,15 +11,17 @@ of 4 x 4.
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from os import PathLike
-from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Buffer
 
 from twofold.errors import InvalidArgument
 from twofold.policies.served_policies import NTuple
@@ -44,33 +46,57 @@ def read_network(path: str | PathLike[str]) -> NTuple:
             `field` is "path", `lane` the tuple at fault.
         OSError: It can't be read.
     """
-    data = Path(path).read_bytes()
-    try:
-        if data[:1] == b"\x78":  # zlib's header
-            return _szubert(_Reader(zlib.decompress(data), ">"))
-        return _tdl_demo(_Reader(data, "<"))
-    except (InvalidArgument, zlib.error) as error:
-        lane = getattr(error, "lane", None)
-        raise InvalidArgument(
-            f"{path} is not a readable network of Szubert and Jaśkowski's 2048 or of "
-            f"TDL2048-Demo: {error}",
-            field="path",
-            lane=lane,
-        ) from error
+    with open(path, "rb") as file:
+        try:
+            if file.peek(1)[:1] == b"\x78":  # zlib's header
+                return _szubert(_Reader(io.BufferedReader(_Decompressed(file)), ">"))
+            return _tdl_demo(_Reader(file, "<"))
+        except (InvalidArgument, zlib.error, MemoryError) as error:
+            lane = getattr(error, "lane", None)
+            raise InvalidArgument(
+                f"{path} is not a readable network of Szubert and Jaśkowski's 2048 or of "
+                f"TDL2048-Demo: {str(error) or 'it does not fit in memory'}",
+                field="path",
+                lane=lane,
+            ) from error
+
+
+class _Decompressed(io.RawIOBase):
+    """The bytes of a zlib stream, decompressed as they are read: they may never end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._stream = file, zlib.decompressobj()
+
+    def readable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        """Reads the next bytes; returns their number, 0 at the end."""
+        target = memoryview(buffer)
+        while not self._stream.eof:
+            compressed = self._stream.unconsumed_tail or self._file.read(1 << 16)
+            piece = self._stream.decompress(compressed, len(target))
+            if piece:
+                target[: len(piece)] = piece
+                return len(piece)
+            if not compressed:
+                raise zlib.error("incomplete or truncated stream")
+        return 0
 
 
 class _Reader:
-    """A reader of numbers from bytes, in one byte order."""
+    """A reader of numbers from a file, in one byte order."""
 
-    def __init__(self, data: bytes, order: str) -> None:
-        self._data, self._order, self._place = data, order, 0
+    def __init__(self, file: BinaryIO, order: str) -> None:
+        self._file, self._order, self._place = file, order, 0
 
     def take(self, size: int) -> bytes:
         """Returns the next bytes."""
-        taken = self._data[self._place : self._place + size]
-        self._place += size
+        taken = self._file.read(size)
+        self._place += len(taken)
         if len(taken) < size:
-            raise InvalidArgument(f"it ends at byte {len(self._data)}, inside a value")
+            raise InvalidArgument(f"it ends at byte {self._place}, inside a value")
         return taken
 
     def number(self, kind: str) -> int:
@@ -102,8 +128,8 @@ class _Reader:
 
     def end(self) -> None:
         """Checks that nothing follows."""
-        if self._place != len(self._data):
-            raise InvalidArgument(f"{len(self._data) - self._place} bytes follow the network")
+        if self._file.read(1):
+            raise InvalidArgument(f"more follows the network, which ends at byte {self._place}")
 
 
 def _szubert(reader: _Reader) -> NTuple:
