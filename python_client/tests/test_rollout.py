@@ -1,6 +1,7 @@
 """Rollouts equal a loop of policy and step, however they are cut; policies behave as documented."""
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -470,6 +471,14 @@ def test_a_damaged_network_file_is_refused(tmp_path: Path, content: bytes) -> No
         policies.NTuple.load(path)
     assert caught.value.field == "path"
     assert "network.npz" in str(caught.value)
+
+
+def test_a_pipe_is_no_network_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+    path = tmp_path / "network.npz"
+    os.mkfifo(path)
+    with pytest.raises(errors.InvalidArgument, match=r"network\.npz is a pipe") as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
 
 
 def test_a_rollout_before_the_first_reset_is_refused(make: Any) -> None:

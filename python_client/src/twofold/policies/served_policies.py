@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -248,6 +249,8 @@ class NTuple(Policy):
             InvalidArgument: The file is of another kind, or damaged; `field` is "path".
             OSError: The file can't be read.
         """
+        if Path(path).is_fifo():  # to open it is to wait for its writer
+            raise InvalidArgument(f"{path} is a pipe; expected a file", field="path")
         with open(path, "rb") as file:
             try:
                 with np.load(file, allow_pickle=False) as arrays:
