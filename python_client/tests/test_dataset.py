@@ -226,6 +226,10 @@ def test_other_files_are_not_datasets(tmp_path: Path) -> None:
     parquet.write_table(arrow.table({"a": [1]}), path)
     with pytest.raises(errors.InvalidDataset, match="not a dataset of Twofold"):
         next(twofold.datasets.read(path))
+    metadata = {file_format.METADATA_KEY: b"[" * 100_000}
+    parquet.write_table(arrow.table({"a": [1]}).replace_schema_metadata(metadata), path)
+    with pytest.raises(errors.InvalidDataset, match="not a dataset of Twofold"):
+        next(twofold.datasets.read(path))
 
 
 def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class DatasetFile:
             is_right &= ServiceArguments.__optional_keys__.isdisjoint(found["arguments"])
             for name in ("num_envs", "seed", "transitions", "steps"):
                 is_right &= type(found[name]) is int and found[name] >= 0
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             is_right = False
         if not is_right:
             raise InvalidDataset(f"{self.path}: Parquet, but not a dataset of Twofold")
