@@ -1,9 +1,11 @@
 """Evaluation: all episodes count alike, the intervals are right, and bad policies are reported."""
 
 import contextlib
+import io
 import json
 import re
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -931,12 +933,37 @@ def test_the_command_reports_why_it_found_no_policy(
     assert text in capsys.readouterr().err
 
 
+def zip_of(data: str, first_byte: int | None = None, method: int | None = None) -> bytes:
+    """A zip of the file `data`; with its first byte, or its method of compression, replaced."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data", data)
+    content = bytearray(file.getvalue())
+    if first_byte is not None:
+        content[34] = first_byte
+    if method is not None:
+        content[content.index(b"PK\x01\x02") + 10] = method
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (b"no zip", "BadZipFile"),
+        (zip_of("[]"), "AttributeError"),
+        (zip_of("null"), "TypeError"),
+        (zip_of("[" * 100_000), "RecursionError"),
+        (zip_of("{}", first_byte=0xFF), "error: Error -3"),
+        (zip_of("{}", method=77), "NotImplementedError"),
+    ],
+    ids=["no zip", "a list", "null", "nested", "damaged", "an unknown compression"],
+)
 def test_a_zip_without_a_model_is_refused_before_anything_is_unpickled(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, cause: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "model.zip").write_bytes(b"no zip")
+    (tmp_path / "model.zip").write_bytes(content)
     assert cli.main(["evaluate", f"{tmp_path}/model.zip", "--trust-pickle"]) == 2
-    assert "is not a model of Stable-Baselines3 (BadZipFile" in capsys.readouterr().err
+    assert f"model.zip is not a model of Stable-Baselines3 ({cause}" in capsys.readouterr().err
 
 
 # ---- what actions an environment gets ------------------------------------------------------------

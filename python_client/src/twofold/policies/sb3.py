@@ -130,12 +130,12 @@ def algorithm_of(path: Path) -> tuple[str, str]:
         with zipfile.ZipFile(path) as archive:
             settings = json.loads(archive.read("data"))
         names = set(settings)
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        policy_class = str(settings.get("policy_class", "")).lower()
+    except Exception as error:  # zipfile, zlib and json each raise their own
         raise InvalidArgument(
             f"{path} is not a model of Stable-Baselines3 ({type(error).__name__}: {error})",
             field="policy",
         ) from None
-    policy_class = str(settings.get("policy_class", "")).lower()
     if "recurrent" in policy_class:
         raise InvalidArgument(
             f"{path} is a model of RecurrentPPO, which remembers; write a function "
