@@ -702,7 +702,7 @@ def test_a_saved_evaluation_comes_back() -> None:
     again = twofold.Evaluation.from_json(result.to_json(games=True))
     assert again.summary == result.summary
     np.testing.assert_array_equal(again.seeds, result.seeds)
-    for text in ("", "{}", result.to_json(), "[1]"):
+    for text in ("", "{}", result.to_json(), "[1]", "[" * 100_000):
         with pytest.raises(errors.InvalidArgument, match="not a saved evaluation"):
             twofold.Evaluation.from_json(text)
 

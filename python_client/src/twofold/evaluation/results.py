@@ -275,7 +275,7 @@ class Evaluation:
                 regret=None if regret is None else Regret.of_document(regret),
                 secret=document.get("secret"),
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidArgument(
                 f"not a saved evaluation with its games ({type(error).__name__}: {error})"
             ) from None
