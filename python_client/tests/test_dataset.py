@@ -232,6 +232,18 @@ def test_other_files_are_not_datasets(tmp_path: Path) -> None:
         next(twofold.datasets.read(path))
 
 
+def test_a_file_that_must_not_be_read_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> None:  # as for a user who isn't root
+        raise PermissionError(13, f"Failed to open local file '{path}'")
+
+    monkeypatch.setattr(parquet, "ParquetFile", refused)
+    (tmp_path / "a.parquet").touch()
+    with pytest.raises(PermissionError, match=r"a\.parquet"):
+        next(twofold.datasets.read(tmp_path / "a.parquet"))
+
+
 def test_a_file_that_was_not_finished_does_not_appear(tmp_path: Path) -> None:
     def breaks(observations: Any, action_mask: Any) -> Any:
         if len(list(tmp_path.iterdir())) and observations.max() > 5:

@@ -44,6 +44,8 @@ class DatasetFile:
             raise FileNotFoundError(2, "No such file", str(path))
         try:
             self._file = parquet.ParquetFile(path)
+        except PermissionError:
+            raise
         except (arrow.ArrowException, OSError) as error:
             raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
