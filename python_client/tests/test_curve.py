@@ -358,6 +358,9 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
         CurveKeys.load(tmp_path / "none", tmp_path / "none")
     with pytest.raises(errors.InvalidArgument, match="has no secret-key"):
         CurveKeys.load(keys.directory / "server.key", keys.directory / "alice.key")
+    (tmp_path / "cut").write_text("curve\n    public-key")
+    with pytest.raises(errors.InvalidArgument, match="cut has no public-key"):
+        CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
 
 
 def test_keys_where_none_belong_are_refused(server: Server, keys: Keys) -> None:

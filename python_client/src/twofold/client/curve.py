@@ -100,7 +100,7 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
     except OSError as error:
         reason = error.strerror or "no such file"
         raise InvalidArgument(f"{os.fspath(path)}: {reason}", field="keys") from None
-    except ValueError:
+    except (ValueError, IndexError):  # IndexError for a line without "="
         raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="keys") from None
     return public.decode(errors="replace"), secret.decode(errors="replace") if secret else None
 
