@@ -473,6 +473,13 @@ def test_a_damaged_network_file_is_refused(tmp_path: Path, content: bytes) -> No
     assert "network.npz" in str(caught.value)
 
 
+def test_a_file_that_is_not_a_zip_gets_no_advice_to_unpickle_it(tmp_path: Path) -> None:
+    path = tmp_path / "network.npz"
+    path.write_bytes(b"nonsense")
+    with pytest.raises(errors.InvalidArgument, match=r"network\.npz .*: it is not a zip$"):
+        policies.NTuple.load(path)
+
+
 def test_a_pipe_is_no_network_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     os.mkfifo(path)

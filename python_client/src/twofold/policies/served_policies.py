@@ -253,6 +253,8 @@ class NTuple(Policy):
             raise InvalidArgument(f"{path} is a pipe; expected a file", field="path")
         with open(path, "rb") as file:
             try:
+                if not file.peek(2).startswith(b"PK"):  # numpy would take it for a pickle
+                    raise InvalidArgument("it is not a zip")
                 with np.load(file, allow_pickle=False) as arrays:
                     count = sum(name.startswith("tuple_") for name in arrays.files)
                     return cls(
