@@ -162,6 +162,9 @@ class Bench:
 
 def demo(rows: Sequence[Row]) -> str:
     """Returns the table that `make demo` prints, as aligned text."""
+    # Imported here, because some commands that print other tables run without the package.
+    from twofold._tables import table
+
     tiles = list(rows[0]["reached"])
     head = ["policy", "episodes", "mean", "median", *tiles, "best tile"]
     cells = [
@@ -175,13 +178,7 @@ def demo(rows: Sequence[Row]) -> str:
         ]
         for row in rows
     ]
-    widths = [max(map(len, column)) for column in zip(head, *cells, strict=True)]
-    lines = (
-        line[0].ljust(widths[0])
-        + "".join(cell.rjust(width + 2) for cell, width in zip(line[1:], widths[1:], strict=True))
-        for line in [head, *cells]
-    )
-    return "```text\n" + "\n".join(lines) + "\n```\n"
+    return f"```text\n{table(head, cells, 'l' + 'r' * (len(head) - 1))}\n```\n"
 
 
 def agents(rows: Iterable[Row]) -> str:

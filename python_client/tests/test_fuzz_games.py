@@ -152,7 +152,7 @@ def outcome(envs: Any, method: str, args: Any, keywords: Any) -> Results:
 
 
 def named(results: Any) -> Results:
-    """Returns the results of any call by name; those of ended episodes have valid rows only."""
+    """Returns a call's results by name; for ended episodes, only the valid rows."""
     if isinstance(results, bytes):
         return {"snapshot": results}
     if dataclasses.is_dataclass(results):

@@ -27,8 +27,8 @@ from twofold import errors
 ID = "twofold/Game2048-v0"
 INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goal_reached"}
 
+# The client handles a reply in the same way on every carrier.
 in_this_process = pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
-"""Of tests of what the client does with a reply, whatever carries it."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The episodes that steps end: in infos like those of Gymnasium's wrappers, and summed up."""
+"""Ended episodes: infos in the form of Gymnasium's wrappers, and their statistics."""
 
 from __future__ import annotations
 
