@@ -6,7 +6,7 @@ public struct Cost: Sendable {
     /// What it may take to read a whole table of an optimum, which is checked when it is first used.
     static let nanosecondsPerTable = 1_000_000_000
     /// More steps than any request gets to.
-    private static let mostSteps = 1 << 20
+    private static let maxSteps = 1 << 20
 
     /// The whole, in nanoseconds.
     public let nanoseconds: Int
@@ -18,6 +18,6 @@ public struct Cost: Sendable {
     ) {
         let step = max(Self.nanosecondsPerStep, lanes * nanosecondsPerLane)
         let table = opensTable ? Self.nanosecondsPerTable : 0
-        nanoseconds = min(steps, Self.mostSteps) * step + bytes + table
+        nanoseconds = min(steps, Self.maxSteps) * step + bytes + table
     }
 }

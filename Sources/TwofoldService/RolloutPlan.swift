@@ -9,9 +9,9 @@ struct RolloutPlan {
     /// Room for the ended episodes, in SAME_STEP.
     let finals: BatchLayout
     /// About the most bytes that a rollout writes before it has to answer.
-    private static let mostBytes = 256 << 20
+    private static let maxBytes = 256 << 20
 
-    init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int, mostSteps: Int) {
+    init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int, maxSteps: Int) {
         let (frameSpecs, stepSpecs, finalSpecs) = (
             rollout.frameArrays, rollout.stepArrays, rollout.finalArrays
         )
@@ -22,8 +22,8 @@ struct RolloutPlan {
             bytes(frameSpecs) + finalRows * bytes(finalSpecs)
             + 64 * (frameSpecs.count + stepSpecs.count + finalSpecs.count)
         let each = bytes(frameSpecs) + bytes(stepSpecs)
-        let room = max(0, min(Self.mostBytes, Int(clamping: request.maxPayloadBytes)) - fixed)
-        steps = max(1, min(Int(request.steps), mostSteps, room / each))
+        let room = max(0, min(Self.maxBytes, Int(clamping: request.maxPayloadBytes)) - fixed)
+        steps = max(1, min(Int(request.steps), maxSteps, room / each))
         frames = BatchLayout(frameSpecs, lanes: steps + 1)
         rows = BatchLayout(stepSpecs, lanes: steps, from: frames.size)
         finals = BatchLayout(finalSpecs, lanes: finalRows, from: rows.size)

@@ -15,7 +15,7 @@ final class Rollouts {
     private let stop: Flag
     private let clock: Clock
     /// Steps that no machine does before a rollout has to answer: memory for more would never be used.
-    private let mostSteps: Int
+    private let maxSteps: Int
     let streams: PolicyStreams
     private(set) var network: NTupleNetwork?
     /// The policy of the last rollout, with the request that made it: tables are worth keeping.
@@ -32,7 +32,7 @@ final class Rollouts {
         clock = service.clock
         // Twice as fast as estimated, on all threads; and a step takes something by itself.
         let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
-        mostSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
+        maxSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
         streams = try PolicyStreams(
             lanes: environment.lanes, reserve: environment.options.reserve)
     }
@@ -180,7 +180,7 @@ final class Rollouts {
         }
         let rollout = try BatchRollout(environment, infos: request.infos)
         let source = try source(request, payload)
-        let plan = RolloutPlan(rollout, request, lanes: environment.lanes, mostSteps: mostSteps)
+        let plan = RolloutPlan(rollout, request, lanes: environment.lanes, maxSteps: maxSteps)
         try environment.checkSeeded()
         let lanes = 0..<environment.lanes
         let before = request.policySeeds ? lanes.map { streams[$0] } : []

@@ -36,7 +36,7 @@ import ZeroMQ
             compare(try large.step(turn: turn), try small.map { try $0.step(turn: turn) }, "step")
         }
         compare(
-            try large.carryOut(.afterstates), try small.map { try $0.carryOut(.afterstates) }, "afterstates")
+            try large.execute(.afterstates), try small.map { try $0.execute(.afterstates) }, "afterstates")
         compare(try large.observe(), try small.map { try $0.observe() }, "observe")
     }
 
@@ -48,7 +48,7 @@ import ZeroMQ
             let player = try Player(try Peer(to: server.endpoint), lanes: lanes)
             var replies = [try player.reset(seed: 99)]
             for turn in 0..<5 { replies.append(try player.step(turn: turn)) }
-            replies.append(try player.carryOut(.afterstates))
+            replies.append(try player.execute(.afterstates))
             return replies
         }
         #expect(replies[0].count == 7)

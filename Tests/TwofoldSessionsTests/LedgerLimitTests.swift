@@ -34,8 +34,8 @@ import TwofoldTestSupport
         #expect(ledger.openBoards == 10)
         _ = try ledger.abandon(first)
         #expect(ledger.openBoards == 4)
-        try ledger.carryOut(create(3, lanes: 6), creating: .small())
-        try ledger.carryOut(Request(.close, session: sessionBytes(3), seq: 2))
+        try ledger.execute(create(3, lanes: 6), creating: .small())
+        try ledger.execute(Request(.close, session: sessionBytes(3), seq: 2))
         #expect(ledger.openBoards == 4)
     }
 
@@ -144,7 +144,7 @@ import TwofoldTestSupport
         var ledger = ledger { _ in }
         try ledger.open(sessionBytes(1))
         let close = Request(.close, session: sessionBytes(1), seq: 2)
-        let reply = try ledger.carryOut(close)
+        let reply = try ledger.execute(close)
         #expect(ledger.endIdle(since: Moment(nanoseconds: 10_000_000)).isEmpty)
         #expect(try ledger.admit(close).resent === reply)
     }

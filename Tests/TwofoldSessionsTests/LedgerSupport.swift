@@ -81,7 +81,7 @@ extension SessionLedger {
 
     /// Executes a request and returns the stored reply.
     @discardableResult
-    mutating func carryOut(_ request: Request, payload: [UInt8]? = nil, creating host: EnvironmentHost? = nil)
+    mutating func execute(_ request: Request, payload: [UInt8]? = nil, creating host: EnvironmentHost? = nil)
         throws -> StoredReply
     {
         let entry = try #require(try admit(request, payload: payload).entry)
@@ -114,7 +114,7 @@ extension SessionLedger {
 
     /// Creates a session.
     mutating func open(_ session: Data) throws {
-        try carryOut(Request(.create(lanes: 1), session: session, seq: 1), creating: EnvironmentHost.small())
+        try execute(Request(.create(lanes: 1), session: session, seq: 1), creating: EnvironmentHost.small())
     }
 }
 

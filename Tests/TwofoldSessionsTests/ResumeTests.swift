@@ -65,7 +65,7 @@ import TwofoldTestSupport
 
     @Test mutating func `a client that was shut out does not even get the stored reply`() throws {
         try ledger.open(one)
-        try ledger.carryOut(step(2))
+        try ledger.execute(step(2))
         #expect(try resume(7).isAnswer)
         #expect(try ledger.admit(step(2)).refusal?.code == .staleEpoch)
     }
@@ -91,7 +91,7 @@ import TwofoldTestSupport
         let request = Request(.resume(other), session: one, epoch: 0, seq: 0)
         let stranger = Route(.key("stranger"))
         #expect(ledger.resumption(request, from: stranger).refusal?.code == .notFound)
-        try ledger.carryOut(Request(.close, session: one, seq: 2))
+        try ledger.execute(Request(.close, session: one, seq: 2))
         #expect(try resume(7).refusal?.code == .notFound)
     }
 
@@ -117,7 +117,7 @@ import TwofoldTestSupport
                 $0.lastSeq = last
                 $0.requests = last
             })
-        for seq in last + 1...last + 3 { try ledger.carryOut(step(seq)) }
+        for seq in last + 1...last + 3 { try ledger.execute(step(seq)) }
         #expect(entry.lastSeq == last + 3)
         #expect(entry.requests == Int(last) + 3)
     }

@@ -53,7 +53,7 @@ import TwofoldTestSupport
 
     @Test mutating func `a create that was carried out is answered from memory`() throws {
         let create = Request(.create(lanes: 1), session: one, seq: 1)
-        let reply = try ledger.carryOut(create, creating: .small())
+        let reply = try ledger.execute(create, creating: .small())
         for _ in 0..<3 { #expect(try ledger.admit(create).resent === reply) }
         let other = Request(.create(lanes: 2), session: one, seq: 1)
         #expect(try ledger.admit(other).refusal?.code == .conflict)
@@ -68,7 +68,7 @@ import TwofoldTestSupport
         #expect(ledger.openCount == 0)
         #expect(try ledger.admit(step(2)).refusal?.code == .notFound)
         // The id is free, even for other arguments.
-        try ledger.carryOut(
+        try ledger.execute(
             Request(.create(lanes: 2), session: one, seq: 1), creating: .small())
     }
 
@@ -84,8 +84,8 @@ import TwofoldTestSupport
     @Test mutating func `sessions have sequences of their own`() throws {
         try ledger.open(one)
         try ledger.open(two)
-        for seq: UInt64 in 2...5 { try ledger.carryOut(step(seq)) }
-        try ledger.carryOut(Request(.step, session: two, seq: 2))
+        for seq: UInt64 in 2...5 { try ledger.execute(step(seq)) }
+        try ledger.execute(Request(.step, session: two, seq: 2))
         #expect(try ledger.admit(step(6)).entry?.id == SessionID(one))
         #expect(try ledger.admit(Request(.step, session: two, seq: 3)).entry?.id == SessionID(two))
     }
@@ -97,9 +97,9 @@ import TwofoldTestSupport
         throws
     {
         try ledger.open(one)
-        let reply = try ledger.carryOut(step(2), payload: [1, 2, 3])
+        let reply = try ledger.execute(step(2), payload: [1, 2, 3])
         for _ in 0..<5 { #expect(try ledger.admit(step(2), payload: [1, 2, 3]).resent === reply) }
-        let next = try ledger.carryOut(step(3), payload: [1, 2, 3])
+        let next = try ledger.execute(step(3), payload: [1, 2, 3])
         #expect(try ledger.admit(step(3), payload: [1, 2, 3]).resent === next)
     }
 
@@ -131,17 +131,17 @@ import TwofoldTestSupport
     @Test mutating func `a payload is not confused with none, nor with an empty one`() throws {
         try ledger.open(one)
         let last = Request(.observe, session: one, seq: 2)
-        let reply = try ledger.carryOut(last)
+        let reply = try ledger.execute(last)
         #expect(try ledger.admit(last, payload: []).refusal?.code == .conflict)
         #expect(try ledger.admit(last).resent === reply)
-        let empty = try ledger.carryOut(step(3), payload: [])
+        let empty = try ledger.execute(step(3), payload: [])
         #expect(try ledger.admit(step(3)).refusal?.code == .conflict)
         #expect(try ledger.admit(step(3), payload: []).resent === empty)
     }
 
     @Test mutating func `a header that means the same in other bytes is another request`() throws {
         try ledger.open(one)
-        try ledger.carryOut(step(2))
+        try ledger.execute(step(2))
         // The epoch written twice: the last one counts, so this decodes to the same request.
         let bytes: [UInt8] = [0x15, 1, 0, 0, 0] + step(2).bytes
         let request = try #require(bytes.withUnsafeBytes { Request(frame: $0) })
@@ -152,7 +152,7 @@ import TwofoldTestSupport
     @Test(arguments: [0, 1, 2, 5, 6, 100, UInt64.max])
     mutating func `any other seq is out of sequence, and the expected one is reported`(seq: UInt64) throws {
         try ledger.open(one)
-        for seq: UInt64 in 2...3 { try ledger.carryOut(step(seq)) }
+        for seq: UInt64 in 2...3 { try ledger.execute(step(seq)) }
         for isBusy in [false, true] {
             if isBusy { #expect(try ledger.admit(step(4)).entry != nil) }
             let error = try #require(try ledger.admit(step(seq)).refusal)
@@ -164,7 +164,7 @@ import TwofoldTestSupport
 
     @Test mutating func `a refused request uses up no seq, and the last reply is still there`() throws {
         try ledger.open(one)
-        let reply = try ledger.carryOut(step(2), payload: [1])
+        let reply = try ledger.execute(step(2), payload: [1])
         for payload: [UInt8] in [[9], [8], [9]] {
             let route = Route()
             let entry = try #require(try ledger.admit(step(3), payload: payload, from: route).entry)
@@ -173,13 +173,13 @@ import TwofoldTestSupport
             #expect(try ledger.admit(step(2), payload: [1]).resent === reply)
         }
         #expect(ledger.openCount == 1)
-        try ledger.carryOut(step(3), payload: [2])
+        try ledger.execute(step(3), payload: [2])
         #expect(try ledger.admit(step(4)).entry != nil)
     }
 
     @Test mutating func `while the next is in progress, the last is still answered`() throws {
         try ledger.open(one)
-        let reply = try ledger.carryOut(step(2))
+        let reply = try ledger.execute(step(2))
         _ = try #require(try ledger.admit(step(3)).entry)
         #expect(try ledger.admit(step(2)).resent === reply)
     }
@@ -230,7 +230,7 @@ import TwofoldTestSupport
 
     @Test mutating func `close is stored, and everything else about a closed session is not found`() throws {
         try ledger.open(one)
-        try ledger.carryOut(step(2))
+        try ledger.execute(step(2))
         let close = Request(.close, session: one, seq: 3)
         let entry = try #require(try ledger.admit(close).entry)
         let reply = StoredReply(seq: 3)
@@ -272,8 +272,8 @@ import TwofoldTestSupport
         // Past twice the limit, where the ledger cleans up the list of tombstones.
         let count = 2 * limit + 100
         for number in 0..<count {
-            try ledger.carryOut(Request(create, session: id(number), seq: 1), creating: session)
-            try ledger.carryOut(close(number))
+            try ledger.execute(Request(create, session: id(number), seq: 1), creating: session)
+            try ledger.execute(close(number))
             if ledger.openCount != 0 { Issue.record("\(ledger.openCount) open after \(number)") }
             // Directly after its close, and directly before and after it is forgotten.
             if try ledger.admit(close(number)).resent == nil { Issue.record("\(number) is forgotten") }
@@ -285,7 +285,7 @@ import TwofoldTestSupport
             }
         }
         // A forgotten id is like a new one.
-        try ledger.carryOut(Request(create, session: id(0), seq: 1), creating: session)
+        try ledger.execute(Request(create, session: id(0), seq: 1), creating: session)
         #expect(ledger.openCount == 1)
     }
 
@@ -303,7 +303,7 @@ import TwofoldTestSupport
         // Open sessions continue, and so do repeats of their creates.
         #expect(
             try ledger.admit(Request(.create(lanes: 1), session: sessionBytes(2), seq: 1)).resent != nil)
-        try ledger.carryOut(Request(.close, session: sessionBytes(2), seq: 2))
+        try ledger.execute(Request(.close, session: sessionBytes(2), seq: 2))
         #expect(ledger.openCount == 2)
         // A session whose create is running counts, too.
         let entry = try #require(try ledger.admit(create).entry)

@@ -66,7 +66,7 @@ class Campaign:
         )
 
 
-def carry_out(run: Run) -> tuple[Run, Report]:
+def execute(run: Run) -> tuple[Run, Report]:
     """Executes one run, in any process."""
     return run, run.report()
 
@@ -97,15 +97,15 @@ def campaign(
 
 def _reports(runs: Iterator[Run], workers: int) -> Iterator[tuple[Run, Report]]:
     if workers == 1:
-        yield from map(carry_out, runs)
+        yield from map(execute, runs)
         return
     # Each starts anew: a fork of a process that has used the library has one thread.
     context = multiprocessing.get_context("spawn")
     with context.Pool(workers) as pool:
-        waiting = [pool.apply_async(carry_out, (run,)) for run in itertools.islice(runs, workers)]
+        waiting = [pool.apply_async(execute, (run,)) for run in itertools.islice(runs, workers)]
         while waiting:
             yield waiting.pop(0).get()
-            waiting += [pool.apply_async(carry_out, (run,)) for run in itertools.islice(runs, 1)]
+            waiting += [pool.apply_async(execute, (run,)) for run in itertools.islice(runs, 1)]
 
 
 def cores() -> int:

@@ -241,7 +241,7 @@ class Life(Caller):
 
     def _perform(self, boards: Boards, operation: Operation, envs: Any) -> None:
         try:
-            results = self.carry_out(boards, operation, envs)
+            results = self.execute(boards, operation, envs)
         except errors.ResourceExhausted as error:
             if operation.name == "rollout" and "max_message_bytes" in str(error):
                 raise Violation(f"{boards}: a rollout was not cut: {error}") from error
@@ -263,7 +263,7 @@ class Life(Caller):
         if operation.name == "snapshot":
             boards.blobs = [*boards.blobs[1 - _MAX_BLOBS :], found]
 
-    def carry_out(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
+    def execute(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
         """Executes an operation; returns its results, or None if they are dropped."""
         # Each request of several has the whole time. A rollout may send its network first.
         timeout, requests = timeout_of(envs), 1 + len(operation.parts)
@@ -271,7 +271,7 @@ class Life(Caller):
             requests += _NETWORK_REQUESTS
 
         def call() -> Any:
-            return operation.carry_out(envs)
+            return operation.execute(envs)
 
         while (result := self.once(call, operation.name, timeout, requests)) is None:
             if operation.parts:
@@ -299,9 +299,7 @@ class Life(Caller):
             results = self.again(envs.collect, "collect", timeout_of(envs))
         except gym.error.NoAsyncCallError:
             # It was not sent.
-            return (
-                self.again(lambda: operation.carry_out(envs), operation.name, timeout_of(envs)),
-            )
+            return (self.again(lambda: operation.execute(envs), operation.name, timeout_of(envs)),)
         self.mark("collected")
         return (results,)
 

@@ -54,11 +54,11 @@ def first_reset(choose: Random, boards: Boards, drawn: int) -> Operation:
     if choose.random() < 0.5:
         return reset(choose, boards)
 
-    def carry_out(envs: Any) -> Any:
+    def execute(envs: Any) -> Any:
         # The shadow would draw another.
         return envs.reset(seed=drawn if envs is boards.shadow else None)
 
-    return Operation("reset", carry_out)
+    return Operation("reset", execute)
 
 
 def restore(choose: Random, boards: Boards) -> Operation:
@@ -77,10 +77,10 @@ def given_rollout(choose: Random, boards: Boards) -> Operation:
     """Returns a rollout of given actions."""
     played = actions(choose, boards, choose.choice([1, 3, 10, 60]))
 
-    def carry_out(envs: Any, steps: int = len(played)) -> Any:
+    def execute(envs: Any, steps: int = len(played)) -> Any:
         return envs.rollout(steps, actions=played[:steps])
 
-    return _rollout(carry_out, len(played))
+    return _rollout(execute, len(played))
 
 
 def served_rollout(choose: Random, boards: Boards) -> Operation:
@@ -97,15 +97,15 @@ def served_rollout(choose: Random, boards: Boards) -> Operation:
         most = min(most, 3)
     seed = choose.choice([None, choose.randrange(2**32)])
 
-    def carry_out(envs: Any, steps: int = most) -> Any:
+    def execute(envs: Any, steps: int = most) -> Any:
         return envs.rollout(steps, policy, policy_seed=seed)
 
-    return _rollout(carry_out, most)
+    return _rollout(execute, most)
 
 
-def _rollout(carry_out: Callable[..., Any], steps: int) -> Operation:
-    parts = [functools.partial(carry_out, steps=done) for done in range(1, steps)]
-    return Operation("rollout", carry_out, tuple(parts))
+def _rollout(execute: Callable[..., Any], steps: int) -> Operation:
+    parts = [functools.partial(execute, steps=done) for done in range(1, steps)]
+    return Operation("rollout", execute, tuple(parts))
 
 
 OBSERVE = Operation("observe", lambda envs: envs.observe())

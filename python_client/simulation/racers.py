@@ -270,7 +270,7 @@ class RacingLife(Life):
         attempt = race.sends(operation, envs.requests + 1, _epoch(envs))
         try:
             timeout = timeout_of(envs)
-            results = digest(self.again(lambda: operation.carry_out(envs), operation.name, timeout))
+            results = digest(self.again(lambda: operation.execute(envs), operation.name, timeout))
         except REFUSED as error:
             race._drop(attempt)
             if race.boards is boards and race.applied == attempt.seq - 1 and not attempt.is_dead:

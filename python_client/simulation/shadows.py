@@ -26,14 +26,14 @@ class Operation:
 
     Args:
         name: For logs and marks.
-        carry_out: Does it with an environment, and returns its results.
+        execute: Does it with an environment, and returns its results.
         parts: How much of it may have been done, if it takes several requests: the parts that come
             before the whole.
         actions: Of a step.
     """
 
     name: str
-    carry_out: Callable[[Any], Any]
+    execute: Callable[[Any], Any]
     parts: tuple[Callable[[Any], Any], ...] = ()
     actions: Any = None
 
@@ -58,7 +58,7 @@ def digest(value: Any) -> Any:
 def outcome(operation: Operation, envs: Any) -> Any:
     """Returns the digest of an operation's results, or of its refusal."""
     try:
-        return digest(operation.carry_out(envs))
+        return digest(operation.execute(envs))
     except REFUSED as error:
         return refusal(error)
 
@@ -192,13 +192,13 @@ class Boards:
         return is_done
 
     def _follow(self, blob: bytes | None, before: bytes | None, pending: Operation) -> bool:
-        for part in (pending.carry_out, *pending.parts):
+        for part in (pending.execute, *pending.parts):
             try:
                 results = digest(part(self.shadow))
             except REFUSED:
                 continue
             if self.snapshot() == blob:
-                is_whole = part is pending.carry_out
+                is_whole = part is pending.execute
                 self.last = (pending.name, results) if is_whole else None
                 return is_whole
             if before is None:

@@ -1,4 +1,4 @@
-"""`twofold doctor`: each set-up is broken on purpose, and the finding names it with its mend."""
+"""`twofold doctor`: each set-up is broken on purpose, and the finding names it with its fix."""
 
 import contextlib
 import importlib.metadata
@@ -54,17 +54,17 @@ def found(status: int, output: str) -> tuple[int, Any]:
     document = json.loads(output)
     assert document["works"] is (status == 0)
     assert all(
-        bool(finding["mend"]) is (finding["status"] != "ok") for finding in document["findings"]
+        bool(finding["fix"]) is (finding["status"] != "ok") for finding in document["findings"]
     )
     return status, {finding["check"]: finding for finding in document["findings"]}
 
 
-def fails(findings: Any, check: str, found: str, mend: str) -> None:
-    """Asserts that a check failed, with these words in what it found and in its mend."""
+def fails(findings: Any, check: str, found: str, fix: str) -> None:
+    """Asserts that a check failed, with these words in what it found and in its fix."""
     finding = findings[check]
     assert finding["status"] == "failed"
     assert found in finding["found"]
-    assert mend in finding["mend"]
+    assert fix in finding["fix"]
 
 
 def test_a_set_up_that_works_has_no_failures(server: Server) -> None:
@@ -341,7 +341,7 @@ def test_packages_are_compared_with_what_the_metadata_require(
         assert "packages" not in findings
     else:
         assert findings["packages"].status == status
-        assert bool(findings["packages"].mend) == (status == "failed")
+        assert bool(findings["packages"].fix) == (status == "failed")
 
 
 def test_a_missing_packaging_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,7 +370,7 @@ def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert status == 0
     assert findings["sandbox"]["status"] == "warning"
     assert findings["sandbox"]["found"] == "refused: user namespaces: unshare: No"
-    assert "only for programs that you have read" in findings["sandbox"]["mend"]
+    assert "only for programs that you have read" in findings["sandbox"]["fix"]
 
 
 def test_a_long_path_for_temporary_files_is_no_failure(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ STEPS = 10_000_000
 """Compared steps of the long test; a step of one lane counts once."""
 PLAIN_LANES = 12
 """Lanes that the plain rules play: the first ones."""
-MOST_LANES = 300
+MAX_LANES = 300
 
 # ---- programs ------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class Program(RuleBasedStateMachine):
     plain_steps: ClassVar[int] = 0
     snapshots: Bundle[Any] = Bundle("snapshots")
 
-    @initialize(environment=ENVIRONMENTS, num_envs=st.integers(1, MOST_LANES), seed=SEEDS)
+    @initialize(environment=ENVIRONMENTS, num_envs=st.integers(1, MAX_LANES), seed=SEEDS)
     def make(self, environment: tuple[str, dict[str, Any]], num_envs: int, seed: int) -> None:
         self.game, given = environment
         self.arguments = dict(given)
@@ -365,7 +365,7 @@ class Program(RuleBasedStateMachine):
     def fork(self, every: int, copies: int, seed: int | None) -> None:
         """Replaces the batch by copies, with the same streams if there is no seed."""
         lanes = self.lanes(every)
-        copies = min(copies, max(1, MOST_LANES // len(lanes)))
+        copies = min(copies, max(1, MAX_LANES // len(lanes)))
         parents = [lane for lane in lanes for _ in range(copies)]
         is_fresh = seed is not None and self.game == "Game2048"
         how = {"spawns": "fresh", "seed": seed} if is_fresh else {"spawns": "same"}

@@ -38,7 +38,7 @@ final class EmbeddedTwin {
     func session() -> Session { Session(id: Data(dice.bytes(16))) }
 
     /// Executes a request of the server again.
-    func carryOut(_ op: Request.OneOf_Op, _ bytes: [UInt8]?, of session: inout Session) -> Answer {
+    func execute(_ op: Request.OneOf_Op, _ bytes: [UInt8]?, of session: inout Session) -> Answer {
         var request = Request(op, session: session.id, seq: session.last + 1)
         if session.last > 0, dice.once(in: 16) {
             request.seq += UInt64(1 + dice.below(9))

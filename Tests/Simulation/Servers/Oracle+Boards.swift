@@ -41,7 +41,7 @@ extension Oracle {
         case .some(let op):
             guard let shadow = record.shadow else { return }
             do {
-                let (result, payload) = try carryOut(op, question, on: shadow, isStopping)
+                let (result, payload) = try execute(op, question, on: shadow, isStopping)
                 let layouts = record.layouts(of: result)
                 if result != reply.result || !isSame(payload, packet.payload ?? [], layouts) {
                     world.violate(
@@ -80,7 +80,7 @@ extension Oracle {
             }
             return bytes
         }
-        let answer = twin.carryOut(op, bytes, of: &record.twin!)
+        let answer = twin.execute(op, bytes, of: &record.twin!)
         if case .rollout(let done) = answer.result, case .rollout(let expected) = result,
             done.steps < expected.steps
         {
@@ -96,7 +96,7 @@ extension Oracle {
         if case .create = op { world.reach(.askedLibrary) }
     }
 
-    func carryOut(
+    func execute(
         _ op: Request.OneOf_Op, _ question: Question, on shadow: ServedEnvironment, _ isStopping: Bool
     ) throws(ServiceError) -> (Reply.OneOf_Result, [UInt8]) {
         // A stop ends a rollout after its first step.

@@ -306,7 +306,7 @@ final class Oracle {
         }
         if case .create = op { return }
         do {
-            _ = try carryOut(op, question, on: shadow, false)
+            _ = try execute(op, question, on: shadow, false)
             world.violate("a request was refused that is valid: \(error.message)")
         } catch {}
     }

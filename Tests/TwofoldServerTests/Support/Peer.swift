@@ -200,7 +200,7 @@ final class Player {
 
     /// Executes a request and returns its payload.
     @discardableResult
-    func carryOut(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> [UInt8] {
+    func execute(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> [UInt8] {
         let answer = try ask(op, payload)
         if let error = answer.error { throw Refused(error: error) }
         return answer.payload ?? []
@@ -226,18 +226,18 @@ final class Player {
     /// Resets lane i with the seed `seed + i`.
     @discardableResult
     func reset(seed: UInt64) throws -> [UInt8] {
-        try carryOut(.seededReset, bytes(of: (0..<lanes).map { seed &+ UInt64($0) }))
+        try execute(.seededReset, bytes(of: (0..<lanes).map { seed &+ UInt64($0) }))
     }
 
     /// Steps lane i with the action `(i + turn) % 4`.
     @discardableResult
-    func step(turn: Int) throws -> [UInt8] { try carryOut(.step, actions(turn: turn)) }
+    func step(turn: Int) throws -> [UInt8] { try execute(.step, actions(turn: turn)) }
 
     func actions(turn: Int) -> [UInt8] { (0..<lanes).map { UInt8(($0 + turn) % 4) } }
 
-    func observe() throws -> [UInt8] { try carryOut(.observe) }
+    func observe() throws -> [UInt8] { try execute(.observe) }
 
-    func close() throws { try carryOut(.close) }
+    func close() throws { try execute(.close) }
 }
 
 /// A number of boards so large that a step goes to a queue, even if its session is the only one.

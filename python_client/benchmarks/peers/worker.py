@@ -34,7 +34,7 @@ WARM_UP_SECONDS = 0.3
 # Untimed stepping before each slice, as a share of it, because others have used the caches since.
 LEAD_IN = 0.1
 # A slice ends when its timed part is over, or after this many times as long in all.
-MOST_OVERHEAD = 4.0
+MAX_OVERHEAD = 4.0
 
 
 class Player(Protocol):
@@ -167,7 +167,7 @@ class _Slices:
         durations: list[int] = []
         total, wanted = 0, int(seconds * 1e9)
         started = clock()
-        end = started + int(wanted * (MOST_OVERHEAD if work == 0 else 1))
+        end = started + int(wanted * (MAX_OVERHEAD if work == 0 else 1))
         outputs: Any = None
         while True:
             think(work)

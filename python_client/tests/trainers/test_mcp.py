@@ -400,7 +400,7 @@ def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_game_that_begins_while_its_session_ends_frees_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(served, "_MOST_GAMES", 1)
+    monkeypatch.setattr(served, "_MAX_GAMES", 1)
     begins, has_ended = threading.Event(), threading.Event()
     start = TextGame.start
 

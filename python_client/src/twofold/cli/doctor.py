@@ -22,14 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """One line per finding, with its mend."""
+    """Returns one line per finding, with its fix."""
     findings = [*machine_findings(), *service_findings(), *_network(arguments)]
     works = all(finding.status != "failed" for finding in findings)
     lines = []
     for finding in findings:
         lines.append(f"{_MARKS[finding.status]:8} {finding.check:16} {finding.found}")
-        if finding.mend:
-            lines.append(f"{'':25} {finding.mend}")
+        if finding.fix:
+            lines.append(f"{'':25} {finding.fix}")
     lines.append("Everything works." if works else "Something does not work; see FAILED above.")
     document = {"works": works, "findings": [dataclasses.asdict(each) for each in findings]}
     yield Result("\n".join(lines), document, works)

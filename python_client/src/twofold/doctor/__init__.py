@@ -1,4 +1,4 @@
-"""Why Twofold does not work on this machine: checks that each return a finding and its mend."""
+"""Why Twofold does not work on this machine: checks that return findings with their fixes."""
 
 from twofold.doctor.findings import Finding
 from twofold.doctor.machine import machine_findings

@@ -16,13 +16,13 @@ class Finding:
         check: The name of the check, such as "library".
         status: "failed" where something does not work, "warning" where it could work better.
         found: What was found, in one line.
-        mend: The sentence that mends it; "" where nothing is wrong.
+        fix: The sentence that says how to fix it, or "" if nothing is wrong.
     """
 
     check: str
     status: Status
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def ok(check: str, found: str) -> Finding:
@@ -30,11 +30,11 @@ def ok(check: str, found: str) -> Finding:
     return Finding(check, "ok", found)
 
 
-def warning(check: str, found: str, mend: str) -> Finding:
+def warning(check: str, found: str, fix: str) -> Finding:
     """It works worse than it could."""
-    return Finding(check, "warning", found, mend)
+    return Finding(check, "warning", found, fix)
 
 
-def failed(check: str, found: str, mend: str) -> Finding:
+def failed(check: str, found: str, fix: str) -> Finding:
     """It does not work."""
-    return Finding(check, "failed", found, mend)
+    return Finding(check, "failed", found, fix)

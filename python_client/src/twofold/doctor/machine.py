@@ -17,8 +17,8 @@ from twofold.doctor.findings import Finding, failed, ok, warning
 from twofold.errors import SandboxUnavailable
 from twofold.judging.sandbox import Question, Sandbox
 
-_LEAST_FILES = 256
-_LEAST_MEMORY = 256 << 20
+_MIN_FILES = 256
+_MIN_MEMORY = 256 << 20
 # The packages of the extras whose versions matter most in a report of a problem.
 _OPTIONAL = (
     *("torch", "stable-baselines3", "sb3-contrib", "torchrl", "tianshou", "ray", "trl"),
@@ -105,7 +105,7 @@ def _memory() -> Finding:
     if not limits:
         return ok("memory", "no limit on this process")
     text = f"this process may use {min(limits) / 2**20:,.0f} MiB"
-    if min(limits) < _LEAST_MEMORY:
+    if min(limits) < _MIN_MEMORY:
         return failed("memory", text, "Raise the limit (`ulimit -v`, or the container's memory).")
     return ok("memory", text)
 
@@ -134,8 +134,8 @@ def _open_files() -> Finding:
         return ok("open files", "not limited by this system")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"this process may open {soft:,} files"
-    if soft < _LEAST_FILES:
-        return failed("open files", text, f"Run `ulimit -n {_LEAST_FILES}` or more beforehand.")
+    if soft < _MIN_FILES:
+        return failed("open files", text, f"Run `ulimit -n {_MIN_FILES}` or more beforehand.")
     return ok("open files", text)
 
 
@@ -167,7 +167,7 @@ def _sandbox() -> Finding:
     """A move of a program, as `twofold evaluate --strategy` runs it."""
     if sys.platform != "linux":
         return ok("sandbox", "programs are judged on Linux only")
-    mend = (
+    fix = (
         "`twofold evaluate --strategy` needs it: allow that part. Pass --unsafe only for programs "
         "that you have read."
     )
@@ -179,7 +179,7 @@ def _sandbox() -> Finding:
             sandbox.ask([question])
             sandbox.end(question.game)
     except SandboxUnavailable as error:
-        return warning("sandbox", f"refused: {error.missing or error}", mend)
+        return warning("sandbox", f"refused: {error.missing or error}", fix)
     if question.answer != b"0":
-        return warning("sandbox", "a program in it gives no answer", mend)
+        return warning("sandbox", "a program in it gives no answer", fix)
     return ok("sandbox", "a program plays in it")

@@ -60,14 +60,12 @@ def _step() -> Finding:
             envs.close()
     except TwofoldError as error:
         text = str(error)
-        mend = _REINSTALL
+        fix = _REINSTALL
         if given not in (EMBEDDED, PRIVATE):
-            mend = (
-                "Correct TWOFOLD_ENDPOINT, unset it to play in this process, or ask the operator."
-            )
+            fix = "Correct TWOFOLD_ENDPOINT, unset it to play in this process, or ask the operator."
         elif "TWOFOLD_" in text and "LIBRARY" not in text:
-            mend = "Correct the environment variable, or unset it."
-        return failed("step", text, mend)
+            fix = "Correct the environment variable, or unset it."
+        return failed("step", text, fix)
     return ok("step", f"four boards step at {resolve(None)!r}")
 
 
@@ -99,7 +97,7 @@ def _zeromq() -> Finding:
     import zmq
 
     text = f"libzmq {zmq.zmq_version()}, pyzmq {zmq.pyzmq_version()}"
-    mend = "Run `pip install --force-reinstall --only-binary=:all: pyzmq`."
+    fix = "Run `pip install --force-reinstall --only-binary=:all: pyzmq`."
     if not zmq.has("curve"):
-        return warning("libzmq", f"{text}, without CURVE", mend)
+        return warning("libzmq", f"{text}, without CURVE", fix)
     return ok("libzmq", text)

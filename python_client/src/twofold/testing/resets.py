@@ -194,7 +194,7 @@ def reset_mask(subject: Subject) -> None:
         what = f"lane {lane} to be as it was after a masked reset of lane 0"
         expect_equal(before[lane], after[lane], what)
     _check_seeded_mask(subject, mask)
-    _check_lanes_go_on(subject, reset, untouched, waiting)
+    _check_lanes_continue(subject, reset, untouched, waiting)
 
 
 def _check_seeded_mask(subject: Subject, mask: NDArray[np.bool_]) -> None:
@@ -213,7 +213,7 @@ def _check_seeded_mask(subject: Subject, mask: NDArray[np.bool_]) -> None:
         )
 
 
-def _check_lanes_go_on(
+def _check_lanes_continue(
     subject: Subject, reset: Player, untouched: Player, waiting: NDArray[np.bool_]
 ) -> None:
     """The lanes outside the mask continue as without the reset."""

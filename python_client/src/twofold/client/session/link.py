@@ -62,17 +62,17 @@ class Link:
     def create(
         self,
         create: environment.CreateRequest,
-        carry_out: Callable[[Operation], envelope.Reply],
+        execute: Callable[[Operation], envelope.Reply],
         deadline: float,
         session_id: bytes,
     ) -> None:
-        """Makes boards as a session with this id; `carry_out` makes the first request."""
+        """Makes boards as a session with this id; `execute` makes the first request."""
         self.id, self._holder = session_id, None
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
         self.check_limits(create)
         request = envelope.Request(create=create).SerializeToString()
-        reply = carry_out(Operation("create", request, None))
+        reply = execute(Operation("create", request, None))
         self._set_spec(reply.create.epoch, reply.create)
 
     def resume(self, session_id: bytes, deadline: float) -> tuple[environment.ResumeReply, Answer]:
@@ -118,13 +118,13 @@ class Link:
             if seq > 1 and not are_copies_out and self._may_have_copies(error):
                 are_copies_out = True
                 self._holder = self._surroundings.random_bytes(16)
-                carried_out = self._shut_copies_out(seq, deadline, into)
-                if isinstance(error, Conflict) and carried_out is None:
+                executed = self._shut_copies_out(seq, deadline, into)
+                if isinstance(error, Conflict) and executed is None:
                     # The number is free.
                     continue
-                if carried_out is None or isinstance(error, Conflict):
+                if executed is None or isinstance(error, Conflict):
                     raise error
-                return carried_out
+                return executed
             # Another server may replace a stopping one.
             wait = error.retry_after if isinstance(error, ShuttingDown) else None
             if wait is None or self._surroundings.now() + wait >= deadline:

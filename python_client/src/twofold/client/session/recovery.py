@@ -53,7 +53,7 @@ class Recovery:
         self._operations = [*map(Done, journal.policy), *journal.done]
         self._progress = _Progress(0)
 
-    def go_on(self, deadline: float) -> int:
+    def resume(self, deadline: float) -> int:
         """Makes the remaining requests.
 
         Args:
@@ -77,10 +77,10 @@ class Recovery:
         return self._progress.last_seq
 
     def _begin(self, deadline: float) -> None:
-        def carry_out(operation: Operation) -> envelope.Reply:
+        def execute(operation: Operation) -> envelope.Reply:
             return self._link.transmit(operation, 1, deadline)[0]
 
-        self._link.create(self._create, carry_out, deadline, self._id)
+        self._link.create(self._create, execute, deadline, self._id)
         if self._link.spec != self._spec:
             self._fail("and the server at {} makes other boards from the same arguments", deadline)
         self._progress = _Progress(1)

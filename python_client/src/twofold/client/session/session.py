@@ -297,7 +297,7 @@ class Session(Calls):
         if self._recovery is None:
             self._recovery = Recovery(self.link, self._journal, self.create, self.spec)
         try:
-            last_seq = self._recovery.go_on(deadline)
+            last_seq = self._recovery.resume(deadline)
         except (RequestError, RecoveryFailed, ServerDied) as error:
             if not isinstance(error, ShuttingDown):
                 # The new boards are lost too, or the server refused them.

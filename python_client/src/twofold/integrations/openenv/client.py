@@ -62,15 +62,15 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         for pause in _PAUSES:
             try:
                 if self._ws is not self._episode_socket or self._ws.state is not _state.OPEN:
-                    await self._go_on()
+                    await self._resume_episode()
                 return await ask(*arguments, **kwargs)
             except _LOST:
                 self._episode_socket = None
                 await asyncio.sleep(pause)
-        await self._go_on()
+        await self._resume_episode()
         return await ask(*arguments, **kwargs)
 
-    async def _go_on(self) -> None:
+    async def _resume_episode(self) -> None:
         """Continues the episode on a new connection."""
         episode_id = self._last.episode_id
         result = await super()._reset_async(episode_id=episode_id)

@@ -85,7 +85,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         known = None if episode_id is None else self._service.registry.find(episode_id)
         if known is None:
             return self._start(seed, episode_id, arguments)
-        return self._go_on(known, {"seed": seed, **arguments})
+        return self._resume(known, {"seed": seed, **arguments})
 
     def step(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
         """Plays an action.
@@ -191,7 +191,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         _close(gone)
         return episode.last
 
-    def _go_on(self, entry: Entry[Episode], asked: dict[str, Any]) -> Any:
+    def _resume(self, entry: Entry[Episode], asked: dict[str, Any]) -> Any:
         """Takes over a known episode; returns its last observation again."""
         episode = entry.episode
         own = {"seed": episode.seed, **as_json(episode.game.game.arguments)}
@@ -199,7 +199,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             if value is not None and value != own.get(name):
                 raise Conflict(
                     f"episode {entry.id!r} has the {name} {own.get(name)!r}, not {value!r}: leave "
-                    f"out {name} to go on with it, or the episode_id to start another",
+                    f"out {name} to continue it, or the episode_id to start another",
                     field=name,
                 )
         last = self._entry
