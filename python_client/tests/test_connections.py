@@ -58,8 +58,8 @@ def flood(endpoint: str, connections: int) -> contextlib.ExitStack:
 def rests(pid: int) -> bool:
     """Returns whether a process rests while this one is busy for half a second of processor time.
 
-    A process that spins would get as much processor time as this one. A process that rests still wakes
-    from time to time, so it may use more on a busy machine, where this takes longer.
+    A process that spins would get as much processor time as this one. A process that rests wakes
+    at intervals, so it uses more on a busy machine, where the half second takes longer.
     """
     before, begin, end = processor_seconds(pid), time.monotonic(), time.process_time() + 0.5
     while time.process_time() < end:
