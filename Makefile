@@ -27,10 +27,10 @@ help: ## List the targets.
 demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
 	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
 
-# The Python environment is installed during the build. Both halves then run in parallel, because each leaves some
-# processors idle. Everything is built first, because two builds would wait for each other.
+# The Python environment is installed while the server is built. The Python tests then run while the Swift tests are
+# built and run, because each leaves some processors idle.
 test: ## Run all tests, Swift and Python.
-	+$(MAKE) --jobs --output-sync=target swift-tests $(VENV)/installed
+	+$(MAKE) --jobs --output-sync=target server $(VENV)/installed
 	+$(MAKE) --jobs --output-sync=target test-swift test-python
 
 test-long: server swift-tests $(VENV)/installed ## Run the long tests: many boards, malformed messages, bad networks, dying servers (an hour).
@@ -38,6 +38,8 @@ test-long: server swift-tests $(VENV)/installed ## Run the long tests: many boar
 	cd python_client && $(PYTEST) -m long
 	cd python_client && $(PYTEST) -s --scale $(LONG_SCALE) --timeout 7200 \
 	    tests/test_fuzz.py tests/test_fairness.py tests/test_recovery.py tests/test_resume.py
+	$(VENV)/bin/python python_client/simulation/simulate.py --minutes 2
+	$(VENV)/bin/python python_client/simulation/simulate.py --models --minutes 2
 	cd python_client && TWOFOLD_SOAK_SECONDS=$(SOAK_SECONDS) $(PYTEST) -s --timeout 0 tests/test_soak.py
 
 FUZZ_SECONDS ?= 600
@@ -81,8 +83,9 @@ sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, 
 	swift test --configuration release --disable-xctest --sanitize=thread \
 	    --scratch-path .build/tsan --filter TwofoldCoreTests
 
+# Builds the server first, because two builds at once would wait for each other.
 .PHONY: swift-tests
-swift-tests: .build/system-packages ## Build everything, including the Swift tests.
+swift-tests: server ## Build everything, including the Swift tests.
 	swift build -c release --build-tests
 
 test-swift: swift-tests ## Run the Swift tests.

@@ -709,7 +709,7 @@ def strategy(board):
 @pytest.mark.parametrize(
     "mischief",
     [
-        "[print('x' * 10**6) for _ in range(2000)]; raise KeyError",
+        "[print('x' * 10**6) for _ in range(200)]; raise KeyError",
         "import sys; sys.stderr.write('x' * 10**8); sys.stdout = sys.stderr = None",
         "import builtins; builtins.isinstance = builtins.int = builtins.len = None",
         "import sys, json; json.loads = json.dumps = None; sys.modules.clear()",

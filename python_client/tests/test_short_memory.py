@@ -8,7 +8,7 @@ import pytest
 from servers import PATIENCE, Server
 
 MEGABYTES = [
-    megabytes if megabytes in (300, 1000, 2000) else pytest.param(megabytes, marks=pytest.mark.long)
+    megabytes if megabytes in (300, 1000) else pytest.param(megabytes, marks=pytest.mark.long)
     for megabytes in range(300, 2001, 100)
 ]
 

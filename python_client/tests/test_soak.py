@@ -19,7 +19,7 @@ from servers import Server
 
 import twofold
 
-SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "6"))
+SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "4"))
 # Number of measurements, and how many of the first ones don't count, while caches fill.
 MEASUREMENTS, WARM_UP = 40, 16
 POOL = 6
