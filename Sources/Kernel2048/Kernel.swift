@@ -319,7 +319,7 @@ extension KernelSize {
         for placed in 0..<rules.startTiles {
             let first = nextWord(&words[0], &words[64], &words[128], &words[192])
             let second = nextWord(&words[0], &words[64], &words[128], &words[192])
-            // The cell number if all cells were empty. Each tile at or before it moves it one cell further.
+            // The new tile's cell on an empty board. Each tile at or before it moves it one cell further.
             var cell = Int((UInt64(first) &* UInt64(cellCount - placed)) >> 32)
             var rest = tiles
             while rest != 0 {
@@ -442,8 +442,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     interleave(scratch.legal, into: mask.assumingMemoryBound(to: UInt8.self), quarter: 64, scratch)
 }
 
-/// Writes the results that a step and a reset have in common and that come from a view, for one register of
-/// lanes.
+/// Writes, for one register of lanes, the results that both a step and a reset take from a view.
 @inline(__always) private func write(
     _ view: View, closed: Lanes, goalExponent: UInt8, _ outputs: KernelOutputs, _ scratch: KernelScratch,
     _ lane: Int
@@ -453,7 +452,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     ((view.maxExponent .>= Lanes(goalExponent)) & Lanes(1)).store(outputs.goalReached, lane)
 }
 
-/// Writes the other results that a step and a reset have in common, without the observation.
+/// Writes the other results of both a step and a reset, without the observation.
 private func write(_ block: KernelBlock, _ outputs: KernelOutputs, _ scratch: KernelScratch) {
     writeLegal(scratch, into: outputs.actionMask)
     outputs.score.copyMemory(from: block.score, byteCount: 256)

@@ -160,8 +160,8 @@ extension KernelSize {
     }
 }
 
-/// Adds the potential in `phi` and `nextPhi` in the lanes that played. The second counts as 0 where the
-/// episode has terminated.
+/// Adds the weighted change of a potential from `phi` to `nextPhi`, in the lanes that played. `nextPhi` counts as 0
+/// where the episode has terminated.
 private func weighPotential(_ term: KernelRewardTerm, _ scratch: KernelScratch) {
     let (phi, nextPhi, gamma) = (scratch.phi, scratch.nextPhi, term.gamma)
     let (played, terminated) = (scratch.played, scratch.terminated)
@@ -202,7 +202,7 @@ private func addRows(_ rows: Bytes, _ count: Int, into sums: Ints, isNegative: B
 }
 
 extension KernelSize {
-    /// Weights the counts or potentials of one term into `total` and `weighted`.
+    /// Adds one term's weighted counts or potentials to `total`, and writes them to `weighted`.
     private static func add(_ term: KernelRewardTerm, goalExponent: UInt8, _ scratch: KernelScratch) {
         let (before, after) = (scratch.before, scratch.after)
         let (part, phi, nextPhi) = (scratch.part, scratch.phi, scratch.nextPhi)

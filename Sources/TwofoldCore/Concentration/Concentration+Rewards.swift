@@ -32,7 +32,7 @@ extension Concentration {
         case shown = 4
     }
 
-    /// One step.
+    /// One step of the game.
     public struct Transition: GameTransition {
         let action: Int
         let outcome: CardTable.Outcome
@@ -54,7 +54,7 @@ extension Concentration {
         ])
     }
 
-    /// Returns the default reward as one number. No step has two of its terms.
+    /// Returns the default reward as one number. At most one of its terms applies to a step.
     static func reward(_ outcome: CardTable.Outcome) -> Float {
         if outcome.isMatch { return Float(weights.match) }
         if outcome.isMismatch { return Float(weights.mismatch) }
@@ -94,7 +94,7 @@ extension Concentration {
         }
     }
 
-    /// Returns the last change of a card. Cards that were visible for one observation turn back first.
+    /// Returns the change of a card. Cards that were visible for one observation turn back first.
     private func flip(of card: Int, in move: Move<Concentration>) -> Flip {
         let (before, outcome) = (move.before, move.transition.outcome)
         let isTouched = card == move.transition.action
