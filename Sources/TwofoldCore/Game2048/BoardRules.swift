@@ -192,7 +192,7 @@ public struct BoardRules: Sendable {
         throw .invalid(
             boards.field, lane: first / cells,
             "board \(first / cells) has exponent \(boards.bytes[first]) in cell \(first % cells); at most "
-                + "\(limit) can be given")
+                + "\(limit) is allowed")
     }
 
     private func check(actions: UnsafeRawBufferPointer) throws(EnvironmentError) {

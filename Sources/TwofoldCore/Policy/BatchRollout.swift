@@ -58,7 +58,7 @@ public struct BatchRollout {
             guard let info = known.first(where: { specs[$0].name == name }) else {
                 throw .invalid(
                     "infos",
-                    "no info '\(name.prefix(100))' here; there are "
+                    "this environment has no info '\(name.prefix(100))'; it has "
                         + known.map { specs[$0].name }.joined(separator: ", "))
             }
             guard destinations[info] == .discarded else {

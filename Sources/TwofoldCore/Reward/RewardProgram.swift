@@ -98,7 +98,7 @@ extension RewardProgram.Line {
                         + taken.joined(separator: ", "))
             }
             guard given.updateValue(parameter.values, forKey: parameter.name) == nil else {
-                throw .invalid("reward.\(name).\(parameter.name)", "\(name) has two of '\(parameter.name)'")
+                throw .invalid("reward.\(name).\(parameter.name)", "\(name) has '\(parameter.name)' twice")
             }
         }
         gamma = term.isPotential ? try Self.gamma(given["gamma"], of: name) : 1
@@ -112,7 +112,7 @@ extension RewardProgram.Line {
         guard let given else {
             throw .invalid(
                 "reward.\(name).gamma",
-                "\(name) is a potential and needs gamma, the discount that the learner uses, in 0...1")
+                "\(name) is a potential and needs gamma, the learner's discount, in 0...1")
         }
         guard given.count == 1, (0...1).contains(given[0]) else {
             let shown = given.count == 1 ? "\(given[0])" : "a list of \(given.count)"
@@ -134,8 +134,8 @@ extension RewardProgram.Line {
                 let kind = shape.isInteger ? "an integer" : "a number"
                 throw .invalid(
                     field,
-                    "entry \(index) of the table of \(name) is \(entry); it has to be \(kind) of at most "
-                        + "\(Int(shape.limit)) either way")
+                    "entry \(index) of the table of \(name) is \(entry); it has to be \(kind) in "
+                        + "-\(Int(shape.limit))...\(Int(shape.limit))")
             }
         }
         return given
@@ -150,7 +150,7 @@ private func checked(
         let name = field.split(separator: ".").last!
         throw .invalid(
             field,
-            "\(name) of \(owner) is \(value); it has to be a number of at most \(Int(limit)) either way")
+            "\(name) of \(owner) is \(value); it has to be a number in -\(Int(limit))...\(Int(limit))")
     }
     return value
 }

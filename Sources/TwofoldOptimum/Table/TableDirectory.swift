@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// A directory of tables. Each table is read into memory once and then kept.
 public final class TableDirectory: Sendable {
-    /// Reserves memory in a budget while the result lives. Throws if too little is left.
+    /// A function that reserves memory in a budget for as long as its result lives. Throws if too little is left.
     public typealias Reserve = @Sendable (_ bytes: Int) throws -> any Sendable
 
     private let directory: String
