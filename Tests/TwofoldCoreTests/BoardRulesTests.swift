@@ -56,7 +56,7 @@ import Testing
         for (spec, offset) in zip(specs, offsets) {
             let size = spec.bytesPerLane * count
             #expect(
-                memory[offset - 1] == 0xc3 && memory[offset + size] == 0xc3, "a write beside \(spec.name)")
+                memory[offset - 1] == 0xc3 && memory[offset + size] == 0xc3, "a write next to \(spec.name)")
             told[spec.name] = Array(memory[offset..<offset + size])
         }
         return told
@@ -126,7 +126,7 @@ import Testing
             }
             full += reference["spawn"]!["outcomes"]!.count { $0 == 0xff } / 4
         }
-        #expect(full > 1000, "full boards were among them")
+        #expect(full > 1000, "there were full boards")
     }
 
     @Test(arguments: [(2, 2), (2, 8), (3, 3), (4, 4), (8, 8), (5, 4)])
@@ -192,7 +192,7 @@ import Testing
         #expect(spawned == batch.bytes("observation"))
     }
 
-    @Test func `an exponent that is too large is refused by row, and so is an action`() throws {
+    @Test func `an exponent that is too large and a wrong action are refused with their row`() throws {
         let rules = BoardRules(try Game2048(.init()), workers: Workers(threads: 1))
         var boards = [[UInt8]](repeating: [UInt8](repeating: 26, count: 16), count: 70)
         let zeros = [UInt8](repeating: 0, count: 70)

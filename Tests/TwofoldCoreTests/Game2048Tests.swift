@@ -5,7 +5,7 @@ import Testing
 @Suite(.everyEngine) struct Game2048Tests {
     // MARK: arguments
 
-    @Test func `the defaults are the documented ones`() {
+    @Test func `the defaults are as documented`() {
         let config = Game2048.Config()
         #expect(config.rows == 4)
         #expect(config.columns == 4)
@@ -40,7 +40,7 @@ import Testing
         ("start_tiles", Game2048.Config(startTiles: 16)),
         ("start_tiles", Game2048.Config(rows: 2, columns: 2, startTiles: 4)),
     ])
-    func `an argument out of range is refused by its name`(field: String, config: Game2048.Config) throws {
+    func `an argument out of range is refused with its name`(field: String, config: Game2048.Config) throws {
         let error = try #require(throws: EnvironmentError.self) { try Game2048(config) }
         #expect(error.kind == .invalidArgument)
         #expect(error.field == field)

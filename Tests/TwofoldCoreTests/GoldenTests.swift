@@ -131,7 +131,7 @@ extension GoldenFile.Told {
 }
 
 @Suite(.everyEngine) struct GoldenTests {
-    @Test func `golden games are there, for each of the arguments`() throws {
+    @Test func `there are golden games for each of the arguments`() throws {
         let files = try GoldenFile.all()
         #expect(files.count >= 24)
         for mode in [AutoresetMode.nextStep, .sameStep, .disabled] {
@@ -152,7 +152,7 @@ extension GoldenFile.Told {
     }
 
     @Test(arguments: try GoldenFile.all())
-    func `the environment plays the golden games, every field of every step`(file: GoldenFile) throws {
+    func `the environment reproduces every field of every step of the golden games`(file: GoldenFile) throws {
         let batch = try TestBatch(
             file.gameConfig(), lanes: file.lanes.count, autoreset: file.autoreset,
             maxEpisodeSteps: file.config.maxEpisodeSteps)

@@ -2,11 +2,11 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Tests policies and rollouts of the core: a rollout is a loop of choosing and stepping, on any engine.
 extension Deadline {
     fileprivate static func after(_ time: Duration) -> Deadline { Deadline(after: time, on: .system) }
 }
 
+/// Tests policies and rollouts of the core: a rollout is a loop that chooses and steps, on any engine.
 @Suite struct PolicyTests {
     /// The results of a rollout: each array's rows, one after another.
     struct Told: Equatable {
@@ -92,7 +92,7 @@ extension Deadline {
     // MARK: rollouts
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
-    func `a rollout has the results of single steps with its actions`(_ autoreset: AutoresetMode) throws {
+    func `a rollout equals single steps with the same actions`(_ autoreset: AutoresetMode) throws {
         let lanes = 70
         let player = try Player(Self.make(lanes: lanes, autoreset: autoreset, limit: 40), seed: 3)
         let told = try player.play(RandomPolicy(), steps: 200, infos: ["score", "episode_length"])
@@ -185,7 +185,7 @@ extension Deadline {
     }
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
-    func `a rollout is the same for any engine, lanes, threads and cuts`(_ autoreset: AutoresetMode) throws {
+    func `engines, lanes, threads and cuts don't change a rollout`(_ autoreset: AutoresetMode) throws {
         let lanes = 130
         func whole(_ threads: Int, _ engine: Engine) throws -> Told {
             let environment = try Self.make(
@@ -217,7 +217,7 @@ extension Deadline {
     }
 
     @Test(arguments: ["nonsense", "observation", "reward", "action", "valid", ""])
-    func `an info that isn't there is refused`(name: String) throws {
+    func `an unknown info is refused`(name: String) throws {
         let environment = try Self.make(lanes: 1)
         let error = #expect(throws: EnvironmentError.self) {
             _ = try BatchRollout(environment, infos: ["score", name])
@@ -259,7 +259,7 @@ extension Deadline {
         }
     }
 
-    @Test func `fixed order takes the legal action with the lowest number, and no word`() throws {
+    @Test func `fixed order takes the legal action with the lowest number, and ignores the words`() throws {
         let lanes = 70
         let player = try Player(Self.make(lanes: lanes), seed: 5)
         let twin = try Player(Self.make(lanes: lanes), seed: 5)
@@ -275,7 +275,7 @@ extension Deadline {
         #expect(try twin.play(FixedOrderPolicy(), steps: 300) == told)
     }
 
-    @Test func `greedy takes the highest reward, and ties at random`() throws {
+    @Test func `greedy takes the highest reward, and breaks ties at random`() throws {
         let lanes = 100
         let player = try Player(Self.make(lanes: lanes), seed: 6)
         let told = try player.play(GreedyPolicy(player.environment), steps: 100)
@@ -411,7 +411,7 @@ extension Deadline {
         }
         #expect(error?.field == "policy" && error?.kind == .resourceExhausted)
         #expect(try late.play(RandomPolicy(), steps: 20) == twin.play(RandomPolicy(), steps: 20))
-        // In time for the first step, even on a slow machine. Another request plays the rest.
+        // The time is long enough for the first step, even on a slow machine. Another request plays the rest.
         var (time, steps) = (Duration.milliseconds(30), 0)
         while steps == 0 {
             steps = (try? late.play(policy, steps: 100_000, until: .after(time)).steps) ?? 0
@@ -512,7 +512,7 @@ extension Deadline {
         }
     }
 
-    @Test func `an invalid network is refused by name, and weights have to arrive in order`() throws {
+    @Test func `a wrong network argument is named, and weights have to arrive in order`() throws {
         func refusal(_ form: NTupleNetwork.Form, maxBytes: Int = 1 << 20) -> EnvironmentError? {
             do throws(EnvironmentError) {
                 _ = try NTupleNetwork(form, rows: 4, columns: 4, maxBytes: maxBytes)

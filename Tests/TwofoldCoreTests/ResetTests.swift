@@ -47,7 +47,7 @@ import Testing
         #expect(batch.reply == first)
     }
 
-    @Test func `the first reset has to bring seeds`() throws {
+    @Test func `the first reset needs seeds`() throws {
         let batch = try TestBatch(lanes: 3)
         let error = try #require(throws: EnvironmentError.self) { try batch.reset() }
         #expect(error.kind == .failedPrecondition)
@@ -102,7 +102,7 @@ import Testing
         #expect(batch.reply == first)
     }
 
-    @Test func `a mask holds nothing but 0, 1 and 2`() throws {
+    @Test func `a mask may contain only 0, 1 and 2`() throws {
         let batch = try TestBatch(lanes: 3)
         try batch.reset(seed: 0)
         for wrong in [3, 128, 255] as [UInt8] {

@@ -103,7 +103,7 @@ extension RewardSpec {
         }
     }
 
-    @Test func `the potentials of a board are as drawn`() {
+    @Test func `the potentials of a board match a count by hand`() {
         let board = Board([
             [8, 2, 0, 4],
             [2, 2, 2, 2],
@@ -258,7 +258,7 @@ extension RewardSpec {
     }
 
     @Test(arguments: KernelTests.sizes)
-    func `in whole episodes too, scaled and clipped`(_ size: (Int, Int)) throws {
+    func `each term and each info equals the reference in whole episodes`(_ size: (Int, Int)) throws {
         let engines = try engines(size, lanes: 200) {
             ($0.scale, $0.clipLow, $0.clipHigh) = (-0.1, -0.3, 0.4)
         }

@@ -121,7 +121,7 @@ extension TestBatch {
         }
     }
 
-    @Test func `a new seed gives a copy a stream of its own`() throws {
+    @Test func `a new seed gives a copy a separate stream`() throws {
         let batch = try TestBatch(lanes: 1)
         try batch.reset(seed: 1)
         let board = batch.observation()
@@ -139,7 +139,7 @@ extension TestBatch {
         #expect(Set((0..<3).map { forks.observation(lane: $0) }).count == 3)
     }
 
-    @Test func `autoreset, step limit and batch may differ where lanes are restored`() throws {
+    @Test func `lanes can be restored into a batch with another autoreset mode and step limit`() throws {
         let source = try batch(.init(rows: 2, columns: 2), steps: 25)
         let finished = (0..<70).filter { source.isTerminated(lane: $0) || source.isTruncated(lane: $0) }
         try #require(finished.count >= 2)
@@ -201,7 +201,7 @@ extension TestBatch {
     ]
 
     @Test(arguments: forged)
-    func `a record of no possible state is refused, and nothing changes`(
+    func `a record of an impossible state is refused, and nothing changes`(
         forged: (name: String, offset: Int, bytes: [UInt8], word: String)
     ) throws {
         let batch = try batch(steps: 10)
@@ -255,7 +255,7 @@ extension TestBatch {
         }
     }
 
-    @Test func `the game refuses a state that it can't have`() throws {
+    @Test func `a game refuses an impossible state`() throws {
         let batch = try TestBatch(Batch(ToyGame(), BatchOptions(lanes: 2)))
         try batch.reset(seed: 0)
         var records = try batch.snapshot([0, 1])
@@ -411,14 +411,14 @@ extension TestBatch {
         #expect(try refusal(bytes + [0]).message.contains("bytes"))
     }
 
-    @Test func `another version is refused by its number`() throws {
+    @Test func `another version is refused with its number`() throws {
         var bytes = blob(format, [1, 2, 3])
         bytes[8] = 3
         let message = try refusal(bytes).message
         #expect(message.contains("version 3") && message.contains("1 and 2"))
     }
 
-    @Test func `other rules are refused by the name of the first difference`() throws {
+    @Test func `other rules are refused with the name of the first difference`() throws {
         let id = "twofold/Toy-v0"
         let rules = [Rule("places", 6), Rule("prize", 2.5)]
         let others: [(String, SnapshotFormat)] = [

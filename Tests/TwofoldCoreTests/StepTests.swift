@@ -22,7 +22,7 @@ import Testing
         #expect(!batch.isTerminated())
         #expect(!batch.isTruncated())
         try batch.step([0])
-        #expect(batch.integer("score") == 12 + Int(batch.reward()), "the score adds up, the reward does not")
+        #expect(batch.integer("score") == 12 + Int(batch.reward()), "the score accumulates")
     }
 
     @Test func `an illegal action counts as a step but not as a move, and draws nothing`() throws {
@@ -93,7 +93,7 @@ import Testing
             #expect(batch.reply == before)
         }
         let error = try #require(throws: EnvironmentError.self) { try batch.step([0, action, 255, action]) }
-        #expect(error.lane == 1, "the first lane is to blame")
+        #expect(error.lane == 1, "the error names the first wrong lane")
     }
 
     /// Includes the generators: later results are the same as without the refused calls.
@@ -138,7 +138,7 @@ import Testing
     }
 
     /// Counts like Gymnasium's TimeLimit.
-    @Test func `the step number max_episode_steps truncates an episode, illegal ones counted`() throws {
+    @Test func `an episode is truncated after max_episode_steps steps, including illegal actions`() throws {
         let batch = try TestBatch(maxEpisodeSteps: 4)
         try batch.reset(seed: 3)
         for step in 1...4 {
@@ -257,7 +257,7 @@ import Testing
         for lane in 0..<4 { #expect(batch.told(lane: lane) == told) }
     }
 
-    @Test func `lanes end and begin on their own`() throws {
+    @Test func `each lane's episodes end and begin independently`() throws {
         let batch = try TestBatch(config, lanes: 3)
         try batch.reset(seeds: [1, 2, 3], boards: [[1, 0, 0, 0], lastMove, [1, 0, 0, 0]])
         try batch.step([1, 1, 1])
@@ -267,7 +267,7 @@ import Testing
         #expect((0..<3).map { batch.isTerminated(lane: $0) } == [false, false, false])
     }
 
-    @Test func `a reset of a finished lane takes the place of its autoreset`() throws {
+    @Test func `a reset of a finished lane replaces its autoreset`() throws {
         let batch = try TestBatch(config, lanes: 2)
         try batch.reset(seeds: [5, 6], boards: [lastMove, lastMove])
         try batch.step([1, 1])
@@ -284,7 +284,7 @@ import Testing
 
     // MARK: autoreset DISABLED
 
-    @Test func `a finished lane is refused where autoreset is disabled, and no lane moves`() throws {
+    @Test func `with autoreset disabled a step of a finished lane is refused, and no lane moves`() throws {
         let batch = try TestBatch(config, lanes: 3, autoreset: .disabled)
         try batch.reset(seeds: [1, 2, 3], boards: [[1, 0, 0, 0], lastMove, lastMove])
         try batch.step([1, 1, 1])
@@ -306,7 +306,7 @@ import Testing
         #expect((0..<3).map { batch.integer("episode_length", lane: $0) } == [2, 1, 1])
     }
 
-    @Test func `a truncated lane is refused too where autoreset is disabled`() throws {
+    @Test func `with autoreset disabled a step of a truncated lane is refused, too`() throws {
         let batch = try TestBatch(lanes: 1, autoreset: .disabled, maxEpisodeSteps: 2)
         try batch.reset(seed: 0)
         try batch.step([0])

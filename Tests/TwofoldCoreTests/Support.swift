@@ -8,9 +8,9 @@ let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMa
 
 /// A vector environment with memory for its replies, which plays the carrier in tests.
 ///
-/// Its arrays lie as no carrier would place them: at odd addresses, each with a gap behind it. Before every
-/// call the memory is filled with another byte, so that no result of an earlier call survives. Afterwards the
-/// gaps must be unchanged.
+/// The arrays are at odd addresses, where no carrier would place them, each with a gap after it. Before every call the
+/// memory is filled with another byte, so that no result of an earlier call survives. Afterwards the gaps must be
+/// unchanged.
 ///
 ///     fill | observation | fill … | action_mask | fill … | …
 ///     1 B                  gap B                  gap B
@@ -112,7 +112,7 @@ final class TestBatch {
         for (spec, offset) in zip(specs, offsets) {
             let behind = offset + spec.bytesPerLane * ended.count
             for index in behind..<behind + TestBatch.gap where memory[index] != fill {
-                Issue.record("a write behind the array \(spec.name) of the finals")
+                Issue.record("a write after the array \(spec.name) of the finals")
             }
         }
     }
@@ -140,7 +140,7 @@ final class TestBatch {
             told[spec.name] = (spec, offset)
             let size = spec.bytesPerLane * lanes
             for index in offset + size..<offset + size + TestBatch.gap where memory[index] != fill {
-                Issue.record("a write behind the array \(spec.name)")
+                Issue.record("a write after the array \(spec.name)")
             }
         }
         if memory[0] != fill { Issue.record("a write before the first array") }
@@ -173,7 +173,7 @@ final class TestBatch {
         -> Value
     {
         let (spec, offset) = told[name]!
-        precondition(dtypes.contains(spec.dtype), "\(name) is not made of \(Value.self)")
+        precondition(dtypes.contains(spec.dtype), "\(name) does not consist of \(Value.self)")
         return memory.loadUnaligned(
             fromByteOffset: offset + lane * spec.bytesPerLane + element * spec.dtype.size, as: Value.self)
     }
@@ -272,8 +272,8 @@ let allSizes: [(rows: Int, columns: Int)] = Board.sides.flatMap { rows in
     Board.sides.map { (rows, $0) }
 }
 
-/// Returns a board with few different tiles, so that many merge. About a third of the cells are empty, or
-/// none.
+/// Returns a board with few different tiles, so that many merge. Either about a third of the cells or no cells are
+/// empty.
 func randomExponents(_ count: Int, generator: inout Generator) -> [UInt8] {
     let kinds = 2 + generator.next(below: 4)
     let isFull = generator.next(below: 5) == 0
@@ -290,8 +290,8 @@ func stuckExponents(rows: Int, columns: Int) -> [UInt8] {
 
 // MARK: statistics
 
-/// A measured mean that can be compared with an expected one. It is near within 4.5 standard errors (one in
-/// 150,000).
+/// A measured mean that can be compared with an expected one. It is near if it differs by at most 4.5 standard errors;
+/// chance alone exceeds that once in 150,000 times.
 struct Mean: CustomStringConvertible {
     private var count = 0.0
     private var sum = 0.0

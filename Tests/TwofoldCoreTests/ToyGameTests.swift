@@ -204,7 +204,7 @@ import Testing
         #expect(ends.terminated > 10 && ends.truncated > 10)
     }
 
-    @Test func `the game's own reward is its default spec, declared or not`() throws {
+    @Test func `declaring the default reward gives the game's own reward`() throws {
         let plain = try batch(lanes: 20)
         let declared = try batch(
             lanes: 20, reward: ToyGame().defaultReward, extraInfos: ["reward_terms"])
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func `terms and infos that a game does not have are refused by name`() throws {
+    @Test func `terms and infos that a game does not have are refused with their names`() throws {
         let wrong: [(String, RewardSpec?, [String])] = [
             ("reward.merge_score", RewardSpec([.init("merge_score")]), []),
             ("reward.prize.gamma", RewardSpec([.init("prize", gamma: 1)]), []),
