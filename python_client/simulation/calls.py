@@ -1,4 +1,4 @@
-"""Calls the public API as the documents tell its users to."""
+"""Calls the public API in the way that the documents describe."""
 
 from __future__ import annotations
 
