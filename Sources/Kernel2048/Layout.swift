@@ -16,7 +16,7 @@ public struct KernelRules: Sendable {
     public var maxEpisodeSteps = Int32.max
     /// Whether a finished lane waits for its reset, instead of starting its next episode in the next step.
     public var holdsFinished = false
-    /// Whether a step keeps the boards before any restart for `KernelOperations.report`.
+    /// Whether a step keeps the boards before and after it for `KernelOperations.report`.
     public var isReported = false
 
     public init(fourThreshold: UInt64, goalExponent: UInt8) {

@@ -10,7 +10,7 @@ public struct BenchmarkPlan: Sendable {
     public var rounds = 5
     /// The duration of the steps in each measurement.
     public var time = Duration.milliseconds(200)
-    /// The prefix of the engines to measure; empty for all.
+    /// The prefix of the names of the engines to measure; empty for all engines.
     public var only = ""
 
     /// Makes the default plan, which measures with 1 thread and with all threads.

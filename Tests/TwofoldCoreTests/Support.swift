@@ -325,7 +325,7 @@ func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
     let freedom = Double(counts.count - 1)
     let sum = zip(counts, probabilities).reduce(0) { sum, pair in
         let expected = pair.1 * total
-        precondition(expected >= 5, "too few expected for chi-square")
+        precondition(expected >= 5, "chi-square needs at least 5 expected outcomes")
         return sum + (Double(pair.0) - expected) * (Double(pair.0) - expected) / expected
     }
     return (Cube.root(sum / freedom) - (1 - 2 / (9 * freedom))) / (2 / (9 * freedom)).squareRoot()

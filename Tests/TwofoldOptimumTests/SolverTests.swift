@@ -52,7 +52,7 @@ import TwofoldCore
         #expect(wrong.isEmpty, "\(wrong.count) boards, the first \(wrong.first ?? [])")
     }
 
-    @Test func `2 x 2 has its known boards, score, moves and tiles`() throws {
+    @Test func `the solver finds the known boards, score, moves and tiles of 2 x 2`() throws {
         let results = try solve(.board(2, 2), in: TemporaryDirectory()).results
         #expect((results.states, results.terminal) == (110, 36))
         #expect(abs(results.value - 66.96414946) < 5e-9)

@@ -50,8 +50,7 @@ class Campaign:
         """Returns the marks that were never reached, despite enough requests."""
         if self.requests < ENOUGH_REQUESTS:
             return []
-        # With models, every mark of the simulated world counts: models also do what no real client
-        # does.
+        # Runs with models count all marks, because some of them only models reach.
         expected = self.marks if has_models else EXPECTED_MARKS
         return sorted(name for name in expected if not self.marks[name])
 

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from twofold.v1 import envelope_pb2 as envelope
 
 SLACK = 0.05
-"""Seconds that a call may exceed its timeout by, because waits end at whole milliseconds."""
+"""The seconds by which a call may exceed its timeout, because waits end at whole milliseconds."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.020, 1.0
 _NO_WAIT = 1e-6
 

@@ -1,4 +1,4 @@
-"""A run of the simulation, from its numbers to its report."""
+"""A run of the simulation: its parameters, its execution and its command."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ RECORDED = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "simulat
 
 
 def recorded() -> dict[str, Run]:
-    """Returns the recorded runs by the defects that they find."""
+    """Returns the recorded runs, keyed by the defects that they find."""
     return {run["finds"]: Run.from_json(run) for run in json.loads(RECORDED.read_text())}
 
 

@@ -6,7 +6,7 @@
 ///         ▲                 │
 ///         └────next step────┴─ the second does not: both are visible once, and face down for the rules
 ///
-/// A value without heap storage.
+/// The value needs no heap storage.
 public struct CardTable: Equatable, Sendable {
     /// The outcome of an action, as rewards need it.
     public struct Outcome: Equatable, Sendable, BitwiseCopyable {

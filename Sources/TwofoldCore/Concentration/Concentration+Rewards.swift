@@ -43,8 +43,8 @@ extension Concentration {
 
     private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
 
-    /// The default reward: 1 for a pair, -0.1 for two different cards or for touching a card that is not face
-    /// down, -0.5 for a peek. On 4 x 4 a peek saves a perfect memory about five turns with different cards.
+    /// The default reward: 1 for a pair, -0.1 for two different cards or for touching a card that is not face down,
+    /// -0.5 for a peek. On 4 x 4, a peek saves a player with perfect memory about five turns with different cards.
     public var defaultReward: RewardSpec {
         RewardSpec([
             .init(Term.match.rawValue, weight: Self.weights.match),

@@ -45,7 +45,7 @@ public final class Batch {
     /// is invalid.
     ///
     /// - Parameters:
-    ///   - passes: More passes, for infos of this game alone.
+    ///   - passes: Additional passes, for infos that only this game has.
     package init<Rules: Game>(
         _ game: Rules, _ options: BatchOptions, passes others: [any StepPass] = [],
         makeEngine: (BatchPlan<Rules>) throws(EnvironmentError) -> any BatchEngine
@@ -352,7 +352,7 @@ extension Batch {
     }
 
     /// Restarts all lanes whose episodes a step has ended, and returns their number. It calls
-    /// ``restart(_:in:keeping:)`` for a part of them at a time, so that the list of lanes stays small.
+    /// ``restart(_:in:keeping:)`` for some of them at a time, so that the list of lanes stays small.
     public func restartEnded(in arrays: BatchArrays, keeping finals: BatchArrays) -> Int {
         var count = 0
         for first in stride(from: 0, to: lanes, by: endedAtATime) {

@@ -69,7 +69,7 @@ public protocol Game: Sendable {
 
     // MARK: rewards and extra infos, all of them functions of the move
 
-    /// The default reward, which equals the reward of a transition.
+    /// The default reward as a spec, which gives the same values as ``GameTransition/reward``.
     var defaultReward: RewardSpec { get }
 
     /// Returns the table that a term requires; nil for a term without a table.

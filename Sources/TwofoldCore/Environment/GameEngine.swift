@@ -25,8 +25,8 @@ final class GameEngine<Rules: Game>: BatchEngine {
 
     // MARK: the entries
     //
-    // Each calls the code that is compiled for the game. because: without this split, generic code looks up every type
-    // that it mentions, on each call.
+    // Each only calls the function that is compiled for the game. because: without this split, generic code looks up
+    // every type that it mentions, on each call.
 
     @_specialize(where Rules == Game2048)
     @_specialize(where Rules == Concentration)

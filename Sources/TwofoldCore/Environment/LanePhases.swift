@@ -26,7 +26,7 @@ package final class LanePhases: @unchecked Sendable {
     private let autoreset: AutoresetMode
 
     init(_ options: BatchOptions) throws(EnvironmentError) {
-        // The memory has whole blocks.
+        // The memory consists of whole blocks.
         memory = try OwnedMemory(
             byteCount: (options.lanes + 63) / 64 * 64, for: "num_envs", reserve: options.reserve)
         bytes = memory.initialized(repeating: LanePhase.playing.rawValue).baseAddress!
@@ -75,7 +75,7 @@ package final class LanePhases: @unchecked Sendable {
             typealias Flags = SIMD16<UInt8>
             let isTerminated = terminated.loadUnaligned(fromByteOffset: index, as: Flags.self)
             let isTruncated = truncated.loadUnaligned(fromByteOffset: index, as: Flags.self)
-            // -1 where both flags are 1: the phase is `terminated`. because: comparing with a number is not vector
+            // -1 where both flags are 1, which means `terminated`. because: comparing with a number is not vector code.
             // code.
             let both = unsafeBitCast(
                 (isTerminated &+ isTruncated) .== Flags(repeating: 2), to: Flags.self)

@@ -1,7 +1,7 @@
 internal import Platform
 
-/// One board of a batch, whatever its game. Together with the phase it is everything that the board's future depends
-/// on, and everything that a snapshot's record holds:
+/// One board of a batch, of any game. Together with its phase it is the whole state that the board's future depends on
+/// and that a snapshot's record holds:
 ///
 ///     0               16      17       21
 ///     ┌───────────────┬───────┬────────┬─────────────────┐

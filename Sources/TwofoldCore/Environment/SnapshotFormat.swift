@@ -7,8 +7,8 @@
 ///     │          │ 1 or 2  │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │ 2: k x 8  │       │
 ///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────────┴───────┘
 ///
-/// The lanes' policies draw from the streams in rollouts. Only version 2 has returns; an environment that keeps them
-/// writes it. Both versions are read.
+/// The lanes' policies draw from the streams in rollouts. Only version 2 has returns; environments that keep returns
+/// write it. Both versions are read.
 public struct SnapshotFormat: Sendable {
     private static let magic = Array("TWOFOLDS".utf8)
     private static let headSize = 28
@@ -88,8 +88,8 @@ public struct SnapshotFormat: Sendable {
         memory.storeBytes(of: checksum.littleEndian, toByteOffset: end, as: UInt32.self)
     }
 
-    /// Returns the parts of a snapshot. Throws unless it is complete and has this environment's rules, and returns if
-    /// the environment keeps them.
+    /// Returns the parts of a snapshot. Throws unless it is complete, has this environment's rules, and has the
+    /// episodes' returns if the environment keeps them.
     public func open(
         _ blob: UnsafeRawBufferPointer
     ) throws(EnvironmentError) -> (

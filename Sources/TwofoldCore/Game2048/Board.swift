@@ -8,7 +8,7 @@
 ///      8  9 10 11        . . . .
 ///     12 13 14 15        4 . . .
 ///
-/// A value without heap storage: copying one copies at most 66 bytes.
+/// The value needs no heap storage. Copying it copies at most 66 bytes.
 public struct Board: Equatable, Sendable {
     /// The allowed numbers of rows and columns.
     public static let sides = 2...8

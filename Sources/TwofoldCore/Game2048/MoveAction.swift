@@ -1,7 +1,7 @@
 public import Platform
 
-/// One effect of a move on one tile. Effects are in display order: the slides of each line from the wall on,
-/// each merge directly behind its two slides, the spawn last.
+/// One effect of a move on one tile. Effects are in display order: the slides of each line from the wall on, each merge
+/// directly after its two slides, the spawn last.
 ///
 /// Cells are numbered row by row; values are tile values (2, 4, 8 …).
 public enum MoveAction: Equatable, Sendable {

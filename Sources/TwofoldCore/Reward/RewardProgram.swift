@@ -1,4 +1,4 @@
-/// A ``RewardSpec`` compiled for one game. Names and numbers are checked once, at create.
+/// A ``RewardSpec`` compiled for one game. Its names and numbers are checked once, by the initializer.
 struct RewardProgram<Rules: Game>: Sendable {
     /// One compiled term.
     struct Line: Sendable {

@@ -114,8 +114,8 @@ public struct OptimumSolver: Sendable {
         return try writer.finish(header, at: path)
     }
 
-    /// Returns half a unit in the last place of a Float, plus the loss of the sums of all layers in Double.
-    /// Each sum adds at most 18 products, so it has fewer than 32 roundings.
+    /// Returns half a unit in the last place of a Float, plus the rounding errors of all layers' sums in Double. Each
+    /// sum adds at most 18 products, so it has fewer than 32 roundings.
     private static func errorBound(_ largest: Double, layers: Int) -> Double {
         largest * (0x1p-24 + Double(layers) * 32 * 0x1p-53)
     }

@@ -17,10 +17,10 @@ public final class TableDirectory: Sendable {
         var turn = Turn()
     }
 
-    /// The lock on one reading of a table. The first of several callers reads it, and the others wait.
+    /// A lock on the reading of one table. The first of several callers reads the table, and the others wait.
     private final class Turn: Sendable {
-        /// The process of the reading thread. A forked child has another id: no thread there would end its
-        /// parent's turn.
+        /// The process of the reading thread. A forked child has another id, and no thread of the child would ever end
+        /// its parent's turn.
         let process = getpid()
         let lock = Mutex<Void>(())
     }

@@ -6,8 +6,8 @@ internal import Platform
 ///     0   magic "TWOFOLD\n"       7   four_probability       14   moves
 ///     1   version, 1              8   states                 15   unused
 ///     2   rows                    9   terminal               16 … 31   highest tiles
-///     3   columns                10   records                32   checksum of everything behind the header
 ///     3   columns                10   records                32   checksum of everything after the header
+///     4   start_tiles            11   start value            33   checksum of words 0 … 32
 ///     5   objective              12   error bound             …   zeros
 ///     6   exponent of the end    13   score
 ///

@@ -2,8 +2,8 @@
 
     python popgym_games.py Easy 60 7 out.npz
 
-Three players take turns, one episode each: random cards, face down or not; random face-down cards;
-and a perfect memory.
+Three players take turns, one episode each. The first takes any random card, the second a random
+face-down card, and the third has a perfect memory.
 """
 
 import sys

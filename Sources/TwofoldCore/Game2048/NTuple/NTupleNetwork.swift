@@ -127,7 +127,7 @@ public final class NTupleNetwork: @unchecked Sendable {
     /// Whether all weights have arrived.
     public var isComplete: Bool { received == bytes }
 
-    /// Adds the next weights, float32, little-endian. Throws if they are not the next ones or too many.
+    /// Adds the next weights, float32, little-endian. Throws if they start at another offset or are too many.
     public func add(_ piece: UnsafeRawBufferPointer, at offset: Int) throws(EnvironmentError) {
         guard offset == received else {
             throw .invalid("offset", "offset is \(offset); the missing weights start at \(received)")
@@ -146,7 +146,7 @@ public final class NTupleNetwork: @unchecked Sendable {
         body(UnsafeRawBufferPointer(start: weights, count: received))
     }
 
-    /// Returns the value of a board. Sums are Floats, image by image within a tuple and tuple by tuple.
+    /// Returns the value of a board. The sum is a Float, tuple by tuple, and image by image within a tuple.
     @inline(__always)
     func value(_ board: UnsafePointer<UInt8>) -> Float {
         let weights = weights.assumingMemoryBound(to: Float.self)
