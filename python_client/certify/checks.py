@@ -46,7 +46,7 @@ class Expected:
     score: float
     moves: float
     reaching: dict[int, float]
-    """The probability that the highest tile is at least a value, for some values."""
+    """For some tile values, the probability that the highest tile is at least that value."""
     score_error: float = 0.0
     moves_error: float = 0.0
     games: float = math.inf
@@ -72,7 +72,7 @@ RANDOM_4X4 = Expected(
 
 
 def mean(what: str, expected: float, sample: NDArray[Any], known: float = 0.0) -> Check:
-    """Compares a sample's mean with an expected mean that has a standard error."""
+    """Compares a sample's mean with an expected mean, whose standard error is `known`."""
     error = math.hypot(float(sample.std(ddof=1)) / math.sqrt(len(sample)), known)
     return Check(what, expected, float(sample.mean()), error)
 
@@ -98,7 +98,7 @@ def alike(what: str, counts: NDArray[Any]) -> Check:
 
 
 def count(what: str, violations: Any) -> Check:
-    """Checks that nothing violates a rule: the number of violations must be 0."""
+    """Checks that the number of violations is 0."""
     return Check(what, 0.0, float(violations.sum()))
 
 

@@ -18,7 +18,7 @@ from types import FrameType
 LOOKS = True
 """Whether the program searches for the seed."""
 CONFIRMATIONS = 8
-"""The number of tiles that a number must predict before the program trusts it."""
+"""The number of tiles that a candidate must predict before the program trusts it."""
 DEPTH = 3
 
 Row = tuple[int, ...]
@@ -139,7 +139,7 @@ def slid(board: Board, direction: int) -> tuple[Board, int]:
 
 
 def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
-    """Returns the best value and its direction, -1 for none, if these words draw the tiles."""
+    """Returns the best value and its direction if these words draw the tiles; -1 for none."""
     best = (-1e9, -1)
     for direction in range(4):
         after, score = slid(board, direction)
@@ -166,7 +166,7 @@ class Foreseer:
     """The program's memory of its game.
 
     Attributes:
-        minds: The numbers that have predicted every tile so far, each with the generator's words.
+        minds: The candidates that have predicted every tile so far, with the generator's words.
         confirmations: The number of tiles that they have predicted.
     """
 

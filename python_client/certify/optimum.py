@@ -29,7 +29,7 @@ OBJECTIVES: list[tuple[str | int, list[str]]] = [
 
 
 def solve(*arguments: str) -> dict[str, Any]:
-    """Returns the JSON of `twofold solve`, which saves its table to the folder TWOFOLD_TABLES."""
+    """Returns the JSON of `twofold solve`, which saves its table where TWOFOLD_TABLES says."""
     command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     document: dict[str, Any] = json.loads(done.stdout)

@@ -110,7 +110,7 @@ def compare(
         yield Check("1 if illegal actions are among the transitions", 1.0, float(illegal > 0))
         room, place = np.concatenate(rooms), np.concatenate(places)
         yield share("share of 4s that the package places", 0.1, np.concatenate(fours))
-        # If all n cells are equally likely, the k-th of them is uniform, with a known spread.
+        # If all n cells are equally likely, the tile's place is uniform, with a known spread.
         choice = room > 1
         centred = ((place + 0.5) / room - 0.5) / np.sqrt((1 - 1 / np.maximum(room, 2) ** 2) / 12)
         yield mean("place of the tile among the empty cells", 0.0, centred[choice])

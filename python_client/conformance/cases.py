@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "Tests" / "Fixtures" / "conformance"
 
 if "twofold" not in sys.modules:
-    # The messages without the package around them, so that pyzmq and protobuf suffice.
+    # The messages are imported without the package, so that pyzmq and protobuf suffice.
     sys.modules["twofold"] = types.ModuleType("twofold")
     sys.modules["twofold"].__path__ = [str(ROOT / "python_client" / "src" / "twofold")]
 envelope: Any = importlib.import_module("twofold.v1.envelope_pb2")

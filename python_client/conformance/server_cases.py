@@ -11,7 +11,7 @@ from google.protobuf import json_format
 
 # The number of attempts at a case that needs a request to be in progress for a while.
 ATTEMPTS = 10
-# The reply to it shows that no other reply is left, because replies over a connection keep their
+# If its reply arrives first, no other reply was sent, because replies over a connection keep their
 # order.
 MARKER = envelope.Request(seq=2**64 - 2, hello={"protocol_version": 1}).SerializeToString()
 BOARDS = {"environment_id": "twofold/Game2048-v0", "num_envs": 2}
@@ -103,7 +103,7 @@ class ServerPlayer:
         return (b"", header) if payload is None else (b"", header, bytes.fromhex(payload))
 
     def _filled(self, value: Any) -> Any:
-        """Returns a request whose "$name"s are 16 random bytes each, the same for equal names."""
+        """Replaces each "$name" in a request by 16 random bytes, the same for equal names."""
         if isinstance(value, dict):
             return {key: self._filled(each) for key, each in value.items()}
         if isinstance(value, str) and value.startswith("$"):

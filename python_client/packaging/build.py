@@ -110,7 +110,7 @@ def make_tools() -> Path:
 
 
 def make_zeromq(tools: Path) -> Path:
-    """Builds a static libzmq from Debian's source, without the twelve libraries of Debian's."""
+    """Builds a static libzmq from Debian's source. Debian's package needs twelve more libraries."""
     archive = WORK / "zeromq" / "lib" / "libzmq.a"
     if archive.exists():
         return archive
@@ -147,7 +147,7 @@ def make_bundle(zeromq: Path) -> Path:
         run(
             *("swift", "build", "-c", "release", "--product", product),
             *("--scratch-path", scratch, "--package-path", CHECKOUT),
-            # So the binaries do not contain or depend on paths of this machine.
+            # These flags keep paths of this machine out of the binaries.
             *("-Xswiftc", "-gnone", "-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
             *("-Xlinker", "--build-id=none"),
             environment={"TWOFOLD_ZEROMQ_ARCHIVES": f"{zeromq}:{SODIUM}"},

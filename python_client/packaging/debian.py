@@ -10,7 +10,7 @@ ROOTS = Path(__file__).resolve().parents[2] / ".build" / "wheel" / "roots"
 
 
 def make_root(release: str, *packages: str, name: str | None = None) -> Path:
-    """Makes a folder with a release's base system and these packages. An existing folder is kept.
+    """Makes a folder with a release's base system and these packages, unless it exists.
 
     Args:
         release: A release's name, such as "bookworm".

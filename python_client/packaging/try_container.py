@@ -95,7 +95,7 @@ def make_site() -> Path:
 
 
 def groups() -> set[Path]:
-    """Returns the cgroups that Docker has made, in cgroup version 1 or 2."""
+    """Returns Docker's cgroups, in version 1 or 2."""
     mount = Path("/sys/fs/cgroup")
     return {*mount.glob("docker"), *mount.glob("*/docker")}
 

@@ -80,7 +80,7 @@ def stand_in_for_debian() -> None:
 
 
 def stand_in_for_swift() -> None:
-    """Replaces Swift's image by Debian, swift-docker's packages and this machine's Swift."""
+    """Replaces Swift's image by one with swift-docker's packages and this machine's Swift."""
     packages = (
         "binutils libicu-dev libcurl4-openssl-dev libedit-dev libsqlite3-dev libncurses-dev "
         "libpython3-dev libxml2-dev pkg-config uuid-dev tzdata git gcc libstdc++-12-dev"

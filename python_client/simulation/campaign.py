@@ -1,4 +1,4 @@
-"""Campaigns of many runs on all cores: a number of seeds, or as many as fit into a time."""
+"""Campaigns of many runs on all cores: a number of seeds, or as many seeds as fit into a time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Campaign:
         """Returns the marks that were never reached, despite enough requests."""
         if self.requests < ENOUGH_REQUESTS:
             return []
-        # Runs with models count all marks, because some of them only models reach.
+        # Only models reach some of the marks, so runs with models count all of them.
         expected = self.marks if has_models else EXPECTED_MARKS
         return sorted(name for name in expected if not self.marks[name])
 

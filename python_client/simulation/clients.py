@@ -30,7 +30,8 @@ _NETWORK_REQUESTS = 3
 class Player:
     """A client with several sessions.
 
-    A client that was killed resumes its sessions. The process loses its memory; `Boards` survive.
+    A killed process loses its memory, but `Boards` survive, like data on disk. The next process
+    resumes the sessions.
 
     Attributes:
         boards: The client's sessions.

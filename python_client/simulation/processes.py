@@ -33,7 +33,7 @@ _LOSING_FAULTS = {
     *("killServer", "stopServer", "secondServer", "powerLoss"),
     *("tornWrite", "diskFull", "flippedBit"),
 }
-# The nanoseconds that clients may take to finish once there are no more faults, and a run in all.
+# The nanoseconds that clients may take to finish after the last fault, and that a run may take.
 _LAST_CALLS = 300 * 10**9
 _LONGEST = 24 * 3600 * 10**9
 # The nanoseconds that servers may take to finish once no client waits for them.
@@ -132,7 +132,7 @@ class Simulation:
         except Violation as violation:
             return str(violation)
         except Exception as error:
-            # As a violation, any exception is reported together with the seed.
+            # Any exception becomes a violation, which is reported with the seed.
             return "".join(traceback.format_exception(error))
         return None
 
@@ -260,7 +260,7 @@ class Process:
         self.check_life()
 
     def check_life(self) -> None:
-        """Kills this process here if a fault says so."""
+        """Kills this process if a fault does so here."""
         if self.is_dead:
             raise Killed
         if self.world.fault(self.client, KILL):
@@ -269,7 +269,7 @@ class Process:
             raise Killed
 
     def interrupt(self) -> None:
-        """Simulates Ctrl-C here if a fault says so."""
+        """Simulates Ctrl-C if a fault does so here."""
         if not self.is_dead and self.world.fault(self.client, INTERRUPT):
             self.say("is interrupted")
             raise KeyboardInterrupt

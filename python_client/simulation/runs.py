@@ -48,7 +48,7 @@ class Run:
         was_enabled = gc.isenabled()
         # A collection may close a session, so it must happen at the same moment in every run.
         gc.disable()
-        # The collector need not look at the existing objects in each run.
+        # The collector then skips the existing objects in each run.
         gc.freeze()
         simulation = Simulation(self.seed, self.steps, never, _programs(self.seed), log)
         try:

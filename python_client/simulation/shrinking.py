@@ -88,7 +88,7 @@ class _Search:
                 left = [
                     one for place, one in enumerate(needed) if not start <= place < start + size
                 ]
-                # Faults that only appear because others are left out stay.
+                # New faults, which appear because others are left out, stay.
                 suppressed = frozenset(range(count)) - frozenset(left)
                 faults = Faults(self.run.faults.disabled, suppressed)
                 if self._is_smaller(faults=faults):

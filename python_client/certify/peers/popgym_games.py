@@ -14,7 +14,7 @@ import popgym.envs.concentration as peer  # type: ignore[import-not-found]
 
 
 class PerfectMemory:
-    """A player that takes a known pair, else an unseen card and its mate or another unseen card."""
+    """A player that takes known pairs, else an unseen card, then its known mate or another card."""
 
     def __init__(self, cards: int, face_down: int) -> None:
         self.cards, self.face_down = cards, face_down

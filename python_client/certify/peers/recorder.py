@@ -33,7 +33,7 @@ class Recorder:
         self._starts.append(np.asarray(boards).astype(np.uint8).reshape(-1, 4, 4))
 
     def save(self, path: str, **facts: Any) -> None:
-        """Writes all recordings and the given single values."""
+        """Writes the transitions, the start boards and these single facts."""
         columns = {name: np.concatenate(parts) for name, parts in self._transitions.items()}
         for name in ("before", "after"):
             columns[name] = columns[name].astype(np.uint8).reshape(-1, 4, 4)
