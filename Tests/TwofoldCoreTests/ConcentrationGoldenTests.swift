@@ -121,11 +121,11 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         for step in file.lanes[0].actions.indices {
             try batch.step(golden.map { $0.actions[step] })
             for (lane, golden) in golden.enumerated() {
-                let told = golden.steps
-                try #require(state(batch, lane) == told.state(step), "step \(step) of lane \(lane)")
-                #expect(batch.reward(lane: lane) == told.reward[step])
-                #expect(batch.isTerminated(lane: lane) == (told.terminated[step] == 1))
-                #expect(batch.isTruncated(lane: lane) == (told.truncated[step] == 1))
+                let results = golden.steps
+                try #require(state(batch, lane) == results.state(step), "step \(step) of lane \(lane)")
+                #expect(batch.reward(lane: lane) == results.reward[step])
+                #expect(batch.isTerminated(lane: lane) == (results.terminated[step] == 1))
+                #expect(batch.isTruncated(lane: lane) == (results.truncated[step] == 1))
             }
         }
     }

@@ -36,7 +36,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
 }
 
 @Suite struct ConcentrationTests {
-    /// One game with a known deck:
+    /// A known deck:
     ///
     ///     0 1 2 3
     ///     3 2 1 0

@@ -4,7 +4,7 @@ import Testing
 
 /// Compares the extra info `episode_return` with sums of the rewards that the steps report.
 @Suite(.everyEngine) struct EpisodeReturnTests {
-    /// Shaped, scaled and clipped, so that the sums are not round numbers.
+    /// A shaped, scaled and clipped reward, so that the sums are not round numbers.
     private static let reward: RewardSpec = {
         var spec = RewardSpec([
             .init("merge_score", weight: 0.1), .init("illegal_action", weight: -0.7),

@@ -64,7 +64,7 @@ import Testing
         #expect(numbers.map { _ in generator.next() } == numbers)
     }
 
-    @Test func `the state is right after a million numbers`() {
+    @Test func `the state is correct after a million numbers`() {
         var generator = Generator(seed: 1)
         for _ in 0..<1_000_000 { _ = generator.next() }
         #expect(generator.words == (3_747_616_369, 1_628_347_560, 3_433_296_100, 1_190_156_208))

@@ -131,7 +131,7 @@ extension RewardSpec {
         #expect(batch.bytes("afterstates", lane: 2) == [1, 0, 0, 2, 0, 0])
     }
 
-    @Test func `a terminated state has no potential, a truncated one keeps it`() throws {
+    @Test func `a terminated state has no potential, but a truncated state keeps it`() throws {
         // Right: the 8 and the 4 leave one empty cell, and a 2 appears in it. No tile can move any more.
         let terminated = try step([[8, 2, 2], [16, 32, 64]], .right, gamma: 0.5)
         #expect(terminated.isTerminated() && !terminated.isTruncated())

@@ -109,15 +109,15 @@ extension TestBatch {
     @Test func `lanes can be chosen, moved and copied`() throws {
         let source = try batch()
         try source.observe()
-        let told = (0..<70).map { source.toldState(lane: $0) }
+        let results = (0..<70).map { source.stateResults(lane: $0) }
         let records = try source.snapshot([5, 68, 0])
         let target = try batch(lanes: 66, seed: 1000, steps: 3)
         try target.observe()
-        let others = (0..<66).map { target.toldState(lane: $0) }
+        let others = (0..<66).map { target.stateResults(lane: $0) }
         try target.restore(records, lanes: [65, 2, 10, 63], rows: [1, 1, 0, 2])
         let expected = [65: 68, 2: 68, 10: 5, 63: 0]
         for lane in 0..<66 {
-            #expect(target.toldState(lane: lane) == (expected[lane].map { told[$0] } ?? others[lane]))
+            #expect(target.stateResults(lane: lane) == (expected[lane].map { results[$0] } ?? others[lane]))
         }
     }
 
@@ -132,9 +132,9 @@ extension TestBatch {
         model.reset(seed: 50, board: board)
         for action in [0, 1, 2, 3, 0, 1, 2, 3] as [UInt8] {
             try forks.step([action, action, action, action])
-            let told = model.step(Int(action))
-            #expect(forks.observation(lane: 0) == told.observation)
-            #expect(forks.observation(lane: 3) == told.observation)
+            let results = model.step(Int(action))
+            #expect(forks.observation(lane: 0) == results.observation)
+            #expect(forks.observation(lane: 3) == results.observation)
         }
         #expect(Set((0..<3).map { forks.observation(lane: $0) }).count == 3)
     }
@@ -185,7 +185,7 @@ extension TestBatch {
         try fresh.step([0, 1, 2])
     }
 
-    /// Records that a client may have made up: the offset, the bytes, and a word of the error.
+    /// Records that a client could forge: the offset, the bytes, and a word of the error.
     static let forged: [(name: String, offset: Int, bytes: [UInt8], word: String)] = [
         ("no stream", 0, [UInt8](repeating: 0, count: 16), "stream"),
         ("no phase", 16, [3], "phase"),
@@ -310,7 +310,7 @@ extension TestBatch {
         }
     }
 
-    /// Made-up states: the offset, the bytes, and a word of the error. There are 16 cards; 0 and 1 are face
+    /// Forged states: the offset, the bytes, and a word of the error. There are 16 cards; 0 and 1 are face
     /// up at first.
     static let forged: [(offset: Int, bytes: [UInt8], word: String)] = [
         (0, [1], "matched"), (2, [1], "16 cards"), (16 + 15, [0x80], "16 cards"), (32, [99], "open"),

@@ -43,7 +43,7 @@ import Testing
             default: Issue.record("not two start tiles:\n\(state.board)")
             }
         }
-        // The two cells of a board are never the same, so the counts vary a little less than chi-square's.
+        // The two cells of a board are never the same, so the counts vary a little less than chi-square assumes.
         #expect(abs(chiSquare(cells, [Double](repeating: 1.0 / 16, count: 16))) < 4.5, "\(cells)")
         #expect(abs(chiSquare(kinds, [0.81, 0.18, 0.01])) < 4.5, "\(kinds)")
     }

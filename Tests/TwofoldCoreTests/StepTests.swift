@@ -65,11 +65,11 @@ import Testing
         var generator = Generator(seed: 1)
         for _ in 0..<60 {
             try batch.step((0..<20).map { _ in UInt8(generator.next(below: 4)) })
-            let told = (0..<20).map { batch.toldState(lane: $0) }
+            let results = (0..<20).map { batch.stateResults(lane: $0) }
             for _ in 0..<2 {
                 try batch.observe()
                 #expect(batch.names == Set(batch.environment.resetArrays.map(\.name)))
-                #expect((0..<20).map { batch.toldState(lane: $0) } == told)
+                #expect((0..<20).map { batch.stateResults(lane: $0) } == results)
             }
         }
     }
@@ -232,7 +232,7 @@ import Testing
         let last = batch.observation(lane: 0)
         var model = Model(config, seed: 5)
         model.reset(seed: 5, board: lastMove)
-        #expect(model.step(1) == batch.told(lane: 3))
+        #expect(model.step(1) == batch.results(lane: 3))
         try batch.observe()
         #expect(batch.observation(lane: 0) == last, "the last board stays until the next step")
         #expect(batch.mask(lane: 0) == [0, 0, 0, 0])
@@ -240,7 +240,7 @@ import Testing
         let start = model.step(0)
         #expect(start.observation.filter { $0 != 0 }.count == 2)
         for lane in 0..<4 {
-            #expect(batch.told(lane: lane) == start)
+            #expect(batch.results(lane: lane) == start)
             #expect(batch.reward(lane: lane) == 0)
             #expect(batch.integer("episode_length", lane: lane) == 0)
             #expect(batch.integer("moves", lane: lane) == 0)
@@ -251,10 +251,10 @@ import Testing
         // Play continues, and only the start tiles were drawn.
         let next = UInt8(try #require(start.mask.firstIndex(of: 1)))
         try batch.step([next, next, next, next])
-        let told = model.step(Int(next))
-        #expect(told.episodeLength == 1)
-        #expect(told.moves == 1)
-        for lane in 0..<4 { #expect(batch.told(lane: lane) == told) }
+        let results = model.step(Int(next))
+        #expect(results.episodeLength == 1)
+        #expect(results.moves == 1)
+        for lane in 0..<4 { #expect(batch.results(lane: lane) == results) }
     }
 
     @Test func `each lane's episodes end and begin independently`() throws {
@@ -361,17 +361,17 @@ import Testing
                     try resetSome(batch, &models, &generator, including: models.map(\.isFinished))
                 }
                 let actions = models.map { model in
-                    let legal = (0..<4).filter { model.told.mask[$0] == 1 }
+                    let legal = (0..<4).filter { model.results.mask[$0] == 1 }
                     let isAny = legal.isEmpty || generator.next(below: 8) == 0
                     return isAny ? generator.next(below: 4) : legal[generator.next(below: legal.count)]
                 }
                 try batch.step(actions.map { UInt8($0) })
                 for lane in 0..<lanes {
-                    #expect(batch.told(lane: lane) == models[lane].step(actions[lane]))
+                    #expect(batch.results(lane: lane) == models[lane].step(actions[lane]))
                 }
                 continue
             }
-            for lane in 0..<lanes { #expect(batch.toldState(lane: lane) == models[lane].told.state) }
+            for lane in 0..<lanes { #expect(batch.stateResults(lane: lane) == models[lane].results.state) }
         }
     }
 

@@ -18,7 +18,7 @@ final class TestBatch {
     let environment: Batch
     private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
-    private var told: [String: (spec: ArraySpec, offset: Int)] = [:]
+    private var reported: [String: (spec: ArraySpec, offset: Int)] = [:]
     /// The final arrays of the episodes that ended in the last step, by lane and array; SAME_STEP only.
     private(set) var finals: [Int: [String: [UInt8]]] = [:]
 
@@ -103,10 +103,10 @@ final class TestBatch {
                 let first = offset + row * spec.bytesPerLane
                 arrays[spec.name] = Array(memory[first..<first + spec.bytesPerLane])
             }
-            let told = arrays.removeValue(forKey: "lanes")!.enumerated().reduce(0) {
+            let named = arrays.removeValue(forKey: "lanes")!.enumerated().reduce(0) {
                 $0 | Int($1.1) << ($1.0 * 8)
             }
-            if told != lane { Issue.record("the finals name lane \(told) and not \(lane)") }
+            if named != lane { Issue.record("the finals name lane \(named) and not \(lane)") }
             finals[lane] = arrays
         }
         for (spec, offset) in zip(specs, offsets) {
@@ -134,10 +134,10 @@ final class TestBatch {
             offsets.append(end)
             end += spec.bytesPerLane * lanes + TestBatch.gap
         }
-        (told, finals) = ([:], [:])
+        (reported, finals) = ([:], [:])
         try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes))
         for (spec, offset) in zip(specs, offsets) {
-            told[spec.name] = (spec, offset)
+            reported[spec.name] = (spec, offset)
             let size = spec.bytesPerLane * lanes
             for index in offset + size..<offset + size + TestBatch.gap where memory[index] != fill {
                 Issue.record("a write after the array \(spec.name)")
@@ -149,22 +149,22 @@ final class TestBatch {
     // MARK: the last reply
 
     /// The names of the last reply's arrays.
-    var names: Set<String> { Set(told.keys) }
+    var names: Set<String> { Set(reported.keys) }
 
     /// Returns one lane's bytes of one array.
     func bytes(_ name: String, lane: Int) -> [UInt8] {
-        let (spec, offset) = told[name]!
+        let (spec, offset) = reported[name]!
         return Array(memory[offset + lane * spec.bytesPerLane..<offset + (lane + 1) * spec.bytesPerLane])
     }
 
     /// Returns all bytes of one array.
     func bytes(_ name: String) -> [UInt8] {
-        let (spec, offset) = told[name]!
+        let (spec, offset) = reported[name]!
         return Array(memory[offset..<offset + spec.bytesPerLane * lanes])
     }
 
     /// All bytes of the last reply, array by array.
-    var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: told.keys.map { ($0, bytes($0)) }) }
+    var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: reported.keys.map { ($0, bytes($0)) }) }
 
     /// Loads one element of one array.
     private func load<Value: BitwiseCopyable>(
@@ -172,7 +172,7 @@ final class TestBatch {
     )
         -> Value
     {
-        let (spec, offset) = told[name]!
+        let (spec, offset) = reported[name]!
         precondition(dtypes.contains(spec.dtype), "\(name) does not consist of \(Value.self)")
         return memory.loadUnaligned(
             fromByteOffset: offset + lane * spec.bytesPerLane + element * spec.dtype.size, as: Value.self)
@@ -332,7 +332,7 @@ func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
 }
 
 private enum Cube {
-    /// Computes the cube root by bisection, because the standard library lacks it without a C library.
+    /// Computes the cube root by bisection, because Swift's standard library has no cube root.
     static func root(_ value: Double) -> Double {
         var (low, high) = (0.0, max(1, value))
         for _ in 0..<100 {

@@ -32,7 +32,7 @@ import Testing
         #expect(visits[4] == UInt8(model.visits[1]))
     }
 
-    @Test func `a game's own infos lie between the common arrays and the outcome`() throws {
+    @Test func `a game's own infos lie between the common arrays and the reward and flags`() throws {
         let batch = try batch(lanes: 2)
         let names = [
             "observation", "action_mask", "episode_length", "half", "is_first", "visits", "place",

@@ -154,7 +154,7 @@ import TwofoldCore
     @Test(arguments: [true, false])
     func `a complete layer of another problem is cut off`(isOfBoards: Bool) throws {
         let directory = try stopped()
-        // The first layer with other content and a matching checksum. Its rows follow a head of 32 bytes.
+        // Gives the first layer other content and a matching checksum. Its rows follow a head of 32 bytes.
         let log = isOfBoards ? "boards" : "values"
         try change(log, in: directory) { data in
             var layer = [UInt8](repeating: 0, count: 32 + (isOfBoards ? 8 : 24) * 2)

@@ -213,7 +213,7 @@ import TwofoldCore
         let file = URL(filePath: tables.path(of: problem))
         var changed = whole
         changed[whole.count - 1] ^= 1
-        // Each time, another file at the same path.
+        // Each write makes another file at the same path.
         try changed.write(to: file, options: .atomic)
         for _ in 0..<3 {
             let error = #expect(throws: OptimumFailure.self) { try tables.table(of: problem) }
