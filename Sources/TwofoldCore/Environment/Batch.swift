@@ -257,7 +257,7 @@ extension Batch {
     /// Throws before the first reset, which has to reset all lanes.
     public func checkSeeded() throws(EnvironmentError) {
         guard isSeeded else {
-            throw .precondition("reset", lane: 0, "the lanes were never reset: call reset first")
+            throw .precondition("reset", lane: 0, "lane 0 was never reset: call reset first")
         }
     }
 
