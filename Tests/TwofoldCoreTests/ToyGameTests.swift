@@ -16,7 +16,7 @@ import Testing
         return TestBatch(try Batch(ToyGame(), options))
     }
 
-    private func expect(_ batch: TestBatch, tells model: ToyModel, lane: Int) {
+    private func expect(_ batch: TestBatch, equals model: ToyModel, lane: Int) {
         var observation: [UInt8] = [0, 0, 0, 0, 0, 0]
         observation[model.place] = 1
         #expect(batch.observation(lane: lane) == observation)
@@ -54,7 +54,7 @@ import Testing
             lanes: lanes, maxEpisodeSteps: maxEpisodeSteps, workers: Workers(threads: threads, chunk: 64))
         var models = (0..<lanes).map { ToyModel(seed: 50 + UInt64($0), limit: maxEpisodeSteps ?? .max) }
         try batch.reset(seed: 50)
-        for lane in 0..<lanes { expect(batch, tells: models[lane], lane: lane) }
+        for lane in 0..<lanes { expect(batch, equals: models[lane], lane: lane) }
         var generator = Generator(seed: 1)
         var ended = 0
         for _ in 0..<40 {
@@ -62,7 +62,7 @@ import Testing
             try batch.step(actions)
             for lane in 0..<lanes {
                 let reward = models[lane].step(Int(actions[lane]))
-                expect(batch, tells: models[lane], lane: lane)
+                expect(batch, equals: models[lane], lane: lane)
                 #expect(batch.reward(lane: lane) == reward)
                 #expect(batch.isTerminated(lane: lane) == models[lane].isTerminated)
                 #expect(batch.isTruncated(lane: lane) == models[lane].isTruncated)
@@ -102,7 +102,7 @@ import Testing
                     #expect(final["action_mask"]?[1] == (last.isTerminated ? 0 : 1))
                     models[lane].start()
                 }
-                expect(batch, tells: models[lane], lane: lane)
+                expect(batch, equals: models[lane], lane: lane)
             }
         }
         #expect(ended > 20, "the test has seen the end of episodes")
@@ -129,7 +129,7 @@ import Testing
         let garbage: [UInt8] = [7, 7, 7, 7, 7, 7]
         try batch.reset(mask: [0, 1, 0], boards: [garbage, [0, 0, 0, 0, 1, 0], garbage])
         models[1].start(at: 4)
-        for lane in 0..<3 { expect(batch, tells: models[lane], lane: lane) }
+        for lane in 0..<3 { expect(batch, equals: models[lane], lane: lane) }
         try batch.step([2, 2, 1])
         #expect(batch.isTerminated(lane: 1))
         #expect(batch.reward(lane: 1) == ToyGame.prize)
@@ -148,7 +148,7 @@ import Testing
         for lane in 0..<3 { _ = models[lane].step([2, 2, 1][lane]) }
         try batch.reset(mask: [0, 1, 0])
         models[1].start()
-        for lane in 0..<3 { expect(batch, tells: models[lane], lane: lane) }
+        for lane in 0..<3 { expect(batch, equals: models[lane], lane: lane) }
     }
 
     // MARK: rewards and extra infos

@@ -174,14 +174,14 @@ class Forward:
     def _canonical(self, boards: Boards) -> Boards:
         """Returns the smallest of each board's rotated and reflected images."""
         across = self._mirrored(boards, self.rows, self.columns)
-        least = np.minimum(boards, across)
+        smallest = np.minimum(boards, across)
         for one in (boards, across):
             turned = self._transposed(one, self.rows, self.columns)
             flipped = self._mirrored(turned, self.columns, self.rows)
             if self.rows == self.columns:
-                least = np.minimum(least, np.minimum(turned, flipped))
-            least = np.minimum(least, self._transposed(flipped, self.columns, self.rows))
-        return least
+                smallest = np.minimum(smallest, np.minimum(turned, flipped))
+            smallest = np.minimum(smallest, self._transposed(flipped, self.columns, self.rows))
+        return smallest
 
 
 def _collect(pieces: list[tuple[Boards, Weights]]) -> tuple[Boards, Weights]:

@@ -69,9 +69,9 @@ def compare_games(size: str, count: int, known: float | None = None) -> Iterator
         if 1e-4 < probability < 1 - 1e-4:
             reached = played.max_exponents >= int(math.log2(int(tile)))
             yield checks.share(f"optimal play: reaches {tile}", probability, reached)
-    most = float(played.regret.games.max())
+    largest = float(played.regret.games.max())
     bound = solved["error_bound"] * float(played.moves.max())
-    yield Check("optimal play: 1 if a game has a regret", 0, float(most > bound))
+    yield Check("optimal play: 1 if a game has a regret", 0, float(largest > bound))
     played = twofold.evaluate("random", episodes=count, **arguments)
     assert played.regret is not None
     rows, columns = (sides * 2)[:2]

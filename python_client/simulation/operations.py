@@ -92,15 +92,15 @@ def served_rollout(choose: Random, boards: Boards) -> Operation:
             policies.append(_SEARCH)
         if boards.shadow.single_observation_space.shape != (4, 4):
             policies = ["random", "greedy"]
-    policy, most = choose.choice(policies), choose.choice([1, 3, 10, 60])
+    policy, max_steps = choose.choice(policies), choose.choice([1, 3, 10, 60])
     if policy is _SEARCH:
-        most = min(most, 3)
+        max_steps = min(max_steps, 3)
     seed = choose.choice([None, choose.randrange(2**32)])
 
-    def execute(envs: Any, steps: int = most) -> Any:
+    def execute(envs: Any, steps: int = max_steps) -> Any:
         return envs.rollout(steps, policy, policy_seed=seed)
 
-    return _rollout(execute, most)
+    return _rollout(execute, max_steps)
 
 
 def _rollout(execute: Callable[..., Any], steps: int) -> Operation:

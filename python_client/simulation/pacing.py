@@ -10,7 +10,7 @@ from twofold.v1 import envelope_pb2 as envelope
 
 SLACK = 0.05
 """The seconds by which a call may exceed its timeout, because waits end at whole milliseconds."""
-_FIRST_WAIT, _LONGEST_WAIT = 0.020, 1.0
+_FIRST_WAIT, _MAX_WAIT = 0.020, 1.0
 _NO_WAIT = 1e-6
 
 
@@ -32,9 +32,9 @@ class Pace:
         request = header, payload
         is_repeat, is_early = request == self._request, now < self._earliest - _NO_WAIT
         self._repeats = self._repeats + 1 if is_repeat else 0
-        wait = min(_FIRST_WAIT * 2.0**self._repeats, _LONGEST_WAIT)
+        wait = min(_FIRST_WAIT * 2.0**self._repeats, _MAX_WAIT)
         if _is_expand(header):
-            wait = _LONGEST_WAIT
+            wait = _MAX_WAIT
         early, self._earliest = self._earliest - now, now + wait
         self._request = request
         if is_repeat and is_early:

@@ -35,7 +35,7 @@ _LOSING_FAULTS = {
 }
 # The nanoseconds that clients may take to finish after the last fault, and that a run may take.
 _LAST_CALLS = 300 * 10**9
-_LONGEST = 24 * 3600 * 10**9
+_MAX_RUN = 24 * 3600 * 10**9
 # The nanoseconds that servers may take to finish once no client waits for them.
 _LAST_JOBS = 60 * 10**9
 # The maximum seconds until a killed process starts again.
@@ -113,7 +113,7 @@ class Simulation:
                 del stateless._clients[key]
 
     def _loop(self) -> str | None:
-        world, greenlets, last = self.world, self._greenlets, _LONGEST
+        world, greenlets, last = self.world, self._greenlets, _MAX_RUN
         try:
             while self._unfinished:
                 client = world.next()

@@ -16,7 +16,7 @@ from shadows import REFUSED, Boards, Operation, digest, make_arguments, outcome,
 
 from twofold import errors
 
-_LATELY = 8
+_MAX_OUTCOMES = 8
 
 
 @dataclass(eq=False)
@@ -125,7 +125,7 @@ class Race:
         expected = outcome(attempt.operation, self.boards.shadow)
         self.applied = attempt.seq
         self.outcomes[attempt.seq] = attempt, expected
-        self.outcomes.pop(attempt.seq - _LATELY, None)
+        self.outcomes.pop(attempt.seq - _MAX_OUTCOMES, None)
 
     def _drop(self, attempt: Attempt) -> None:
         self.attempts = [other for other in self.attempts if other is not attempt]

@@ -22,7 +22,7 @@ _ROUGH = (*LOST, errors.ResourceExhausted)
 def play_alone(caller: Caller) -> None:
     """Plays an episode in a single environment, until it ends or the session is lost."""
     choose, game = caller.random, caller.random.choice(_GAMES)
-    seed, most = choose.randrange(2**32), choose.randint(1, 20)
+    seed, max_steps = choose.randrange(2**32), choose.randint(1, 20)
 
     def make(endpoint: str) -> Any:
         # Gymnasium's checker fails if the first reset is interrupted.
@@ -37,7 +37,7 @@ def play_alone(caller: Caller) -> None:
     try:
         found = caller.again(lambda: env.reset(seed=seed), "reset", _TIMEOUT)
         _check(found, twin.reset(seed=seed), game)
-        for _ in range(most):
+        for _ in range(max_steps):
             action = choose.randrange(env.action_space.n)
             found = caller.again(functools.partial(env.step, action), "step", _TIMEOUT)
             expected = twin.step(action)
