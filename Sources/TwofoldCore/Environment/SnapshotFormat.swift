@@ -151,8 +151,8 @@ public struct SnapshotFormat: Sendable {
     private static func wrongSize(_ size: Int, _ expected: UInt64?) -> EnvironmentError {
         .invalid(
             "blob",
-            "the blob has \(size) bytes" + (expected.map { " and says that it has \($0)" } ?? "")
-                + ": a part of it is missing, or too much")
+            "the blob has \(size) bytes" + (expected.map { "; its header gives \($0)" } ?? "")
+                + ": it is cut off, or has extra bytes")
     }
 
     /// Throws with the name of the first rule that differs.
@@ -170,7 +170,7 @@ public struct SnapshotFormat: Sendable {
             guard theirs != value else { continue }
             throw .invalid(
                 String(name),
-                "the snapshot was taken with \(name) \(theirs?.prefix(100) ?? "no known value"); this environment has "
+                "the snapshot was taken with \(name) \(theirs?.prefix(100) ?? "unknown"); this environment has "
                     + "\(value)")
         }
         throw .invalid("blob", "the blob has rules that this server does not support")

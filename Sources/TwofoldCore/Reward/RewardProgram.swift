@@ -39,7 +39,9 @@ struct RewardProgram<Rules: Game>: Sendable {
         low = try spec.clipLow.checkedClip(or: -.infinity, limit: Self.limit)
         high = try spec.clipHigh.checkedClip(or: .infinity, limit: Self.limit)
         guard low <= high else {
-            throw .invalid("reward.clip", "the reward's clip is \(low) ... \(high); the first has to be less")
+            throw .invalid(
+                "reward.clip",
+                "the reward's clip is \(low) ... \(high); the lower bound must not exceed the upper bound")
         }
         isDefault = spec == defaultSpec
     }
