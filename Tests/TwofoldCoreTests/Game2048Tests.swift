@@ -194,7 +194,7 @@ import Testing
         #expect(state.board.exponents[..<3] == [2, 2, 3])
     }
 
-    /// The 5 of 3 4 / 5 . slides right. Whatever tile appears behind it, no tile can move any more.
+    /// On the board 3 4 / 5 . the 5 slides right. Whatever tile then appears, no tile can move any more.
     @Test func `the episode ends when no action is legal after the spawn`() throws {
         for seed in 0..<20 as Range<UInt64> {
             let (state, outcome, _) = try play(.right, on: [[8, 16], [32, 0]], seed: seed)

@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 @Suite(.everyEngine) struct StepTests {
-    /// 8 16 / 32 . : right moves the 32, and then no tile can move, whatever tile appears.
+    /// The board 8 16 / 32 . : the 32 slides right. Whatever tile then appears, no tile can move any more.
     private let lastMove: [UInt8] = [3, 4, 5, 0]
     private let config = Game2048.Config(rows: 2, columns: 2)
 

@@ -72,7 +72,7 @@ def use_pure(address: str) -> None:
             text = str(error)
         assert "endpoint=" in text, text
         assert "wheel" in text, text
-    print("the pure wheel plays on a server elsewhere, and lists the options without one")
+    print("the pure wheel plays on a server elsewhere; without one, it lists the options")
 
 
 if __name__ == "__main__":
