@@ -157,7 +157,7 @@ class Life(Caller):
         An unanswered resume may arrive late and shut out the client that sent the next one.
         """
         if boards.resumes < 2:
-            raise Violation(f"{boards}: StaleEpoch, and nobody has resumed the session")
+            raise Violation(f"{boards}: StaleEpoch, but nobody has resumed the session")
         self.drop(boards)
         self.mark("stale holder")
 
@@ -193,7 +193,7 @@ class Life(Caller):
         """Handles a session that the server no longer has."""
         if not self.simulation.may_lose_sessions():
             name = type(error).__name__
-            raise Violation(f"{boards}: {call} raised {name}, and nothing can have been lost")
+            raise Violation(f"{boards}: {call} raised {name}, but no fault can have lost it")
         self.mark("lost")
         self.drop(boards)
         boards.forget()
@@ -416,7 +416,7 @@ class Life(Caller):
         boards.forget()
         has_to_be_closed = was_closed and (was_calm or is_sure)
         if has_to_be_closed and self.simulation.world.is_open(envs._session.link.id):
-            raise Violation(f"{boards}: close has returned, and the session is open")
+            raise Violation(f"{boards}: close has returned, but the session is still open")
 
 
 def hash_of(found: Any) -> str:

@@ -111,7 +111,7 @@ class Race:
         ]
         if len(possible) != 1:
             raise Violation(
-                f"{self.boards}: a resume finds {seq} executed requests, and the holders have "
+                f"{self.boards}: a resume finds {seq} executed requests, but the holders have "
                 f"sent {self.applied} and {len(possible)} with that number"
             )
         return possible[0]
@@ -285,7 +285,7 @@ class RacingLife(Life):
             self.mark("no room")
         except errors.StaleEpoch:
             if boards.resumes - self._has_resumed < 1:
-                raise Violation(f"{boards}: StaleEpoch, and nobody has resumed it") from None
+                raise Violation(f"{boards}: StaleEpoch, but nobody has resumed it") from None
             self.mark("shut out")
             self._let_go()
             return False
