@@ -2,7 +2,7 @@
 
 import PackageDescription
 
-/// What every hand-written target is compiled with.
+/// The settings of all hand-written targets.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -10,19 +10,19 @@ let settings: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-/// The same for modules whose tests see what is internal. So one build serves them and the products: what is tested is
-/// what is shipped.
+/// The settings of modules whose tests use internal declarations. One build serves the tests and the products, so the
+/// tests run the code that ships.
 let testableSettings = settings + [.unsafeFlags(["-enable-testing"])]
 
-/// The same for tests that compute little: not optimised, they are compiled in a third of the time.
+/// The settings of tests that compute little. Without optimisation they compile in a third of the time.
 let testSettings = settings + [.unsafeFlags(["-Onone"])]
 
-/// Makes a product carry the Swift runtime, so that it runs where Swift is not installed. It is for the linker alone,
-/// because the tests have to share Swift Testing's runtime. FoundationEssentials needs the two libraries.
+/// Links the Swift runtime into a product, so that it runs where Swift is not installed. Only the linker gets these
+/// flags, because the tests must share Swift Testing's runtime. FoundationEssentials needs the two libraries.
 let staticRuntime = ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims"]
 
-/// The fast path of 2048, compiled a second time for AVX2 and chosen at start by what the processor has.
-/// The flag is for this module alone, so nothing else in the program needs such a processor.
+/// The fast path of 2048, compiled a second time for AVX2. At start the program chooses the version that suits the
+/// processor. Only this module gets the flag, so the rest of the program runs on every processor.
 #if arch(x86_64)
 let avx2Targets: [Target] = [
     .target(
@@ -33,7 +33,8 @@ let avx2Targets: [Target] = [
 let avx2Targets: [Target] = []
 #endif
 
-/// What `make fuzz` links with libFuzzer; only there when it is asked for, since nothing else can use it.
+/// The target that `make fuzz` links with libFuzzer. It exists only if TWOFOLD_FUZZ is set, because nothing else uses
+/// it.
 let fuzzTargets: [Target] =
     Context.environment["TWOFOLD_FUZZ"] == nil
     ? []
@@ -44,7 +45,7 @@ let fuzzTargets: [Target] =
     ]
 
 /// The archive of libzmq that a wheel's server is linked with, so that it runs without Debian's library; see
-/// python_client/packaging. Everything else uses the system's.
+/// python_client/packaging. Every other product uses the system's libzmq.
 let zeroMQ: [LinkerSetting] =
     Context.environment["TWOFOLD_ZEROMQ_ARCHIVES"].map { archives in
         [
@@ -53,7 +54,7 @@ let zeroMQ: [LinkerSetting] =
         ]
     } ?? [.linkedLibrary("zmq")]
 
-/// For settings that paths are a part of.
+/// The folder of the sources, for settings that contain paths.
 let sources = Context.packageDirectory + "/Sources"
 
 let package = Package(
@@ -66,7 +67,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
-        // No optional parts: SwiftPM passes their flags in random order, so two builds in a row compiled it twice.
+        // No traits: SwiftPM passes their flags in random order, so two builds in a row compiled the package twice.
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
     targets: [

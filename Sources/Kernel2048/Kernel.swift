@@ -40,7 +40,7 @@ struct Turn {
     }
 }
 
-/// Up to four cells of each board, starting at the wall. The cells behind the end of a shorter line are 0.
+/// Up to four cells of each board, starting at the wall. The cells beyond the end of a shorter line are 0.
 struct Line {
     var a = Lanes(0), b = Lanes(0), c = Lanes(0), d = Lanes(0)
 
@@ -200,7 +200,7 @@ extension KernelSize {
                 }
                 return line
             }
-            // Not a loop: a loop would hide from LLVM that the turn consists of conditions.
+            // This is not a loop, because a loop would hide from LLVM that the turn consists of conditions.
             let (first, second) = (slideLine(0), slideLine(1))
             let third = longest > 2 ? slideLine(2) : Line()
             let fourth = longest > 3 ? slideLine(3) : Line()
@@ -216,7 +216,7 @@ func addValues(_ exponents: Bytes, rows: Int, into sums: Ints) {
     for lane in stride(from: 0, to: 64, by: Numbers.scalarCount) {
         var halves = Numbers()
         for row in 0..<rows {
-            // Shift by one less, so that "no tile" sets bit 31, which doubling the sum drops.
+            // Shifting by one less makes "no tile" set bit 31. Doubling the sum then drops that bit.
             let shifts = Numbers(exponents + row * 64, lane, less: 1) & Numbers(repeating: 31)
             halves = halves &+ (Numbers(repeating: 1) &<< shifts)
         }
@@ -282,7 +282,7 @@ extension KernelSize {
     /// Puts the drawn tile, if there is one, into the empty cell with the drawn number.
     private static func place(_ cells: Bytes, into placed: Bytes, _ scratch: KernelScratch) {
         for lane in Lanes.starts {
-            // The number of empty cells still to skip: 0 at the chosen cell, negative (0xff …) behind it.
+            // The number of empty cells still to skip: 0 at the chosen cell, negative (0xff …) after it.
             var skip = Lanes(scratch.place, lane)
             let tile = Lanes(scratch.tile, lane)
             for cell in stride(from: 0, to: cellCount * 64, by: 64) {
@@ -319,7 +319,7 @@ extension KernelSize {
         for placed in 0..<rules.startTiles {
             let first = nextWord(&words[0], &words[64], &words[128], &words[192])
             let second = nextWord(&words[0], &words[64], &words[128], &words[192])
-            // The cell number if all cells were empty. Each tile at or before it moves it one cell further.
+            // The new tile's cell on an empty board. Each tile at or before it moves it one cell further.
             var cell = Int((UInt64(first) &* UInt64(cellCount - placed)) >> 32)
             var rest = tiles
             while rest != 0 {
@@ -335,7 +335,7 @@ extension KernelSize {
 
 // MARK: - look: which actions would move something
 
-/// The legal directions of a board, a condition for each, and its largest exponent.
+/// A board's legal directions, each as a condition, and its largest exponent.
 private struct View {
     var up = Lanes(0), right = Lanes(0), down = Lanes(0), left = Lanes(0), maxExponent = Lanes(0)
 
@@ -429,8 +429,8 @@ extension KernelSize {
         if cellCount == width {
             return transpose(cells, into: boards.assumingMemoryBound(to: UInt8.self), scratch)
         }
-        // The rows behind the last cell hold arbitrary bytes. Each board is written with that many extra
-        // bytes, and the next board overwrites them.
+        // The rows after the last cell hold arbitrary bytes. Each board is written with that many extra bytes, and the
+        // next board overwrites them.
         transpose(cells, into: scratch.wide, scratch)
         for lane in 0..<63 { copy(scratch.wide + lane * width, to: boards + lane * cellCount, width) }
         copy(scratch.wide + 63 * width, to: boards + 63 * cellCount, cellCount)
@@ -442,8 +442,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     interleave(scratch.legal, into: mask.assumingMemoryBound(to: UInt8.self), quarter: 64, scratch)
 }
 
-/// Writes the results that a step and a reset have in common and that come from a view, for one register of
-/// lanes.
+/// Writes, for one register of lanes, the results that both a step and a reset take from a view.
 @inline(__always) private func write(
     _ view: View, closed: Lanes, goalExponent: UInt8, _ outputs: KernelOutputs, _ scratch: KernelScratch,
     _ lane: Int
@@ -453,7 +452,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     ((view.maxExponent .>= Lanes(goalExponent)) & Lanes(1)).store(outputs.goalReached, lane)
 }
 
-/// Writes the other results that a step and a reset have in common, without the observation.
+/// Writes the other results of both a step and a reset, without the observation.
 private func write(_ block: KernelBlock, _ outputs: KernelOutputs, _ scratch: KernelScratch) {
     writeLegal(scratch, into: outputs.actionMask)
     outputs.score.copyMemory(from: block.score, byteCount: 256)

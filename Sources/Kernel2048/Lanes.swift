@@ -1,4 +1,4 @@
-// The kernel's vector type. No other file knows how wide it is.
+// The kernel's vector type. No other file depends on its width.
 //
 // Measured with Swift 6.3: comparing, adding and subtracting SIMD types of bytes compiles to vector code, and
 // so do the bitwise operators of a SIMD mask. The bitwise operators of SIMD integers compile to loops over

@@ -2,8 +2,7 @@
 
 /// The parameters of the rules, in the form that the loops use.
 public struct KernelRules: Sendable {
-    /// The bound of the 32-bit words that make a new tile a 4, in 0 ... 2^32: a word below it makes a 4, any
-    /// other a 2.
+    /// The bound below which a 32-bit word makes the new tile a 4, in 0 ... 2^32. Any other word makes a 2.
     public var fourThreshold: UInt64
     /// The number of tiles on a new board.
     public var startTiles = 2
@@ -17,7 +16,7 @@ public struct KernelRules: Sendable {
     public var maxEpisodeSteps = Int32.max
     /// Whether a finished lane waits for its reset, instead of starting its next episode in the next step.
     public var holdsFinished = false
-    /// Whether a step keeps the boards before any restart for `KernelOperations.report`.
+    /// Whether a step keeps the boards before and after it for `KernelOperations.report`.
     public var isReported = false
 
     public init(fourThreshold: UInt64, goalExponent: UInt8) {
@@ -77,7 +76,7 @@ public struct KernelScratch {
 /// changes them.
 public typealias KernelPhases = UnsafeMutablePointer<UInt8>
 
-/// The values of the phases, each a single bit.
+/// The values of a phase. At most one bit is set.
 public enum KernelPhase {
     /// The episode is in progress.
     @inlinable public static var playing: UInt8 { 0 }

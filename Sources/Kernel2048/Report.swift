@@ -57,7 +57,7 @@ extension KernelSize {
 @inline(__always) private func rise(_ from: Lanes, _ to: Lanes) -> Lanes { .max(from, to) &- from }
 
 /// Returns the line's disorder: the smaller of its total rise and its total fall, at most 46.
-@inline(__always) private func lack(_ line: Line, length: Int) -> Lanes {
+@inline(__always) private func disorder(_ line: Line, length: Int) -> Lanes {
     var (rises, falls) = (rise(line.a, line.b), rise(line.b, line.a))
     if length > 2 { (rises, falls) = (rises &+ rise(line.b, line.c), falls &+ rise(line.c, line.b)) }
     if length > 3 { (rises, falls) = (rises &+ rise(line.c, line.d), falls &+ rise(line.d, line.c)) }
@@ -79,9 +79,9 @@ extension KernelSize {
     /// Writes two rows: the disorder of the rows, and the disorder of the columns.
     @inline(__always) private static func monotonicity(_ cells: Bytes, _ lane: Int, into part: Bytes) {
         var (inRows, inColumns) = (Lanes(0), Lanes(0))
-        for number in 0..<rows { inRows = inRows &+ lack(row(cells, number, lane), length: columns) }
+        for number in 0..<rows { inRows = inRows &+ disorder(row(cells, number, lane), length: columns) }
         for number in 0..<columns {
-            inColumns = inColumns &+ lack(column(cells, number, lane), length: rows)
+            inColumns = inColumns &+ disorder(column(cells, number, lane), length: rows)
         }
         inRows.store(part, lane)
         inColumns.store(part + 64, lane)
@@ -160,8 +160,8 @@ extension KernelSize {
     }
 }
 
-/// Adds the potential in `phi` and `nextPhi` in the lanes that played. The second counts as 0 where the
-/// episode has terminated.
+/// Adds the weighted change of a potential from `phi` to `nextPhi`, in the lanes that played. `nextPhi` counts as 0
+/// where the episode has terminated.
 private func weighPotential(_ term: KernelRewardTerm, _ scratch: KernelScratch) {
     let (phi, nextPhi, gamma) = (scratch.phi, scratch.nextPhi, term.gamma)
     let (played, terminated) = (scratch.played, scratch.terminated)
@@ -202,7 +202,7 @@ private func addRows(_ rows: Bytes, _ count: Int, into sums: Ints, isNegative: B
 }
 
 extension KernelSize {
-    /// Weights the counts or potentials of one term into `total` and `weighted`.
+    /// Adds one term's weighted counts or potentials to `total`, and writes them to `weighted`.
     private static func add(_ term: KernelRewardTerm, goalExponent: UInt8, _ scratch: KernelScratch) {
         let (before, after) = (scratch.before, scratch.after)
         let (part, phi, nextPhi) = (scratch.part, scratch.phi, scratch.nextPhi)

@@ -8,9 +8,9 @@ public struct BenchmarkPlan: Sendable {
     public var threads: [Int]
     /// The number of measurements of each engine. The engines alternate.
     public var rounds = 5
-    /// Duration of the steps in each measurement.
+    /// The duration of the steps in each measurement.
     public var time = Duration.milliseconds(200)
-    /// The prefix of the engines to measure; empty for all.
+    /// The prefix of the names of the engines to measure; empty for all engines.
     public var only = ""
 
     /// Makes the default plan, which measures with 1 thread and with all threads.
@@ -23,15 +23,15 @@ public struct BenchmarkRow: Encodable, Sendable {
     public let game: String
     /// The measured engine.
     public let engine: String
-    /// Boards in a batch.
+    /// The number of boards in a batch.
     public let boards: Int
-    /// Threads that a batch is spread over.
+    /// The number of threads that a batch is spread over.
     public let threads: Int
-    /// Boards stepped per second in the median round.
+    /// The boards stepped per second in the median round.
     public let median: Double
-    /// Boards stepped per second in the slowest round.
+    /// The boards stepped per second in the slowest round.
     public let minimum: Double
-    /// Boards stepped per second in the fastest round.
+    /// The boards stepped per second in the fastest round.
     public let maximum: Double
 
     init(game: String, engine: String, boards: Int, threads: Int, rates: [Double]) {

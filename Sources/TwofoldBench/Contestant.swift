@@ -1,6 +1,6 @@
 internal import TwofoldCore
 
-/// An engine of the benchmark. The raw value is its name there.
+/// An engine of the benchmark. The raw value is its name in the reports.
 enum Contestant: String, CaseIterable {
     /// 64 boards at a time, AVX2.
     case avx2 = "kernel, AVX2"

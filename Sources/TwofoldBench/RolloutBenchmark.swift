@@ -52,7 +52,7 @@ private final class RolloutPlayer {
         } catch let error as EnvironmentError {
             throw error
         } catch {
-            preconditionFailure("a reset throws nothing else")
+            preconditionFailure("a reset throws only EnvironmentError")
         }
     }
 

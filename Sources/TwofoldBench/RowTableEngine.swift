@@ -1,8 +1,8 @@
 internal import Platform
 internal import TwofoldCore
 
-/// 2048 in the style of the fastest known scalar engines: a board is one 64-bit word, and tables move its
-/// rows. It is the fastest opponent for the kernel that we can write.
+/// 2048 in the style of the fastest known scalar engines: a board is one 64-bit word, and tables move its rows. The
+/// benchmark compares the kernel with it.
 ///
 /// It plays Twofold's boards with the default arguments and NEXT_STEP autoreset. Its bytes are equal to the
 /// kernel's as long as no tile exceeds 32768.
@@ -179,7 +179,7 @@ final class RowTableEngine: BatchEngine {
         return (left & mask) | (right & ~mask)
     }
 
-    // MARK: rooms
+    // MARK: memory
 
     /// The lanes. `@unchecked Sendable` because workers have disjoint ranges of lanes.
     private final class Storage: @unchecked Sendable {

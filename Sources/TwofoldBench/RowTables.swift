@@ -1,7 +1,6 @@
 internal import TwofoldCore
 
-/// The legal slides of every row of four exponents, and a reference to the slide tables that search uses,
-/// too.
+/// The legal slides of every row of four exponents, and the slide tables that searches also use.
 ///
 /// This type holds the table's unsafe memory. `@unchecked Sendable` because nothing writes to it after init.
 final class RowTables: @unchecked Sendable {

@@ -46,7 +46,8 @@ public struct OptimumProblem: Hashable, Sendable {
         let hasEnd = objective == .goal || (config.stopAtGoal && isReachable)
         guard !hasEnd || goal >= 3 else {
             throw .invalid(
-                "goal", "goal is \(config.goal), which a start tile can be; an optimum needs 8 or more")
+                "goal",
+                "goal is \(config.goal), which a start tile may already be; an optimum needs 8 or more")
         }
         rows = config.rows
         columns = config.columns

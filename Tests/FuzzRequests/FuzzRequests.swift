@@ -52,7 +52,7 @@ public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
             seq = 0
             begin()
         }
-        // If the session could not be created or reset, it would hide all later behaviour.
+        // Until its first reset, a new session would refuse most requests.
         if case .some(.create) = answer { reset() }
     case 2:
         if step(session, epoch: 1, seq: seq + 1, payload, width, isTight) { seq += 1 }
@@ -69,7 +69,7 @@ public func fuzzOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     return 0
 }
 
-/// The encoded session, epoch and seq of the next request. In a message, the last ones count.
+/// The encoded session, epoch and seq of the next request. If a field occurs twice in a message, the last one counts.
 private var position: [UInt8] {
     [0x0a, 16] + session + [0x15, 1, 0, 0, 0, 0x19]
         + (0..<8).map { UInt8(truncatingIfNeeded: (seq + 1) >> (8 * $0)) }
@@ -141,7 +141,7 @@ private func step(
     return status == TWOFOLD_STEPPED
 }
 
-/// Calls first with room for a few bytes, and then, like a caller, with as many as the reply takes.
+/// Calls with room for a few bytes first, and then, as a caller would, with the room that the reply needs.
 private func answer(
     _ isTight: Bool, _ body: (inout twofold_reply) -> Int32
 ) -> (status: Int32, result: Reply.OneOf_Result?) {
@@ -150,14 +150,14 @@ private func answer(
         payload_capacity: isTight ? 100 : room, payload_size: 0)
     var status = body(&reply)
     if status == TWOFOLD_TOO_SMALL, isTight {
-        precondition(reply.header_size > 7 || reply.payload_size > 100, "it would have fitted")
+        precondition(reply.header_size > 7 || reply.payload_size > 100, "the reply would have fitted")
         (reply.header_capacity, reply.payload_capacity) = (1 << 20, room)
         status = body(&reply)
     }
     guard status == TWOFOLD_ANSWERED else { return (status, nil) }
     let header = UnsafeRawBufferPointer(start: headerMemory, count: reply.header_size)
     let read = Reply(frame: header)
-    precondition(read?.frame == Array(header), "a reply that does not read the same")
+    precondition(read?.frame == Array(header), "the decoded reply encodes differently")
     return (status, read?.result)
 }
 

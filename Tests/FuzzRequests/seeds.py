@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The seeds of `make fuzz`.
+"""Writes the seeds of `make fuzz`.
 
-The golden messages that are requests, in a session and outside, and steps; requests with large payloads go to a
-second directory.
+They are the golden requests, in a session and outside one, and steps. Requests with large payloads go to a second
+directory.
 """
 
 import json
@@ -20,7 +20,7 @@ def seed(kind: int, header: bytes, payload: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """A number in protobuf's encoding."""
+    """Returns a number in protobuf's encoding."""
     low = number & 0x7F
     return bytes([low]) if low == number else bytes([low | 0x80]) + varint(number >> 7)
 

@@ -22,7 +22,7 @@ extension Reply {
     /// Decodes the reply in a header frame.
     package init(bytes: [UInt8]) throws { try self.init(serializedBytes: bytes) }
 
-    /// Whether the message contains fields that the protocol does not know.
+    /// Whether the message contains fields that this protocol does not have.
     package var hasUnknownFields: Bool { !unknownFields.data.isEmpty }
 }
 

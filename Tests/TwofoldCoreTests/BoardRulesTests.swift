@@ -7,7 +7,7 @@ import Testing
 /// methods.
 @Suite struct BoardRulesTests {
     /// The results of an operation, array by array.
-    private typealias Told = [String: [UInt8]]
+    private typealias Results = [String: [UInt8]]
 
     /// Boards and their arguments, at an odd address.
     private struct Question {
@@ -39,9 +39,9 @@ import Testing
     }
 
     /// Runs an operation with result arrays at odd addresses. The bytes between them must not change.
-    private func told(
+    private func results(
         _ specs: [ArraySpec], _ count: Int, _ body: (BatchArrays) throws -> Void
-    ) throws -> Told {
+    ) throws -> Results {
         var offsets: [Int] = []
         var end = 1
         for spec in specs {
@@ -52,28 +52,28 @@ import Testing
         defer { memory.deallocate() }
         memory.initializeMemory(as: UInt8.self, repeating: 0xc3)
         try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: count))
-        var told: Told = [:]
+        var results: Results = [:]
         for (spec, offset) in zip(specs, offsets) {
             let size = spec.bytesPerLane * count
             #expect(
-                memory[offset - 1] == 0xc3 && memory[offset + size] == 0xc3, "a write beside \(spec.name)")
-            told[spec.name] = Array(memory[offset..<offset + size])
+                memory[offset - 1] == 0xc3 && memory[offset + size] == 0xc3, "a write next to \(spec.name)")
+            results[spec.name] = Array(memory[offset..<offset + size])
         }
-        return told
+        return results
     }
 
-    private func everything(_ rules: BoardRules, _ question: Question) throws -> [String: Told] {
+    private func everything(_ rules: BoardRules, _ question: Question) throws -> [String: Results] {
         try question.with { boards, actions, seeds in
             let count = question.count
             return [
-                "afterstates": try told(rules.afterstateArrays, count) {
+                "afterstates": try results(rules.afterstateArrays, count) {
                     try rules.afterstates(boards, into: $0)
                 },
-                "move": try told(rules.moveArrays, count) {
+                "move": try results(rules.moveArrays, count) {
                     try rules.move(boards, actions: actions, into: $0)
                 },
-                "legal": try told(rules.legalArrays, count) { try rules.legal(boards, into: $0) },
-                "spawn": try told(rules.spawnArrays, count) {
+                "legal": try results(rules.legalArrays, count) { try rules.legal(boards, into: $0) },
+                "spawn": try results(rules.spawnArrays, count) {
                     try rules.spawn(boards, seeds: seeds, into: $0)
                 },
             ]
@@ -126,7 +126,7 @@ import Testing
             }
             full += reference["spawn"]!["outcomes"]!.count { $0 == 0xff } / 4
         }
-        #expect(full > 1000, "full boards were among them")
+        #expect(full > 1000, "there were full boards")
     }
 
     @Test(arguments: [(2, 2), (2, 8), (3, 3), (4, 4), (8, 8), (5, 4)])
@@ -192,7 +192,7 @@ import Testing
         #expect(spawned == batch.bytes("observation"))
     }
 
-    @Test func `an exponent that is too large is refused by row, and so is an action`() throws {
+    @Test func `an exponent that is too large and a wrong action are refused with their row`() throws {
         let rules = BoardRules(try Game2048(.init()), workers: Workers(threads: 1))
         var boards = [[UInt8]](repeating: [UInt8](repeating: 26, count: 16), count: 70)
         let zeros = [UInt8](repeating: 0, count: 70)

@@ -13,7 +13,7 @@ import Testing
         #expect(board[5] == 3)
     }
 
-    @Test func `counts, highest tile and sum look at every cell`() {
+    @Test func `the counts, the highest tile and the sum include every cell`() {
         for (rows, columns) in allSizes {
             for cell in 0..<rows * columns {
                 var board = Board(rows: rows, columns: columns)
@@ -49,7 +49,7 @@ import Testing
         #expect(try Game2048(Game2048.Config()).actions == ["up", "right", "down", "left"])
     }
 
-    @Test func `a set of legal actions holds the inserted ones`() {
+    @Test func `a set of legal actions contains the inserted actions`() {
         for directions in [[], [Direction.up], [.left], [.right, .down], Direction.allCases] {
             var legal = LegalActions()
             for direction in directions { legal.insert(direction) }

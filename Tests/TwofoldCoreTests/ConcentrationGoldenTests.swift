@@ -91,7 +91,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
 }
 
 @Suite struct ConcentrationGoldenTests {
-    @Test func `golden games are there, for each of the arguments`() throws {
+    @Test func `there are golden games for each of the arguments`() throws {
         let files = try ConcentrationGoldenFile.all()
         #expect(files.count >= 8)
         #expect(files.allSatisfy { $0.environmentID == "twofold/Concentration-v0" })
@@ -106,7 +106,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
     }
 
     @Test(arguments: try ConcentrationGoldenFile.all(), [1, 64])
-    func `the environment plays the golden games, every field of every step`(
+    func `the environment reproduces every field of every step of the golden games`(
         file: ConcentrationGoldenFile, copies: Int
     ) throws {
         let golden = (0..<copies).flatMap { _ in file.lanes }
@@ -121,17 +121,17 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         for step in file.lanes[0].actions.indices {
             try batch.step(golden.map { $0.actions[step] })
             for (lane, golden) in golden.enumerated() {
-                let told = golden.steps
-                try #require(state(batch, lane) == told.state(step), "step \(step) of lane \(lane)")
-                #expect(batch.reward(lane: lane) == told.reward[step])
-                #expect(batch.isTerminated(lane: lane) == (told.terminated[step] == 1))
-                #expect(batch.isTruncated(lane: lane) == (told.truncated[step] == 1))
+                let results = golden.steps
+                try #require(state(batch, lane) == results.state(step), "step \(step) of lane \(lane)")
+                #expect(batch.reward(lane: lane) == results.reward[step])
+                #expect(batch.isTerminated(lane: lane) == (results.terminated[step] == 1))
+                #expect(batch.isTruncated(lane: lane) == (results.truncated[step] == 1))
             }
         }
     }
 
     @Test(arguments: try ConcentrationGoldenFile.all())
-    func `the bare rules end with the same generator`(file: ConcentrationGoldenFile) throws {
+    func `the bare rules end with the same generator state`(file: ConcentrationGoldenFile) throws {
         let game = try file.game()
         for golden in file.lanes {
             var generator = Generator(seed: golden.seed)

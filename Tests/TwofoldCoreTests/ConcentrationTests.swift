@@ -36,7 +36,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
 }
 
 @Suite struct ConcentrationTests {
-    /// One game with a known deck:
+    /// A known deck:
     ///
     ///     0 1 2 3
     ///     3 2 1 0
@@ -107,7 +107,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.observation() == [gone, down, 2, down, down, down, down, gone])
     }
 
-    @Test func `a found pair stays visible with face-up matched cards`() throws {
+    @Test func `a found pair stays visible if matched cards are face up`() throws {
         let batch = try game(.init(matchedCards: .faceUp))
         #expect(batch.environment.observationSpace == ObservationSpace(shape: [2, 4], range: 0...4))
         for action: UInt8 in [0, 7, 2] { try batch.step([action]) }
@@ -130,7 +130,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.mask() == [0, 0, 0, 0, 0, 0, 0, 0])
     }
 
-    @Test func `any two of a symbol's cards are a pair, even if it is on more than two`() throws {
+    @Test func `any two cards with a symbol are a pair, even if more cards have it`() throws {
         let batch = try game(.init(symbols: 2), deck: [0, 0, 1, 0, 1, 0, 1, 1])
         var pairs = 0
         for (first, second) in [(5, 0), (1, 3), (7, 2), (4, 6)] as [(UInt8, UInt8)] {
@@ -171,7 +171,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.integer("turns") == 2)
         try batch.step([1])
         try batch.step([0])
-        #expect(batch.reward() == -0.2, "two cards are turned in vain")
+        #expect(batch.reward() == -0.2, "two turns without a pair")
         #expect(batch.observation() == [0, 1, down, down, down, down, down, 0])
         #expect(batch.integer("open_card") == -1)
         #expect(batch.mask() == [0, 1, 1, 1, 1, 1, 1, 0])
@@ -179,7 +179,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.observation() == [0, down, down, down, down, down, 1, 0])
         #expect(batch.integer("open_card") == 6)
         try batch.step([6])
-        #expect(batch.reward() == -0.2, "the same card twice is no pair")
+        #expect(batch.reward() == -0.2, "the same card twice is not a pair")
         #expect(batch.integer("pairs") == 1)
     }
 
@@ -231,7 +231,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     }
 
     @Test(arguments: [Concentration.IllegalAction.noop, .endTurn])
-    func `a peek with none left takes no card back`(illegalAction: Concentration.IllegalAction) throws {
+    func `a refused peek keeps the open card open`(illegalAction: Concentration.IllegalAction) throws {
         let batch = try game(.init(peeks: 1, illegalAction: illegalAction))
         for action: UInt8 in [8, 2] { try batch.step([action]) }
         let turned = batch.observation()
@@ -341,12 +341,12 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         (Concentration.Config(symbols: 0), "symbols"), (Concentration.Config(symbols: 3), "symbols"),
         (Concentration.Config(symbols: 8), "symbols"), (Concentration.Config(peeks: -1), "peeks"),
     ])
-    func `a wrong argument is refused by its name`(config: Concentration.Config, field: String) throws {
+    func `a wrong argument is refused with its name`(config: Concentration.Config, field: String) throws {
         let error = try #require(throws: EnvironmentError.self) { try Concentration(config) }
         #expect(error.field == field)
     }
 
-    @Test func `a given deck has to have each symbol on its number of cards`() throws {
+    @Test func `a given deck needs the right number of cards for each symbol`() throws {
         let batch = try game()
         for (deck, word) in [
             ([0, 0, 1, 1, 2, 2, 3, 4], "symbol 4"), ([0, 0, 0, 0, 1, 1, 2, 2], "symbol 0 on 4 cards"),
@@ -358,7 +358,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         }
     }
 
-    @Test func `the largest table plays, its last card included`() throws {
+    @Test func `the largest table can be played, including its last card`() throws {
         let batch = TestBatch(
             try Batch(
                 Concentration(.init(rows: 8, columns: 16, symbols: 1, peeks: 1)),

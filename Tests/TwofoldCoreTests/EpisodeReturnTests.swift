@@ -4,7 +4,7 @@ import Testing
 
 /// Compares the extra info `episode_return` with sums of the rewards that the steps report.
 @Suite(.everyEngine) struct EpisodeReturnTests {
-    /// Shaped, scaled and clipped, so that the sums are not round numbers.
+    /// A shaped, scaled and clipped reward, so that the sums are not round numbers.
     private static let reward: RewardSpec = {
         var spec = RewardSpec([
             .init("merge_score", weight: 0.1), .init("illegal_action", weight: -0.7),
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled], [1, 2])
-    func `it is the sum of the episode's rewards up to each step`(
+    func `the return is the sum of the episode's rewards up to each step`(
         mode: AutoresetMode, threads: Int
     ) throws {
         for config in [Game2048.Config(illegalAction: .terminate), .init(rows: 2, columns: 3)] {
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `a lane that is reset begins at 0, the others go on`() throws {
+    @Test func `a lane that is reset begins at 0, and the others continue`() throws {
         let batch = try batch(lanes: 3, isPlain: false)
         try batch.reset(seed: 8)
         for step in 0..<5 { try batch.step(actions(step, lanes: 3)) }
@@ -91,7 +91,7 @@ import Testing
         #expect(batch.bytes("episode_return") == returns)
     }
 
-    @Test func `all else is the same with it and without it`() throws {
+    @Test func `the return changes no other result`() throws {
         let (batch, plain) = (try batch(), try batch(isPlain: true))
         #expect(plain.environment.returns == nil)
         for one in [batch, plain] { try one.reset(seed: 8) }
@@ -106,7 +106,7 @@ import Testing
 
 /// The behaviour that every game inherits.
 @Suite struct ToyEpisodeReturnTests {
-    @Test func `any game reports it`() throws {
+    @Test func `any game reports the return`() throws {
         var options = BatchOptions(lanes: 130, maxEpisodeSteps: 6)
         options.extraInfos = ["way", "episode_return"]
         let batch = try TestBatch(Batch(ToyGame(), options))

@@ -5,7 +5,7 @@ import Testing
 @Suite(.everyEngine) struct Game2048Tests {
     // MARK: arguments
 
-    @Test func `the defaults are the documented ones`() {
+    @Test func `the defaults are as documented`() {
         let config = Game2048.Config()
         #expect(config.rows == 4)
         #expect(config.columns == 4)
@@ -40,7 +40,7 @@ import Testing
         ("start_tiles", Game2048.Config(startTiles: 16)),
         ("start_tiles", Game2048.Config(rows: 2, columns: 2, startTiles: 4)),
     ])
-    func `an argument out of range is refused by its name`(field: String, config: Game2048.Config) throws {
+    func `an argument out of range is refused with its name`(field: String, config: Game2048.Config) throws {
         let error = try #require(throws: EnvironmentError.self) { try Game2048(config) }
         #expect(error.kind == .invalidArgument)
         #expect(error.field == field)
@@ -63,11 +63,11 @@ import Testing
         #expect(try Game2048(config).config == config)
     }
 
-    // MARK: what is declared
+    // MARK: declarations
 
     @Test func `the arrays' names, types, shapes and order are frozen`() throws {
         let batch = try TestBatch(Game2048.Config(rows: 3, columns: 5), lanes: 7)
-        let told = [
+        let resetArrays = [
             ArraySpec("observation", .uint8, shape: [3, 5]),
             ArraySpec("action_mask", .int8, shape: [4]),
             ArraySpec("episode_length", .int32),
@@ -79,8 +79,8 @@ import Testing
         let outcome = [
             ArraySpec("reward", .float32), ArraySpec("terminated", .bool), ArraySpec("truncated", .bool),
         ]
-        #expect(batch.environment.resetArrays == told)
-        #expect(batch.environment.stepArrays == told + outcome)
+        #expect(batch.environment.resetArrays == resetArrays)
+        #expect(batch.environment.stepArrays == resetArrays + outcome)
         #expect(
             batch.environment.afterstateArrays == [
                 ArraySpec("boards", .uint8, shape: [4, 3, 5]),
@@ -194,7 +194,7 @@ import Testing
         #expect(state.board.exponents[..<3] == [2, 2, 3])
     }
 
-    /// The 5 of 3 4 / 5 . slides right. Whatever tile appears behind it, no tile can move any more.
+    /// On the board 3 4 / 5 . the 5 slides right. Whatever tile then appears, no tile can move any more.
     @Test func `the episode ends when no action is legal after the spawn`() throws {
         for seed in 0..<20 as Range<UInt64> {
             let (state, outcome, _) = try play(.right, on: [[8, 16], [32, 0]], seed: seed)
@@ -267,7 +267,7 @@ import Testing
             return lane == 0 ? [0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2] : board
         }
         try batch.reset(seeds: [UInt64](repeating: 0, count: 50), boards: boards)
-        let told = batch.reply
+        let before = batch.reply
         try batch.afterstates()
         #expect(batch.names == ["boards", "rewards", "mask"])
         for lane in 0..<50 {
@@ -283,10 +283,10 @@ import Testing
         #expect(batch.bytes("mask", lane: 0) == [1, 0, 1, 1])
         #expect(Array(batch.bytes("boards", lane: 0)[12..<24]) == boards[0])
         try batch.observe()
-        #expect(batch.reply == told, "asking for afterstates changes nothing")
+        #expect(batch.reply == before, "asking for afterstates changes nothing")
     }
 
-    @Test func `a terminated lane has no legal afterstate, a truncated one does`() throws {
+    @Test func `a terminated lane has no legal afterstate, but a truncated lane has`() throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2), lanes: 2, maxEpisodeSteps: 1)
         try batch.reset(seeds: [0, 0], boards: [[3, 4, 5, 0], [1, 0, 0, 0]])
         try batch.step([1, 1])

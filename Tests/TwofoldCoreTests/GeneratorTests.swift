@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 @Suite struct GeneratorTests {
-    /// From a C program around the authors' splitmix64.c.
+    /// The numbers come from a C program that calls the authors' splitmix64.c.
     @Test func `SplitMix64 gives the published numbers`() {
         var seeder = SplitMix64(seed: 1_234_567)
         let numbers: [UInt64] = [
@@ -13,7 +13,7 @@ import Testing
         #expect(numbers.map { _ in seeder.next() } == numbers)
     }
 
-    /// From a C program around the authors' xoshiro128plusplus.c.
+    /// The numbers come from a C program that calls the authors' xoshiro128plusplus.c.
     @Test func `xoshiro128++ gives the published numbers`() {
         var generator = Generator(words: (1, 2, 3, 4))
         let numbers: [UInt32] = [
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// For some seeds, the state and the first five numbers from the same C program.
+    /// The state and the first five numbers of some seeds, from the same C program.
     static let seeded: [(seed: UInt64, words: [UInt32], numbers: [UInt32])] = [
         (
             0, [2_065_550_767, 3_793_791_033, 2_713_282_036, 1_853_398_634],
@@ -64,7 +64,7 @@ import Testing
         #expect(numbers.map { _ in generator.next() } == numbers)
     }
 
-    @Test func `the state is right after a million numbers`() {
+    @Test func `the state is correct after a million numbers`() {
         var generator = Generator(seed: 1)
         for _ in 0..<1_000_000 { _ = generator.next() }
         #expect(generator.words == (3_747_616_369, 1_628_347_560, 3_433_296_100, 1_190_156_208))

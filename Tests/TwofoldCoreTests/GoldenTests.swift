@@ -24,16 +24,16 @@ struct GoldenFile: Decodable, CustomTestStringConvertible {
 
     struct Lane: Decodable {
         let seed: UInt64
-        let initial: Told
+        let initial: Results
         let actions: [UInt8]
         let steps: Steps
-        let finals: [Told]?
-        let resets: [Told]?
+        let finals: [Results]?
+        let resets: [Results]?
         let generator: [UInt32]
     }
 
     /// The arrays of a reset, or the final arrays of an episode.
-    struct Told: Decodable {
+    struct Results: Decodable {
         /// The step to which the arrays belong; nil for the first reset.
         let step: Int?
         let observation: [UInt8]
@@ -103,8 +103,8 @@ struct GoldenFile: Decodable, CustomTestStringConvertible {
 
 extension GoldenFile.Lane {
     /// Returns the file's values for a step.
-    func told(_ step: Int) -> Model.Told {
-        Model.Told(
+    func results(_ step: Int) -> Model.Results {
+        Model.Results(
             observation: steps.observation[step], mask: steps.actionMask[step],
             episodeLength: steps.episodeLength[step], score: steps.score[step],
             maxExponent: steps.maxExponent[step], moves: steps.moves[step],
@@ -113,25 +113,25 @@ extension GoldenFile.Lane {
     }
 
     /// The file's values for the first reset.
-    var toldInitially: Model.Told { initial.told }
+    var initialResults: Model.Results { initial.results }
 
     /// Returns the file's final values of the episode that a step ended.
-    func final(_ step: Int) -> Model.Told? { finals?.first { $0.step == step }?.told }
+    func final(_ step: Int) -> Model.Results? { finals?.first { $0.step == step }?.results }
 
     /// Returns the file's values for the reset before a step.
-    func reset(_ step: Int) -> Model.Told? { resets?.first { $0.step == step }?.told }
+    func reset(_ step: Int) -> Model.Results? { resets?.first { $0.step == step }?.results }
 }
 
-extension GoldenFile.Told {
-    var told: Model.Told {
-        Model.Told(
+extension GoldenFile.Results {
+    var results: Model.Results {
+        Model.Results(
             observation: observation, mask: actionMask, episodeLength: episodeLength, score: score,
             maxExponent: maxExponent, moves: moves, isGoalReached: goalReached == 1)
     }
 }
 
 @Suite(.everyEngine) struct GoldenTests {
-    @Test func `golden games are there, for each of the arguments`() throws {
+    @Test func `there are golden games for each of the arguments`() throws {
         let files = try GoldenFile.all()
         #expect(files.count >= 24)
         for mode in [AutoresetMode.nextStep, .sameStep, .disabled] {
@@ -152,13 +152,13 @@ extension GoldenFile.Told {
     }
 
     @Test(arguments: try GoldenFile.all())
-    func `the environment plays the golden games, every field of every step`(file: GoldenFile) throws {
+    func `the environment reproduces every field of every step of the golden games`(file: GoldenFile) throws {
         let batch = try TestBatch(
             file.gameConfig(), lanes: file.lanes.count, autoreset: file.autoreset,
             maxEpisodeSteps: file.config.maxEpisodeSteps)
         try batch.reset(seeds: file.lanes.map(\.seed))
         for (lane, golden) in file.lanes.enumerated() {
-            #expect(batch.toldState(lane: lane) == golden.toldInitially, "reset of lane \(lane)")
+            #expect(batch.stateResults(lane: lane) == golden.initialResults, "reset of lane \(lane)")
         }
         let steps = file.lanes[0].actions.count
         for golden in file.lanes {
@@ -168,13 +168,15 @@ extension GoldenFile.Told {
             let resets = file.lanes.map { $0.reset(step) }
             if resets.contains(where: { $0 != nil }) {
                 try batch.reset(mask: resets.map { $0 == nil ? 0 : 1 })
-                for case (let lane, let told?) in resets.enumerated() {
-                    try #require(batch.toldState(lane: lane) == told, "reset of lane \(lane) at \(step)")
+                for case (let lane, let results?) in resets.enumerated() {
+                    try #require(
+                        batch.stateResults(lane: lane) == results, "reset of lane \(lane) at \(step)")
                 }
             }
             try batch.step(file.lanes.map { $0.actions[step] })
             for (lane, golden) in file.lanes.enumerated() {
-                try #require(batch.told(lane: lane) == golden.told(step), "step \(step) of lane \(lane)")
+                try #require(
+                    batch.results(lane: lane) == golden.results(step), "step \(step) of lane \(lane)")
                 try #require(batch.final(lane: lane) == golden.final(step), "step \(step) of lane \(lane)")
             }
         }
@@ -228,21 +230,21 @@ extension GoldenFile.Told {
         for golden in file.lanes {
             var model = Model(
                 try file.gameConfig(), maxEpisodeSteps: file.config.maxEpisodeSteps, seed: golden.seed)
-            #expect(model.told == golden.toldInitially)
+            #expect(model.results == golden.initialResults)
             for (step, action) in golden.actions.enumerated() {
                 switch file.autoreset {
                 case .nextStep:
-                    try #require(model.step(Int(action)) == golden.told(step), "step \(step)")
+                    try #require(model.step(Int(action)) == golden.results(step), "step \(step)")
                 case .sameStep:
-                    let (told, final) = model.sameStep(Int(action))
-                    try #require(told == golden.told(step), "step \(step)")
+                    let (results, final) = model.sameStep(Int(action))
+                    try #require(results == golden.results(step), "step \(step)")
                     try #require(final == golden.final(step), "step \(step)")
                 case .disabled:
                     if model.isFinished {
                         model.reset()
-                        try #require(model.told == golden.reset(step), "reset at \(step)")
+                        try #require(model.results == golden.reset(step), "reset at \(step)")
                     }
-                    try #require(model.step(Int(action)) == golden.told(step), "step \(step)")
+                    try #require(model.step(Int(action)) == golden.results(step), "step \(step)")
                 }
             }
             #expect(model.generator.words == words(golden.generator))

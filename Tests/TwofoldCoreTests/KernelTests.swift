@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(arguments: sizes)
-    func `on many random boards the kernels do what the reference does`(
+    func `on many random boards the kernels agree with the reference`(
         _ size: (Int, Int)
     ) throws {
         let (rows, columns) = size
@@ -114,7 +114,7 @@ import Testing
         _ = try engines.snapshot(Array(0..<lanes))
     }
 
-    @Test func `a score ends at the largest Int32, and is saved and restored there`() throws {
+    @Test func `a score saturates at the largest Int32, also in a snapshot`() throws {
         let engines = try Engines(lanes: 2)
         let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
         try engines.each("reset") { try $0.reset(seeds: [1, 2], boards: [board, board]) }
@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test(arguments: sizes)
-    func `every row and every column moves as in the reference`(
+    func `every row and every column moves as the reference moves it`(
         _ size: (Int, Int)
     ) throws {
         let (rows, columns) = size
@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test(arguments: sizes)
-    func `whole episodes agree until they end and beyond`(_ size: (Int, Int)) throws {
+    func `the engines agree on whole episodes and beyond their ends`(_ size: (Int, Int)) throws {
         for config in Self.configs(size.0, size.1) {
             for (lanes, limit) in [(1, nil), (63, 100), (64, nil), (65, 30), (200, 1)] as [(Int, Int?)] {
                 let engines = try Engines(config, lanes: lanes, maxEpisodeSteps: limit)
@@ -202,7 +202,7 @@ import Testing
     }
 
     @Test(arguments: sizes)
-    func `in SAME_STEP both start the same new episodes`(_ size: (Int, Int)) throws {
+    func `in SAME_STEP all engines start the same new episodes`(_ size: (Int, Int)) throws {
         for config in Self.configs(size.0, size.1) {
             for (lanes, limit, threads) in [(1, nil, 1), (65, 30, 1), (200, 1, 2), (900, 40, 2)]
                 as [(Int, Int?, Int)]
@@ -213,7 +213,7 @@ import Testing
                 var generator = Generator(seed: UInt64(lanes))
                 try engines.each("reset") { try $0.reset(seed: 99) }
                 var ended = 0
-                // If many episodes end at the same time, few steps see as many ends.
+                // With many lanes, few steps are enough for many episodes to end.
                 for step in 0..<(lanes >= 200 ? 60 : 20 * size.0 * size.1) {
                     let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
                     try engines.each("step \(step)") { try $0.step(actions) }
@@ -227,7 +227,7 @@ import Testing
     }
 
     @Test(arguments: sizes)
-    func `without autoreset, and with masked resets, lanes agree`(
+    func `the engines agree without autoreset and with masked resets`(
         _ size: (Int, Int)
     ) throws {
         let (rows, columns) = size
@@ -256,7 +256,7 @@ import Testing
         }
     }
 
-    @Test func `one reset gives some lanes new seeds, and has others go on with their streams`() throws {
+    @Test func `one reset can give some lanes new seeds and let others continue their streams`() throws {
         let (engines, twin) = (try Engines(lanes: 70), try Engines(lanes: 70))
         let mask = (0..<70).map { UInt8($0 % 3) }
         for each in [engines, twin] { try each.each("reset") { try $0.reset(seed: 5) } }
@@ -277,7 +277,7 @@ import Testing
     }
 
     @Test(arguments: sizes)
-    func `a batch that was restored from another engine's snapshot goes on alike`(
+    func `a batch restored from another engine's snapshot continues identically`(
         _ size: (Int, Int)
     ) throws {
         let config = Game2048.Config(rows: size.0, columns: size.1)
@@ -295,7 +295,7 @@ import Testing
         for _ in 0..<20 { try step(new) }
     }
 
-    @Test func `boards of other sizes are run by the reference`() throws {
+    @Test func `the reference plays boards of other sizes`() throws {
         let options = BatchOptions(lanes: 1)
         for size in allSizes {
             let game = try Game2048(.init(rows: size.rows, columns: size.columns))

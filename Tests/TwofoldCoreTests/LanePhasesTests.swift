@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(arguments: [1, 7, 16, 17, 40, 63, 64, 65, 200])
-    func `a lane that terminates at the step limit has terminated, in any block`(count: Int) throws {
+    func `a lane that terminates at the step limit counts as terminated, in any block`(count: Int) throws {
         var generator = Generator(seed: UInt64(count))
         for autoreset in [AutoresetMode.nextStep, .sameStep, .disabled] {
             for _ in 0..<20 {

@@ -4,7 +4,7 @@
 /// reset, step and autoreset. It shares only the generator with the engine.
 struct Model {
     /// The results of a call for the lane, under the names for users.
-    struct Told: Equatable {
+    struct Results: Equatable {
         var observation: [UInt8]
         var mask: [UInt8]
         var episodeLength: Int
@@ -48,10 +48,10 @@ struct Model {
     }
 
     /// Plays one step under NEXT_STEP autoreset, or under DISABLED while the lane is not finished.
-    mutating func step(_ action: Int) -> Told {
+    mutating func step(_ action: Int) -> Results {
         if isFinished {
             reset()
-            return told
+            return results
         }
         let slide = slide(action)
         episodeLength += 1
@@ -65,26 +65,26 @@ struct Model {
             isTerminated = config.illegalAction == .terminate
         }
         isTruncated = maxEpisodeSteps.map { episodeLength >= $0 } ?? false
-        var told = told
-        told.reward = slide.moved ? Float(slide.score) : 0
-        return told
+        var results = results
+        results.reward = slide.moved ? Float(slide.score) : 0
+        return results
     }
 
     /// Plays one step under SAME_STEP autoreset. Returns its results, and the final results of the episode
     /// that it ended.
-    mutating func sameStep(_ action: Int) -> (told: Told, final: Told?) {
+    mutating func sameStep(_ action: Int) -> (results: Results, final: Results?) {
         let last = step(action)
         guard isFinished else { return (last, nil) }
         reset()
-        var told = told
-        (told.reward, told.isTerminated, told.isTruncated) =
+        var results = results
+        (results.reward, results.isTerminated, results.isTruncated) =
             (last.reward, last.isTerminated, last.isTruncated)
-        return (told, last.state)
+        return (results, last.state)
     }
 
     /// The results of the last call, with reward 0.
-    var told: Told {
-        Told(
+    var results: Results {
+        Results(
             observation: board, mask: isTerminated ? [0, 0, 0, 0] : mask, episodeLength: episodeLength,
             score: score, maxExponent: Int(board.max()!), moves: moves, isGoalReached: isGoalReached,
             isTerminated: isTerminated, isTruncated: isTruncated)
@@ -109,21 +109,21 @@ struct Model {
 
 extension TestBatch {
     /// Returns a lane's results of the last step.
-    func told(lane: Int = 0) -> Model.Told {
-        var told = toldState(lane: lane)
-        told.reward = reward(lane: lane)
-        told.isTerminated = isTerminated(lane: lane)
-        told.isTruncated = isTruncated(lane: lane)
-        return told
+    func results(lane: Int = 0) -> Model.Results {
+        var results = stateResults(lane: lane)
+        results.reward = reward(lane: lane)
+        results.isTerminated = isTerminated(lane: lane)
+        results.isTruncated = isTruncated(lane: lane)
+        return results
     }
 
     /// Returns the final results of the episode that the last step ended; SAME_STEP only.
-    func final(lane: Int = 0) -> Model.Told? {
+    func final(lane: Int = 0) -> Model.Results? {
         guard let arrays = finals[lane] else { return nil }
         func integer(_ name: String) -> Int {
             arrays[name]!.enumerated().reduce(0) { $0 | Int($1.1) << ($1.0 * 8) }
         }
-        return Model.Told(
+        return Model.Results(
             observation: arrays["observation"]!, mask: arrays["action_mask"]!,
             episodeLength: integer("episode_length"), score: integer("score"),
             maxExponent: integer("max_exponent"), moves: integer("moves"),
@@ -131,8 +131,8 @@ extension TestBatch {
     }
 
     /// Returns a lane's results of the last call, without the results that only a step has.
-    func toldState(lane: Int = 0) -> Model.Told {
-        Model.Told(
+    func stateResults(lane: Int = 0) -> Model.Results {
+        Model.Results(
             observation: observation(lane: lane), mask: mask(lane: lane),
             episodeLength: integer("episode_length", lane: lane), score: integer("score", lane: lane),
             maxExponent: byte("max_exponent", lane: lane), moves: integer("moves", lane: lane),
@@ -140,9 +140,9 @@ extension TestBatch {
     }
 }
 
-extension Model.Told {
+extension Model.Results {
     /// The results that a reset or an observation also has.
-    var state: Model.Told {
+    var state: Model.Results {
         var state = self
         (state.reward, state.isTerminated, state.isTruncated) = (0, false, false)
         return state

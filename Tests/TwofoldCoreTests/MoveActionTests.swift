@@ -7,7 +7,7 @@ import Testing
 
     // MARK: the effects of a move
 
-    @Test func `tiles are numbered row by row, and one that only slides keeps its number`() {
+    @Test func `tiles are numbered row by row, and a tile that only slides keeps its number`() {
         var tracked = TrackedBoard(Board([[0, 2, 0, 4], [0, 0, 8, 0]]))
         #expect(tracked.tiles[1] == id(1))
         #expect(tracked.tiles[3] == id(2))
@@ -40,7 +40,7 @@ import Testing
         #expect(tracked.board == Board([[4, 0, 0, 0], [0, 0, 0, 0]]))
     }
 
-    @Test func `a tile at the wall merges without a slide of its own`() {
+    @Test func `a tile at the wall merges without sliding`() {
         var tracked = TrackedBoard(Board([[2, 0], [2, 4]]))
         #expect(
             tracked.slide(towards: .up) == [

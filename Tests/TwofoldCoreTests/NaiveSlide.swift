@@ -10,7 +10,7 @@ struct NaiveSlide {
     private(set) var merges = 0
     private(set) var moved = false
 
-    /// Actions 0 up, 1 right, 2 down, 3 left.
+    /// Slides a board. Actions are 0 up, 1 right, 2 down, 3 left.
     init(_ exponents: [UInt8], rows: Int, columns: Int, action: Int) {
         let (down, right) = [(-1, 0), (0, 1), (1, 0), (0, -1)][action]
         var values = exponents.map { $0 == 0 ? 0 : 1 << Int($0) }

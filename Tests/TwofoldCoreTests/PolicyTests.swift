@@ -2,14 +2,14 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Tests policies and rollouts of the core: a rollout is a loop of choosing and stepping, on any engine.
 extension Deadline {
     fileprivate static func after(_ time: Duration) -> Deadline { Deadline(after: time, on: .system) }
 }
 
+/// Tests policies and rollouts of the core: a rollout is a loop that chooses and steps, on any engine.
 @Suite struct PolicyTests {
     /// The results of a rollout: each array's rows, one after another.
-    struct Told: Equatable {
+    struct Results: Equatable {
         var steps = 0
         var arrays: [String: [UInt8]] = [:]
         var finals: [String: [UInt8]] = [:]
@@ -31,14 +31,14 @@ extension Deadline {
         func play(
             _ policy: any Policy, steps: Int, infos: [String] = [],
             until deadline: Deadline? = nil
-        ) throws -> Told {
+        ) throws -> Results {
             try play(.policy(policy, streams), steps: steps, infos: infos, until: deadline)
         }
 
         func play(
             _ source: BatchRollout.Source, steps: Int, infos: [String] = [],
             until deadline: Deadline? = nil
-        ) throws -> Told {
+        ) throws -> Results {
             let rollout = try BatchRollout(environment, infos: infos)
             let finalsRoom = 4 * environment.lanes
             func room(_ specs: [ArraySpec], _ rows: Int) -> (UnsafeMutableRawBufferPointer, BatchArrays) {
@@ -62,7 +62,7 @@ extension Deadline {
                 finals: finals, finalsRoom: finalsRoom,
                 answer: deadline,
                 searchEnd: deadline)
-            var told = Told(steps: done.steps)
+            var results = Results(steps: done.steps)
             func bytes(_ specs: [ArraySpec], _ arrays: BatchArrays, _ rows: Int) -> [String: [UInt8]] {
                 Dictionary(
                     uniqueKeysWithValues: specs.enumerated().map { index, spec in
@@ -71,10 +71,10 @@ extension Deadline {
                         return (spec.name, Array(UnsafeRawBufferPointer(start: base, count: size)))
                     })
             }
-            told.arrays = bytes(rollout.frameArrays, frames, done.steps + 1)
-            told.arrays.merge(bytes(rollout.stepArrays, rows, done.steps)) { $1 }
-            told.finals = bytes(rollout.finalArrays, finals, done.finals)
-            return told
+            results.arrays = bytes(rollout.frameArrays, frames, done.steps + 1)
+            results.arrays.merge(bytes(rollout.stepArrays, rows, done.steps)) { $1 }
+            results.finals = bytes(rollout.finalArrays, finals, done.finals)
+            return results
         }
     }
 
@@ -92,19 +92,19 @@ extension Deadline {
     // MARK: rollouts
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
-    func `a rollout has the results of single steps with its actions`(_ autoreset: AutoresetMode) throws {
+    func `a rollout equals single steps with the same actions`(_ autoreset: AutoresetMode) throws {
         let lanes = 70
         let player = try Player(Self.make(lanes: lanes, autoreset: autoreset, limit: 40), seed: 3)
-        let told = try player.play(RandomPolicy(), steps: 200, infos: ["score", "episode_length"])
-        let actions = told.arrays["action"]!
+        let results = try player.play(RandomPolicy(), steps: 200, infos: ["score", "episode_length"])
+        let actions = results.arrays["action"]!
         let twin = TestBatch(try Self.make(lanes: lanes, autoreset: autoreset, limit: 40))
         try twin.reset(seed: 3)
         var finished = [Bool](repeating: false, count: lanes)
         var steps = 0
-        for step in 0..<told.steps {
-            #expect(row("observation", step, told, lanes) == twin.bytes("observation"))
-            #expect(row("action_mask", step, told, lanes) == twin.bytes("action_mask"))
-            let valid = row("valid", step, told, lanes)
+        for step in 0..<results.steps {
+            #expect(row("observation", step, results, lanes) == twin.bytes("observation"))
+            #expect(row("action_mask", step, results, lanes) == twin.bytes("action_mask"))
+            let valid = row("valid", step, results, lanes)
             #expect(valid == finished.map { $0 ? 0 : 1 })
             guard autoreset != .disabled || !finished.contains(true) else { break }
             steps += 1
@@ -112,7 +112,7 @@ extension Deadline {
             for name in ["reward", "terminated", "truncated", "score", "episode_length"] {
                 #expect(
                     autoreset == .sameStep && name != "reward" && name != "terminated" && name != "truncated"
-                        || row(name, step, told, lanes) == twin.bytes(name))
+                        || row(name, step, results, lanes) == twin.bytes(name))
             }
             let ended = (0..<lanes).filter { twin.isTerminated(lane: $0) || twin.isTruncated(lane: $0) }
             switch autoreset {
@@ -123,13 +123,13 @@ extension Deadline {
         }
         #expect(steps > 20)
         if autoreset == .sameStep {
-            #expect(told.finals["steps"]!.count >= 8 * 2 * lanes, "all episodes have ended at least twice")
+            #expect(results.finals["steps"]!.count >= 8 * 2 * lanes, "all episodes have ended at least twice")
         }
     }
 
-    private func row(_ name: String, _ step: Int, _ told: Told, _ lanes: Int) -> [UInt8] {
-        let bytes = told.arrays[name]!
-        let rows = name == "observation" || name == "action_mask" ? told.steps + 1 : told.steps
+    private func row(_ name: String, _ step: Int, _ results: Results, _ lanes: Int) -> [UInt8] {
+        let bytes = results.arrays[name]!
+        let rows = name == "observation" || name == "action_mask" ? results.steps + 1 : results.steps
         let size = bytes.count / rows
         return Array(bytes[step * size..<(step + 1) * size])
     }
@@ -145,15 +145,15 @@ extension Deadline {
                     Self.make(config, lanes: lanes, autoreset: .disabled, limit: 150, engine: engine))
                 // Actions 0, 1, 2, 3, 0 …
                 let actions = (0..<lanes * 400).map { UInt8($0 / lanes % 4) }
-                let told = try actions.withUnsafeBytes {
+                let results = try actions.withUnsafeBytes {
                     try player.play(.actions($0), steps: 400, infos: ["score", "moves"])
                 }
                 var ended = [Int?](repeating: nil, count: lanes)
                 for step in 0..<400 {
                     let (valid, terminated) = (
-                        row("valid", step, told, lanes), row("terminated", step, told, lanes)
+                        row("valid", step, results, lanes), row("terminated", step, results, lanes)
                     )
-                    let truncated = row("truncated", step, told, lanes)
+                    let truncated = row("truncated", step, results, lanes)
                     for lane in 0..<lanes {
                         #expect(valid[lane] == (ended[lane] == nil ? 1 : 0))
                         guard let last = ended[lane] else {
@@ -163,14 +163,15 @@ extension Deadline {
                         #expect(terminated[lane] == 0 && truncated[lane] == 0)
                         for name in ["observation", "action_mask"] {
                             #expect(
-                                cell(name, step + 1, lane, told, lanes)
-                                    == cell(name, last + 1, lane, told, lanes))
+                                cell(name, step + 1, lane, results, lanes)
+                                    == cell(name, last + 1, lane, results, lanes))
                         }
                         for name in ["score", "moves"] {
                             #expect(
-                                cell(name, step, lane, told, lanes) == cell(name, last, lane, told, lanes))
+                                cell(name, step, lane, results, lanes)
+                                    == cell(name, last, lane, results, lanes))
                         }
-                        #expect(cell("reward", step, lane, told, lanes) == [0, 0, 0, 0])
+                        #expect(cell("reward", step, lane, results, lanes) == [0, 0, 0, 0])
                     }
                 }
                 #expect(ended.allSatisfy { $0 != nil })
@@ -178,30 +179,30 @@ extension Deadline {
         }
     }
 
-    private func cell(_ name: String, _ row: Int, _ lane: Int, _ told: Told, _ lanes: Int) -> [UInt8] {
-        let bytes = self.row(name, row, told, lanes)
+    private func cell(_ name: String, _ row: Int, _ lane: Int, _ results: Results, _ lanes: Int) -> [UInt8] {
+        let bytes = self.row(name, row, results, lanes)
         let size = bytes.count / lanes
         return Array(bytes[lane * size..<(lane + 1) * size])
     }
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
-    func `a rollout is the same for any engine, lanes, threads and cuts`(_ autoreset: AutoresetMode) throws {
+    func `engines, lanes, threads and cuts don't change a rollout`(_ autoreset: AutoresetMode) throws {
         let lanes = 130
-        func whole(_ threads: Int, _ engine: Engine) throws -> Told {
+        func whole(_ threads: Int, _ engine: Engine) throws -> Results {
             let environment = try Self.make(
                 lanes: lanes, autoreset: autoreset, limit: 70, threads: threads, engine: engine)
             return try Player(environment, seed: 11).play(RandomPolicy(), steps: 90)
         }
-        let told = try whole(1, .reference)
-        #expect(try whole(2, .automatic) == told)
-        #expect(try whole(1, .baseline) == told)
+        let results = try whole(1, .reference)
+        #expect(try whole(2, .automatic) == results)
+        #expect(try whole(1, .baseline) == results)
         // Lane 7 alone, and in three pieces.
         let single = try Player(Self.make(lanes: 1, autoreset: autoreset, limit: 70), seed: 18)
         var actions: [UInt8] = []
         for steps in [1, 30, 59] {
             actions += try single.play(RandomPolicy(), steps: steps).arrays["action"]!
         }
-        #expect(actions == (0..<90).map { told.arrays["action"]![$0 * lanes + 7] })
+        #expect(actions == (0..<90).map { results.arrays["action"]![$0 * lanes + 7] })
     }
 
     @Test func `given actions are checked before the first step`() throws {
@@ -217,7 +218,7 @@ extension Deadline {
     }
 
     @Test(arguments: ["nonsense", "observation", "reward", "action", "valid", ""])
-    func `an info that isn't there is refused`(name: String) throws {
+    func `an unknown info is refused`(name: String) throws {
         let environment = try Self.make(lanes: 1)
         let error = #expect(throws: EnvironmentError.self) {
             _ = try BatchRollout(environment, infos: ["score", name])
@@ -228,14 +229,14 @@ extension Deadline {
         }
     }
 
-    @Test func `the toy game rolls out too`() throws {
+    @Test func `a rollout can play the toy game, too`() throws {
         for lanes in [1, 64, 70] {
             let player = try Player(Batch(ToyGame(), BatchOptions(lanes: lanes)))
             let policy: any Policy = lanes == 64 ? FixedOrderPolicy() : RandomPolicy()
-            let told = try player.play(policy, steps: 50)
+            let results = try player.play(policy, steps: 50)
             let actions = player.environment.actions.count
-            for (index, action) in told.arrays["action"]!.enumerated() {
-                let mask = told.arrays["action_mask"]![index * actions..<(index + 1) * actions]
+            for (index, action) in results.arrays["action"]!.enumerated() {
+                let mask = results.arrays["action_mask"]![index * actions..<(index + 1) * actions]
                 #expect(!mask.contains(1) || mask[mask.startIndex + Int(action)] == 1)
             }
         }
@@ -246,47 +247,47 @@ extension Deadline {
     @Test func `random takes the k-th legal action by one word of the salted stream`() throws {
         let lanes = 200
         let player = try Player(Self.make(lanes: lanes), seed: 5)
-        let told = try player.play(RandomPolicy(), steps: 300)
+        let results = try player.play(RandomPolicy(), steps: 300)
         for lane in 0..<lanes {
             var generator = Generator(seed: (5 + UInt64(lane)) ^ 0x706f_6c69_6379_0000)
             for step in 0..<300 {
-                let mask = cell("action_mask", step, lane, told, lanes)
+                let mask = cell("action_mask", step, lane, results, lanes)
                 let legal = (0..<4).filter { mask[$0] == 1 }
                 let word = generator.next()
                 let expected = legal.isEmpty ? 0 : legal[Int((UInt64(word) * UInt64(legal.count)) >> 32)]
-                #expect(cell("action", step, lane, told, lanes) == [UInt8(expected)])
+                #expect(cell("action", step, lane, results, lanes) == [UInt8(expected)])
             }
         }
     }
 
-    @Test func `fixed order takes the legal action with the lowest number, and no word`() throws {
+    @Test func `fixed order takes the legal action with the lowest number, and ignores the words`() throws {
         let lanes = 70
         let player = try Player(Self.make(lanes: lanes), seed: 5)
         let twin = try Player(Self.make(lanes: lanes), seed: 5)
         for lane in 0..<lanes { twin.streams.seed(lane, 99) }
-        let told = try player.play(FixedOrderPolicy(), steps: 300)
+        let results = try player.play(FixedOrderPolicy(), steps: 300)
         for step in 0..<300 {
             for lane in 0..<lanes {
-                let mask = cell("action_mask", step, lane, told, lanes)
+                let mask = cell("action_mask", step, lane, results, lanes)
                 let expected = UInt8(mask.firstIndex(of: 1) ?? 0)
-                #expect(cell("action", step, lane, told, lanes) == [expected])
+                #expect(cell("action", step, lane, results, lanes) == [expected])
             }
         }
-        #expect(try twin.play(FixedOrderPolicy(), steps: 300) == told)
+        #expect(try twin.play(FixedOrderPolicy(), steps: 300) == results)
     }
 
-    @Test func `greedy takes the highest reward, and ties at random`() throws {
+    @Test func `greedy takes the highest reward, and breaks ties at random`() throws {
         let lanes = 100
         let player = try Player(Self.make(lanes: lanes), seed: 6)
-        let told = try player.play(GreedyPolicy(player.environment), steps: 100)
+        let results = try player.play(GreedyPolicy(player.environment), steps: 100)
         var ties: [Int: Int] = [:]
         for step in 0..<100 {
-            for lane in 0..<lanes where cell("valid", step, lane, told, lanes) == [1] {
+            for lane in 0..<lanes where cell("valid", step, lane, results, lanes) == [1] {
                 let board = Board(
-                    rows: 4, columns: 4, exponents: cell("observation", step, lane, told, lanes))
+                    rows: 4, columns: 4, exponents: cell("observation", step, lane, results, lanes))
                 let slides = Direction.allCases.map { Slide(board, towards: $0) }
                 let best = slides.filter(\.moved).map(\.mergeScore).max()!
-                let action = Int(cell("action", step, lane, told, lanes)[0])
+                let action = Int(cell("action", step, lane, results, lanes)[0])
                 #expect(slides[action].moved && slides[action].mergeScore == best)
                 if slides.allSatisfy({ $0.moved && $0.mergeScore == 0 }) { ties[action, default: 0] += 1 }
             }
@@ -365,17 +366,17 @@ extension Deadline {
         let policy = try ExpectimaxPolicy(
             player.environment, depth: depth, extension: tight, tableBytes: 1 << 16, heuristic: .init(),
             workers: Workers(threads: 2))
-        let told = try player.play(policy, steps: 3)
+        let results = try player.play(policy, steps: 3)
         let plain = PlainSearch(four: four, tight: tight)
         var compared = 0
         for step in 0..<3 {
-            for lane in 0..<lanes where cell("valid", step, lane, told, lanes) == [1] {
+            for lane in 0..<lanes where cell("valid", step, lane, results, lanes) == [1] {
                 let board = Board(
-                    rows: 4, columns: 4, exponents: cell("observation", step, lane, told, lanes))
+                    rows: 4, columns: 4, exponents: cell("observation", step, lane, results, lanes))
                 let worth = plain.worth(board, depth)
-                let action = Int(cell("action", step, lane, told, lanes)[0])
+                let action = Int(cell("action", step, lane, results, lanes)[0])
                 let best = worth.compactMap { $0 }.max()!
-                // Float against Double: within rounding of the best.
+                // The chosen action is the best one within the rounding of a Float.
                 #expect(worth[action]! >= best - 1e-5 * abs(best))
                 compared += 1
             }
@@ -384,16 +385,16 @@ extension Deadline {
     }
 
     @Test func `tables and threads don't change the choices of expectimax`() throws {
-        func play(_ tableBytes: Int, _ threads: Int) throws -> Told {
+        func play(_ tableBytes: Int, _ threads: Int) throws -> Results {
             let player = try Player(Self.make(lanes: 20), seed: 8)
             let policy = try ExpectimaxPolicy(
                 player.environment, depth: 2, extension: 3, tableBytes: tableBytes, heuristic: .init(),
                 workers: Workers(threads: threads))
             return try player.play(policy, steps: 60)
         }
-        let told = try play(1 << 12, 1)
-        #expect(try play(1 << 22, 1) == told)
-        #expect(try play(1 << 20, 2) == told)
+        let results = try play(1 << 12, 1)
+        #expect(try play(1 << 22, 1) == results)
+        #expect(try play(1 << 20, 2) == results)
     }
 
     @Test func `a late search has no effect on the next one`()
@@ -411,7 +412,7 @@ extension Deadline {
         }
         #expect(error?.field == "policy" && error?.kind == .resourceExhausted)
         #expect(try late.play(RandomPolicy(), steps: 20) == twin.play(RandomPolicy(), steps: 20))
-        // In time for the first step, even on a slow machine. Another request plays the rest.
+        // The time is long enough for the first step, even on a slow machine. Another request plays the rest.
         var (time, steps) = (Duration.milliseconds(30), 0)
         while steps == 0 {
             steps = (try? late.play(policy, steps: 100_000, until: .after(time)).steps) ?? 0
@@ -473,7 +474,7 @@ extension Deadline {
                 }
                 table += tuple.reduce(1) { size, _ in size * 6 }
             }
-            // Weights are sixteenths: every order of summing gives the same.
+            // Weights are sixteenths, so every order of summing gives the same sum.
             #expect(board.withUnsafeBufferPointer { network.value($0.baseAddress!) } == value)
         }
     }
@@ -488,17 +489,17 @@ extension Deadline {
         for image in images { #expect(image.sorted() == images[0]) }
     }
 
-    @Test func `ntuple takes the best reward plus value`() throws {
+    @Test func `ntuple takes the action with the best reward plus value`() throws {
         let (network, _) = try Self.network(
             .init(tuples: [[0, 1], [5, 6]], exponents: 12, isSymmetric: true))
         let lanes = 90
         let player = try Player(Self.make(lanes: lanes), seed: 12)
-        let told = try player.play(
+        let results = try player.play(
             NTuplePolicy(player.environment, network, workers: Workers(threads: 2)), steps: 60)
         for step in 0..<60 {
-            for lane in 0..<lanes where cell("valid", step, lane, told, lanes) == [1] {
+            for lane in 0..<lanes where cell("valid", step, lane, results, lanes) == [1] {
                 let board = Board(
-                    rows: 4, columns: 4, exponents: cell("observation", step, lane, told, lanes))
+                    rows: 4, columns: 4, exponents: cell("observation", step, lane, results, lanes))
                 let worth = Direction.allCases.map { direction -> Float in
                     let slide = Slide(board, towards: direction)
                     let value = slide.afterstate.exponents.withUnsafeBufferPointer {
@@ -506,13 +507,13 @@ extension Deadline {
                     }
                     return slide.moved ? Float(slide.mergeScore) + value : -.infinity
                 }
-                let action = Int(cell("action", step, lane, told, lanes)[0])
+                let action = Int(cell("action", step, lane, results, lanes)[0])
                 #expect(action == worth.firstIndex(of: worth.max()!)!)
             }
         }
     }
 
-    @Test func `an invalid network is refused by name, and weights have to arrive in order`() throws {
+    @Test func `a wrong network argument is named, and weights have to arrive in order`() throws {
         func refusal(_ form: NTupleNetwork.Form, maxBytes: Int = 1 << 20) -> EnvironmentError? {
             do throws(EnvironmentError) {
                 _ = try NTupleNetwork(form, rows: 4, columns: 4, maxBytes: maxBytes)

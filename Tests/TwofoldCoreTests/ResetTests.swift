@@ -10,7 +10,7 @@ import Testing
         let batch = try TestBatch(lanes: seeds.count)
         try batch.reset(seeds: seeds)
         for (lane, seed) in seeds.enumerated() {
-            #expect(batch.toldState(lane: lane) == Model(Game2048.Config(), seed: seed).told)
+            #expect(batch.stateResults(lane: lane) == Model(Game2048.Config(), seed: seed).results)
         }
         #expect(batch.observation(lane: 0) == batch.observation(lane: 6))
         #expect(Set((0..<6).map { batch.observation(lane: $0) }).count == 6)
@@ -39,7 +39,7 @@ import Testing
             try batch.reset()
             for lane in 0..<2 {
                 models[lane].reset()
-                #expect(batch.toldState(lane: lane) == models[lane].told)
+                #expect(batch.stateResults(lane: lane) == models[lane].results)
             }
         }
         #expect(batch.reply != first)
@@ -47,7 +47,7 @@ import Testing
         #expect(batch.reply == first)
     }
 
-    @Test func `the first reset has to bring seeds`() throws {
+    @Test func `the first reset needs seeds`() throws {
         let batch = try TestBatch(lanes: 3)
         let error = try #require(throws: EnvironmentError.self) { try batch.reset() }
         #expect(error.kind == .failedPrecondition)
@@ -82,17 +82,17 @@ import Testing
         }
         try batch.reset(seeds: [99, 99, 99], mask: [0, 1, 0])
         try twin.observe()
-        for lane in [0, 2] { #expect(batch.toldState(lane: lane) == twin.toldState(lane: lane)) }
-        #expect(batch.toldState(lane: 1) == Model(Game2048.Config(), seed: 99).told)
+        for lane in [0, 2] { #expect(batch.stateResults(lane: lane) == twin.stateResults(lane: lane)) }
+        #expect(batch.stateResults(lane: 1) == Model(Game2048.Config(), seed: 99).results)
         for _ in 0..<10 {
             try batch.step([3, 3, 0])
             try twin.step([3, 3, 0])
-            for lane in [0, 2] { #expect(batch.told(lane: lane) == twin.told(lane: lane)) }
-            #expect(batch.told(lane: 1) != twin.told(lane: 1))
+            for lane in [0, 2] { #expect(batch.results(lane: lane) == twin.results(lane: lane)) }
+            #expect(batch.results(lane: 1) != twin.results(lane: 1))
         }
     }
 
-    @Test func `a mask of zeros changes nothing, one of ones equals no mask`() throws {
+    @Test func `a mask of zeros changes nothing, and a mask of ones equals no mask`() throws {
         let batch = try TestBatch(lanes: 2)
         try batch.reset(seeds: [1, 2], mask: [1, 1])
         let first = batch.reply
@@ -102,7 +102,7 @@ import Testing
         #expect(batch.reply == first)
     }
 
-    @Test func `a mask holds nothing but 0, 1 and 2`() throws {
+    @Test func `a mask may contain only 0, 1 and 2`() throws {
         let batch = try TestBatch(lanes: 3)
         try batch.reset(seed: 0)
         for wrong in [3, 128, 255] as [UInt8] {
@@ -135,7 +135,7 @@ import Testing
         for lane in 0..<2 {
             var model = Model(config, seed: 11 + UInt64(lane))
             model.reset(seed: 11 + UInt64(lane), board: boards[lane])
-            #expect(batch.toldState(lane: lane) == model.told)
+            #expect(batch.stateResults(lane: lane) == model.results)
         }
         #expect(batch.observation(lane: 0) == boards[0])
         #expect(batch.integer("score", lane: 0) == 0)
@@ -145,7 +145,7 @@ import Testing
         // The stream is still at its start: the next random start is the first one of the seeds.
         try batch.reset()
         for lane in 0..<2 {
-            #expect(batch.toldState(lane: lane) == Model(config, seed: 11 + UInt64(lane)).told)
+            #expect(batch.stateResults(lane: lane) == Model(config, seed: 11 + UInt64(lane)).results)
         }
     }
 
@@ -193,11 +193,11 @@ import Testing
     @Test func `rows of lanes outside the mask are ignored`() throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2), lanes: 3)
         try batch.reset(seed: 0)
-        let untouched = [batch.toldState(lane: 0), batch.toldState(lane: 2)]
+        let untouched = [batch.stateResults(lane: 0), batch.stateResults(lane: 2)]
         try batch.reset(
             seeds: [99, 5, 99], mask: [0, 1, 0], boards: [[99, 99, 99, 99], [1, 0, 0, 2], [0, 0, 0, 0]])
         #expect(batch.observation(lane: 1) == [1, 0, 0, 2])
-        #expect([batch.toldState(lane: 0), batch.toldState(lane: 2)] == untouched)
+        #expect([batch.stateResults(lane: 0), batch.stateResults(lane: 2)] == untouched)
     }
 
     @Test(arguments: [false, true])

@@ -103,7 +103,7 @@ extension RewardSpec {
         }
     }
 
-    @Test func `the potentials of a board are as drawn`() {
+    @Test func `the potentials of a board match a count by hand`() {
         let board = Board([
             [8, 2, 0, 4],
             [2, 2, 2, 2],
@@ -131,7 +131,7 @@ extension RewardSpec {
         #expect(batch.bytes("afterstates", lane: 2) == [1, 0, 0, 2, 0, 0])
     }
 
-    @Test func `a terminated state has no potential, a truncated one keeps it`() throws {
+    @Test func `a terminated state has no potential, but a truncated state keeps it`() throws {
         // Right: the 8 and the 4 leave one empty cell, and a 2 appears in it. No tile can move any more.
         let terminated = try step([[8, 2, 2], [16, 32, 64]], .right, gamma: 0.5)
         #expect(terminated.isTerminated() && !terminated.isTruncated())
@@ -258,7 +258,7 @@ extension RewardSpec {
     }
 
     @Test(arguments: KernelTests.sizes)
-    func `in whole episodes too, scaled and clipped`(_ size: (Int, Int)) throws {
+    func `each term and each info equals the reference in whole episodes`(_ size: (Int, Int)) throws {
         let engines = try engines(size, lanes: 200) {
             ($0.scale, $0.clipLow, $0.clipHigh) = (-0.1, -0.3, 0.4)
         }

@@ -109,19 +109,19 @@ extension TestBatch {
     @Test func `lanes can be chosen, moved and copied`() throws {
         let source = try batch()
         try source.observe()
-        let told = (0..<70).map { source.toldState(lane: $0) }
+        let results = (0..<70).map { source.stateResults(lane: $0) }
         let records = try source.snapshot([5, 68, 0])
         let target = try batch(lanes: 66, seed: 1000, steps: 3)
         try target.observe()
-        let others = (0..<66).map { target.toldState(lane: $0) }
+        let others = (0..<66).map { target.stateResults(lane: $0) }
         try target.restore(records, lanes: [65, 2, 10, 63], rows: [1, 1, 0, 2])
         let expected = [65: 68, 2: 68, 10: 5, 63: 0]
         for lane in 0..<66 {
-            #expect(target.toldState(lane: lane) == (expected[lane].map { told[$0] } ?? others[lane]))
+            #expect(target.stateResults(lane: lane) == (expected[lane].map { results[$0] } ?? others[lane]))
         }
     }
 
-    @Test func `a new seed gives a copy a stream of its own`() throws {
+    @Test func `a new seed gives a copy a separate stream`() throws {
         let batch = try TestBatch(lanes: 1)
         try batch.reset(seed: 1)
         let board = batch.observation()
@@ -132,14 +132,14 @@ extension TestBatch {
         model.reset(seed: 50, board: board)
         for action in [0, 1, 2, 3, 0, 1, 2, 3] as [UInt8] {
             try forks.step([action, action, action, action])
-            let told = model.step(Int(action))
-            #expect(forks.observation(lane: 0) == told.observation)
-            #expect(forks.observation(lane: 3) == told.observation)
+            let results = model.step(Int(action))
+            #expect(forks.observation(lane: 0) == results.observation)
+            #expect(forks.observation(lane: 3) == results.observation)
         }
         #expect(Set((0..<3).map { forks.observation(lane: $0) }).count == 3)
     }
 
-    @Test func `autoreset, step limit and batch may differ where lanes are restored`() throws {
+    @Test func `lanes can be restored into a batch with another autoreset mode and step limit`() throws {
         let source = try batch(.init(rows: 2, columns: 2), steps: 25)
         let finished = (0..<70).filter { source.isTerminated(lane: $0) || source.isTruncated(lane: $0) }
         try #require(finished.count >= 2)
@@ -185,7 +185,7 @@ extension TestBatch {
         try fresh.step([0, 1, 2])
     }
 
-    /// Records that a client may have made up: the offset, the bytes, and a word of the error.
+    /// Records that a client could forge: the offset, the bytes, and a word of the error.
     static let forged: [(name: String, offset: Int, bytes: [UInt8], word: String)] = [
         ("no stream", 0, [UInt8](repeating: 0, count: 16), "stream"),
         ("no phase", 16, [3], "phase"),
@@ -201,7 +201,7 @@ extension TestBatch {
     ]
 
     @Test(arguments: forged)
-    func `a record of no possible state is refused, and nothing changes`(
+    func `a record of an impossible state is refused, and nothing changes`(
         forged: (name: String, offset: Int, bytes: [UInt8], word: String)
     ) throws {
         let batch = try batch(steps: 10)
@@ -255,7 +255,7 @@ extension TestBatch {
         }
     }
 
-    @Test func `the game refuses a state that it can't have`() throws {
+    @Test func `a game refuses an impossible state`() throws {
         let batch = try TestBatch(Batch(ToyGame(), BatchOptions(lanes: 2)))
         try batch.reset(seed: 0)
         var records = try batch.snapshot([0, 1])
@@ -310,7 +310,7 @@ extension TestBatch {
         }
     }
 
-    /// Made-up states: the offset, the bytes, and a word of the error. There are 16 cards; 0 and 1 are face
+    /// Forged states: the offset, the bytes, and a word of the error. There are 16 cards; 0 and 1 are face
     /// up at first.
     static let forged: [(offset: Int, bytes: [UInt8], word: String)] = [
         (0, [1], "matched"), (2, [1], "16 cards"), (16 + 15, [0x80], "16 cards"), (32, [99], "open"),
@@ -411,14 +411,14 @@ extension TestBatch {
         #expect(try refusal(bytes + [0]).message.contains("bytes"))
     }
 
-    @Test func `another version is refused by its number`() throws {
+    @Test func `another version is refused with its number`() throws {
         var bytes = blob(format, [1, 2, 3])
         bytes[8] = 3
         let message = try refusal(bytes).message
         #expect(message.contains("version 3") && message.contains("1 and 2"))
     }
 
-    @Test func `other rules are refused by the name of the first difference`() throws {
+    @Test func `other rules are refused with the name of the first difference`() throws {
         let id = "twofold/Toy-v0"
         let rules = [Rule("places", 6), Rule("prize", 2.5)]
         let others: [(String, SnapshotFormat)] = [

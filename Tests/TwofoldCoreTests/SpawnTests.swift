@@ -43,13 +43,13 @@ import Testing
             default: Issue.record("not two start tiles:\n\(state.board)")
             }
         }
-        // The two cells of a board are never the same, so the counts vary a little less than chi-square's.
+        // The two cells of a board are never the same, so the counts vary a little less than chi-square assumes.
         #expect(abs(chiSquare(cells, [Double](repeating: 1.0 / 16, count: 16))) < 4.5, "\(cells)")
         #expect(abs(chiSquare(kinds, [0.81, 0.18, 0.01])) < 4.5, "\(kinds)")
     }
 
     @Test(arguments: zip([0, 1] as [Double], [1, 2] as [UInt8]))
-    func `at the ends of the range all tiles are alike`(fourProbability: Double, exponent: UInt8) {
+    func `with probability 0 or 1 all tiles are equal`(fourProbability: Double, exponent: UInt8) {
         let law = SpawnLaw(fourProbability: fourProbability)
         var generator = Generator(seed: 1)
         for _ in 0..<2_000 {
@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test(arguments: [0, 0.1, 0.5, 1], [1, 9, 16])
-    func `each tile takes two words, whatever it is`(fourProbability: Double, empties: Int) {
+    func `each tile takes two words, whatever its value`(fourProbability: Double, empties: Int) {
         var board = Board(rows: 4, columns: 4, exponents: stuckExponents(rows: 4, columns: 4))
         for cell in 0..<empties { board[cell] = 0 }
         let law = SpawnLaw(fourProbability: fourProbability)

@@ -42,7 +42,7 @@ import Testing
             startTiles: startTiles)
     }
 
-    /// By dynamic programming over all states: `python_client/tests/exact.py`.
+    /// The exact values, computed by dynamic programming over all states: `python_client/tests/exact.py`.
     static let exact = [
         Exact(
             config: square(), games: 20_000, score: 19.65654018, moves: 5.60072300,

@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 @Suite(.everyEngine) struct StepTests {
-    /// 8 16 / 32 . : right moves the 32, and then no tile can move, whatever tile appears.
+    /// The board 8 16 / 32 . : the 32 slides right. Whatever tile then appears, no tile can move any more.
     private let lastMove: [UInt8] = [3, 4, 5, 0]
     private let config = Game2048.Config(rows: 2, columns: 2)
 
@@ -22,7 +22,7 @@ import Testing
         #expect(!batch.isTerminated())
         #expect(!batch.isTruncated())
         try batch.step([0])
-        #expect(batch.integer("score") == 12 + Int(batch.reward()), "the score adds up, the reward does not")
+        #expect(batch.integer("score") == 12 + Int(batch.reward()), "the score accumulates")
     }
 
     @Test func `an illegal action counts as a step but not as a move, and draws nothing`() throws {
@@ -65,11 +65,11 @@ import Testing
         var generator = Generator(seed: 1)
         for _ in 0..<60 {
             try batch.step((0..<20).map { _ in UInt8(generator.next(below: 4)) })
-            let told = (0..<20).map { batch.toldState(lane: $0) }
+            let results = (0..<20).map { batch.stateResults(lane: $0) }
             for _ in 0..<2 {
                 try batch.observe()
                 #expect(batch.names == Set(batch.environment.resetArrays.map(\.name)))
-                #expect((0..<20).map { batch.toldState(lane: $0) } == told)
+                #expect((0..<20).map { batch.stateResults(lane: $0) } == results)
             }
         }
     }
@@ -93,7 +93,7 @@ import Testing
             #expect(batch.reply == before)
         }
         let error = try #require(throws: EnvironmentError.self) { try batch.step([0, action, 255, action]) }
-        #expect(error.lane == 1, "the first lane is to blame")
+        #expect(error.lane == 1, "the error names the first wrong lane")
     }
 
     /// Includes the generators: later results are the same as without the refused calls.
@@ -138,7 +138,7 @@ import Testing
     }
 
     /// Counts like Gymnasium's TimeLimit.
-    @Test func `the step number max_episode_steps truncates an episode, illegal ones counted`() throws {
+    @Test func `an episode is truncated after max_episode_steps steps, including illegal actions`() throws {
         let batch = try TestBatch(maxEpisodeSteps: 4)
         try batch.reset(seed: 3)
         for step in 1...4 {
@@ -232,7 +232,7 @@ import Testing
         let last = batch.observation(lane: 0)
         var model = Model(config, seed: 5)
         model.reset(seed: 5, board: lastMove)
-        #expect(model.step(1) == batch.told(lane: 3))
+        #expect(model.step(1) == batch.results(lane: 3))
         try batch.observe()
         #expect(batch.observation(lane: 0) == last, "the last board stays until the next step")
         #expect(batch.mask(lane: 0) == [0, 0, 0, 0])
@@ -240,7 +240,7 @@ import Testing
         let start = model.step(0)
         #expect(start.observation.filter { $0 != 0 }.count == 2)
         for lane in 0..<4 {
-            #expect(batch.told(lane: lane) == start)
+            #expect(batch.results(lane: lane) == start)
             #expect(batch.reward(lane: lane) == 0)
             #expect(batch.integer("episode_length", lane: lane) == 0)
             #expect(batch.integer("moves", lane: lane) == 0)
@@ -251,13 +251,13 @@ import Testing
         // Play continues, and only the start tiles were drawn.
         let next = UInt8(try #require(start.mask.firstIndex(of: 1)))
         try batch.step([next, next, next, next])
-        let told = model.step(Int(next))
-        #expect(told.episodeLength == 1)
-        #expect(told.moves == 1)
-        for lane in 0..<4 { #expect(batch.told(lane: lane) == told) }
+        let results = model.step(Int(next))
+        #expect(results.episodeLength == 1)
+        #expect(results.moves == 1)
+        for lane in 0..<4 { #expect(batch.results(lane: lane) == results) }
     }
 
-    @Test func `lanes end and begin on their own`() throws {
+    @Test func `each lane's episodes end and begin independently`() throws {
         let batch = try TestBatch(config, lanes: 3)
         try batch.reset(seeds: [1, 2, 3], boards: [[1, 0, 0, 0], lastMove, [1, 0, 0, 0]])
         try batch.step([1, 1, 1])
@@ -267,7 +267,7 @@ import Testing
         #expect((0..<3).map { batch.isTerminated(lane: $0) } == [false, false, false])
     }
 
-    @Test func `a reset of a finished lane takes the place of its autoreset`() throws {
+    @Test func `a reset of a finished lane replaces its autoreset`() throws {
         let batch = try TestBatch(config, lanes: 2)
         try batch.reset(seeds: [5, 6], boards: [lastMove, lastMove])
         try batch.step([1, 1])
@@ -284,7 +284,7 @@ import Testing
 
     // MARK: autoreset DISABLED
 
-    @Test func `a finished lane is refused where autoreset is disabled, and no lane moves`() throws {
+    @Test func `with autoreset disabled a step of a finished lane is refused, and no lane moves`() throws {
         let batch = try TestBatch(config, lanes: 3, autoreset: .disabled)
         try batch.reset(seeds: [1, 2, 3], boards: [[1, 0, 0, 0], lastMove, lastMove])
         try batch.step([1, 1, 1])
@@ -306,7 +306,7 @@ import Testing
         #expect((0..<3).map { batch.integer("episode_length", lane: $0) } == [2, 1, 1])
     }
 
-    @Test func `a truncated lane is refused too where autoreset is disabled`() throws {
+    @Test func `with autoreset disabled a step of a truncated lane is refused, too`() throws {
         let batch = try TestBatch(lanes: 1, autoreset: .disabled, maxEpisodeSteps: 2)
         try batch.reset(seed: 0)
         try batch.step([0])
@@ -361,17 +361,17 @@ import Testing
                     try resetSome(batch, &models, &generator, including: models.map(\.isFinished))
                 }
                 let actions = models.map { model in
-                    let legal = (0..<4).filter { model.told.mask[$0] == 1 }
+                    let legal = (0..<4).filter { model.results.mask[$0] == 1 }
                     let isAny = legal.isEmpty || generator.next(below: 8) == 0
                     return isAny ? generator.next(below: 4) : legal[generator.next(below: legal.count)]
                 }
                 try batch.step(actions.map { UInt8($0) })
                 for lane in 0..<lanes {
-                    #expect(batch.told(lane: lane) == models[lane].step(actions[lane]))
+                    #expect(batch.results(lane: lane) == models[lane].step(actions[lane]))
                 }
                 continue
             }
-            for lane in 0..<lanes { #expect(batch.toldState(lane: lane) == models[lane].told.state) }
+            for lane in 0..<lanes { #expect(batch.stateResults(lane: lane) == models[lane].results.state) }
         }
     }
 

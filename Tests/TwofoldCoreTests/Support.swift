@@ -8,9 +8,9 @@ let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMa
 
 /// A vector environment with memory for its replies, which plays the carrier in tests.
 ///
-/// Its arrays lie as no carrier would place them: at odd addresses, each with a gap behind it. Before every
-/// call the memory is filled with another byte, so that no result of an earlier call survives. Afterwards the
-/// gaps must be unchanged.
+/// The arrays are at odd addresses, where no carrier would place them, each with a gap after it. Before every call the
+/// memory is filled with another byte, so that no result of an earlier call survives. Afterwards the gaps must be
+/// unchanged.
 ///
 ///     fill | observation | fill … | action_mask | fill … | …
 ///     1 B                  gap B                  gap B
@@ -18,7 +18,7 @@ final class TestBatch {
     let environment: Batch
     private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
-    private var told: [String: (spec: ArraySpec, offset: Int)] = [:]
+    private var reported: [String: (spec: ArraySpec, offset: Int)] = [:]
     /// The final arrays of the episodes that ended in the last step, by lane and array; SAME_STEP only.
     private(set) var finals: [Int: [String: [UInt8]]] = [:]
 
@@ -103,16 +103,16 @@ final class TestBatch {
                 let first = offset + row * spec.bytesPerLane
                 arrays[spec.name] = Array(memory[first..<first + spec.bytesPerLane])
             }
-            let told = arrays.removeValue(forKey: "lanes")!.enumerated().reduce(0) {
+            let named = arrays.removeValue(forKey: "lanes")!.enumerated().reduce(0) {
                 $0 | Int($1.1) << ($1.0 * 8)
             }
-            if told != lane { Issue.record("the finals name lane \(told) and not \(lane)") }
+            if named != lane { Issue.record("the finals name lane \(named) and not \(lane)") }
             finals[lane] = arrays
         }
         for (spec, offset) in zip(specs, offsets) {
             let behind = offset + spec.bytesPerLane * ended.count
             for index in behind..<behind + TestBatch.gap where memory[index] != fill {
-                Issue.record("a write behind the array \(spec.name) of the finals")
+                Issue.record("a write after the array \(spec.name) of the finals")
             }
         }
     }
@@ -134,13 +134,13 @@ final class TestBatch {
             offsets.append(end)
             end += spec.bytesPerLane * lanes + TestBatch.gap
         }
-        (told, finals) = ([:], [:])
+        (reported, finals) = ([:], [:])
         try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes))
         for (spec, offset) in zip(specs, offsets) {
-            told[spec.name] = (spec, offset)
+            reported[spec.name] = (spec, offset)
             let size = spec.bytesPerLane * lanes
             for index in offset + size..<offset + size + TestBatch.gap where memory[index] != fill {
-                Issue.record("a write behind the array \(spec.name)")
+                Issue.record("a write after the array \(spec.name)")
             }
         }
         if memory[0] != fill { Issue.record("a write before the first array") }
@@ -149,22 +149,22 @@ final class TestBatch {
     // MARK: the last reply
 
     /// The names of the last reply's arrays.
-    var names: Set<String> { Set(told.keys) }
+    var names: Set<String> { Set(reported.keys) }
 
     /// Returns one lane's bytes of one array.
     func bytes(_ name: String, lane: Int) -> [UInt8] {
-        let (spec, offset) = told[name]!
+        let (spec, offset) = reported[name]!
         return Array(memory[offset + lane * spec.bytesPerLane..<offset + (lane + 1) * spec.bytesPerLane])
     }
 
     /// Returns all bytes of one array.
     func bytes(_ name: String) -> [UInt8] {
-        let (spec, offset) = told[name]!
+        let (spec, offset) = reported[name]!
         return Array(memory[offset..<offset + spec.bytesPerLane * lanes])
     }
 
     /// All bytes of the last reply, array by array.
-    var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: told.keys.map { ($0, bytes($0)) }) }
+    var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: reported.keys.map { ($0, bytes($0)) }) }
 
     /// Loads one element of one array.
     private func load<Value: BitwiseCopyable>(
@@ -172,8 +172,8 @@ final class TestBatch {
     )
         -> Value
     {
-        let (spec, offset) = told[name]!
-        precondition(dtypes.contains(spec.dtype), "\(name) is not made of \(Value.self)")
+        let (spec, offset) = reported[name]!
+        precondition(dtypes.contains(spec.dtype), "\(name) does not consist of \(Value.self)")
         return memory.loadUnaligned(
             fromByteOffset: offset + lane * spec.bytesPerLane + element * spec.dtype.size, as: Value.self)
     }
@@ -272,8 +272,8 @@ let allSizes: [(rows: Int, columns: Int)] = Board.sides.flatMap { rows in
     Board.sides.map { (rows, $0) }
 }
 
-/// Returns a board with few different tiles, so that many merge. About a third of the cells are empty, or
-/// none.
+/// Returns a board with few different tiles, so that many merge. Either about a third of the cells or no cells are
+/// empty.
 func randomExponents(_ count: Int, generator: inout Generator) -> [UInt8] {
     let kinds = 2 + generator.next(below: 4)
     let isFull = generator.next(below: 5) == 0
@@ -290,8 +290,8 @@ func stuckExponents(rows: Int, columns: Int) -> [UInt8] {
 
 // MARK: statistics
 
-/// A measured mean that can be compared with an expected one. It is near within 4.5 standard errors (one in
-/// 150,000).
+/// A measured mean that can be compared with an expected one. It is near if it differs by at most 4.5 standard errors;
+/// chance alone exceeds that once in 150,000 times.
 struct Mean: CustomStringConvertible {
     private var count = 0.0
     private var sum = 0.0
@@ -325,14 +325,14 @@ func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
     let freedom = Double(counts.count - 1)
     let sum = zip(counts, probabilities).reduce(0) { sum, pair in
         let expected = pair.1 * total
-        precondition(expected >= 5, "too few expected for chi-square")
+        precondition(expected >= 5, "chi-square needs at least 5 expected outcomes")
         return sum + (Double(pair.0) - expected) * (Double(pair.0) - expected) / expected
     }
     return (Cube.root(sum / freedom) - (1 - 2 / (9 * freedom))) / (2 / (9 * freedom)).squareRoot()
 }
 
 private enum Cube {
-    /// Computes the cube root by bisection, because the standard library lacks it without a C library.
+    /// Computes the cube root by bisection, because Swift's standard library has no cube root.
     static func root(_ value: Double) -> Double {
         var (low, high) = (0.0, max(1, value))
         for _ in 0..<100 {

@@ -130,7 +130,7 @@ struct ToyGame: Game {
         case .prize: move.after.place == 5 ? 1 : 0
         case .effort: move.after.place == 5 ? 0 : 1
         case .landing: table[move.after.place]
-        case .distance: preconditionFailure("a potential")
+        case .distance: preconditionFailure("distance is a potential")
         }
     }
 

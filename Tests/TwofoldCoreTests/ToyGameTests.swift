@@ -16,7 +16,7 @@ import Testing
         return TestBatch(try Batch(ToyGame(), options))
     }
 
-    private func expect(_ batch: TestBatch, tells model: ToyModel, lane: Int) {
+    private func expect(_ batch: TestBatch, equals model: ToyModel, lane: Int) {
         var observation: [UInt8] = [0, 0, 0, 0, 0, 0]
         observation[model.place] = 1
         #expect(batch.observation(lane: lane) == observation)
@@ -32,7 +32,7 @@ import Testing
         #expect(visits[4] == UInt8(model.visits[1]))
     }
 
-    @Test func `a game's own infos lie between the common arrays and the outcome`() throws {
+    @Test func `a game's own infos lie between the common arrays and the reward and flags`() throws {
         let batch = try batch(lanes: 2)
         let names = [
             "observation", "action_mask", "episode_length", "half", "is_first", "visits", "place",
@@ -54,7 +54,7 @@ import Testing
             lanes: lanes, maxEpisodeSteps: maxEpisodeSteps, workers: Workers(threads: threads, chunk: 64))
         var models = (0..<lanes).map { ToyModel(seed: 50 + UInt64($0), limit: maxEpisodeSteps ?? .max) }
         try batch.reset(seed: 50)
-        for lane in 0..<lanes { expect(batch, tells: models[lane], lane: lane) }
+        for lane in 0..<lanes { expect(batch, equals: models[lane], lane: lane) }
         var generator = Generator(seed: 1)
         var ended = 0
         for _ in 0..<40 {
@@ -62,7 +62,7 @@ import Testing
             try batch.step(actions)
             for lane in 0..<lanes {
                 let reward = models[lane].step(Int(actions[lane]))
-                expect(batch, tells: models[lane], lane: lane)
+                expect(batch, equals: models[lane], lane: lane)
                 #expect(batch.reward(lane: lane) == reward)
                 #expect(batch.isTerminated(lane: lane) == models[lane].isTerminated)
                 #expect(batch.isTruncated(lane: lane) == models[lane].isTruncated)
@@ -102,7 +102,7 @@ import Testing
                     #expect(final["action_mask"]?[1] == (last.isTerminated ? 0 : 1))
                     models[lane].start()
                 }
-                expect(batch, tells: models[lane], lane: lane)
+                expect(batch, equals: models[lane], lane: lane)
             }
         }
         #expect(ended > 20, "the test has seen the end of episodes")
@@ -129,7 +129,7 @@ import Testing
         let garbage: [UInt8] = [7, 7, 7, 7, 7, 7]
         try batch.reset(mask: [0, 1, 0], boards: [garbage, [0, 0, 0, 0, 1, 0], garbage])
         models[1].start(at: 4)
-        for lane in 0..<3 { expect(batch, tells: models[lane], lane: lane) }
+        for lane in 0..<3 { expect(batch, equals: models[lane], lane: lane) }
         try batch.step([2, 2, 1])
         #expect(batch.isTerminated(lane: 1))
         #expect(batch.reward(lane: 1) == ToyGame.prize)
@@ -148,7 +148,7 @@ import Testing
         for lane in 0..<3 { _ = models[lane].step([2, 2, 1][lane]) }
         try batch.reset(mask: [0, 1, 0])
         models[1].start()
-        for lane in 0..<3 { expect(batch, tells: models[lane], lane: lane) }
+        for lane in 0..<3 { expect(batch, equals: models[lane], lane: lane) }
     }
 
     // MARK: rewards and extra infos
@@ -204,7 +204,7 @@ import Testing
         #expect(ends.terminated > 10 && ends.truncated > 10)
     }
 
-    @Test func `the game's own reward is its default spec, declared or not`() throws {
+    @Test func `declaring the default reward gives the game's own reward`() throws {
         let plain = try batch(lanes: 20)
         let declared = try batch(
             lanes: 20, reward: ToyGame().defaultReward, extraInfos: ["reward_terms"])
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test func `terms and infos that a game does not have are refused by name`() throws {
+    @Test func `terms and infos that a game does not have are refused with their names`() throws {
         let wrong: [(String, RewardSpec?, [String])] = [
             ("reward.merge_score", RewardSpec([.init("merge_score")]), []),
             ("reward.prize.gamma", RewardSpec([.init("prize", gamma: 1)]), []),

@@ -2,7 +2,7 @@ import TwofoldCore
 
 @testable import TwofoldOptimum
 
-/// The optimum by recursion over all boards with the readable rules. It has no packed boards, symmetries or
+/// Computes the optimum by recursion over all boards with the readable rules, without packed boards, symmetries or
 /// layers.
 final class BruteForce {
     private let config: Game2048.Config

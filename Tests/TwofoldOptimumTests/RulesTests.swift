@@ -72,8 +72,7 @@ private let sizes = [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)]
     }
 
     @Test(arguments: sizes)
-    func `all images of a board have one canonical number, which is that of an image`(rows: Int, columns: Int)
-    {
+    func `all images of a board share the canonical number of one of them`(rows: Int, columns: Int) {
         let boards = PackedBoards(rows: rows, columns: columns)
         var wrong: [[UInt8]] = []
         for exponents in randomBoards(rows * columns, 5_000) {
@@ -105,7 +104,7 @@ private let sizes = [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)]
     }
 
     @Test(arguments: [(2, 2, 5), (2, 3, 4), (3, 2, 4)])
-    func `every canonical board has a number of its own`(rows: Int, columns: Int, limit: Int) {
+    func `every canonical board has a different number`(rows: Int, columns: Int, limit: Int) {
         let boards = PackedBoards(rows: rows, columns: columns)
         let numbers = BoardNumbers(boards, limit: limit)
         var (canonical, found): (Set<UInt64>, Set<Int>) = ([], [])

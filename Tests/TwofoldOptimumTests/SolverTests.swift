@@ -29,7 +29,7 @@ import TwofoldCore
     ]
 
     @Test(arguments: cases)
-    func `every value is that of a search through all boards`(of each: Case) throws {
+    func `every value equals the result of a search through all boards`(of each: Case) throws {
         let directory = TemporaryDirectory()
         let table = try solve(each.config, each.objective, in: directory, threads: 3)
         let truth = BruteForce(each.config, each.objective)
@@ -52,7 +52,7 @@ import TwofoldCore
         #expect(wrong.isEmpty, "\(wrong.count) boards, the first \(wrong.first ?? [])")
     }
 
-    @Test func `2 x 2 has its known boards, score, moves and tiles`() throws {
+    @Test func `the solver finds the known boards, score, moves and tiles of 2 x 2`() throws {
         let results = try solve(.board(2, 2), in: TemporaryDirectory()).results
         #expect((results.states, results.terminal) == (110, 36))
         #expect(abs(results.value - 66.96414946) < 5e-9)
@@ -64,7 +64,7 @@ import TwofoldCore
         #expect(abs(best.value - 0.0828872891) < 5e-11)
     }
 
-    @Test func `threads make no difference, not in one byte`() throws {
+    @Test func `the number of threads does not change a single byte`() throws {
         let (one, four) = (TemporaryDirectory(), TemporaryDirectory())
         try solve(.board(2, 3), in: one)
         try solve(.board(2, 3), in: four, threads: 4)
@@ -85,7 +85,7 @@ import TwofoldCore
             (.backward, 8),
             (.play, 40),
         ], [0, 1, 9])
-    func `a solver that was stopped goes on, even behind a torn layer, to the same bytes`(
+    func `a stopped solver resumes, even after a torn layer, and makes the same bytes`(
         at moment: (stage: OptimumSolver.Stage, tileSum: Int), cut: Int
     ) throws {
         let (directory, other) = (TemporaryDirectory(), TemporaryDirectory())
@@ -152,9 +152,9 @@ import TwofoldCore
     }
 
     @Test(arguments: [true, false])
-    func `a whole layer that is not the problem's is cut off`(isOfBoards: Bool) throws {
+    func `a complete layer of another problem is cut off`(isOfBoards: Bool) throws {
         let directory = try stopped()
-        // The first layer with other content and a matching checksum. Its rows follow a head of 32 bytes.
+        // Gives the first layer other content and a matching checksum. Its rows follow a head of 32 bytes.
         let log = isOfBoards ? "boards" : "values"
         try change(log, in: directory) { data in
             var layer = [UInt8](repeating: 0, count: 32 + (isOfBoards ? 8 : 24) * 2)
@@ -167,7 +167,7 @@ import TwofoldCore
         try expectWhole(directory)
     }
 
-    @Test func `a solver makes the folders above its table`() throws {
+    @Test func `a solver creates the parent folders of its table`() throws {
         let directory = TemporaryDirectory()
         let problem = try OptimumProblem(.board(2, 2), .score)
         let tables = TableDirectory(directory.path + "/a/b/c")
@@ -175,7 +175,7 @@ import TwofoldCore
         #expect(tables.hasTable(of: problem))
     }
 
-    @Test func `a second solver of the same board says who works on it, and leaves the first alone`() throws {
+    @Test func `a second solver of the same board reports the first one and leaves it alone`() throws {
         let directory = TemporaryDirectory()
         var refusals: [String] = []
         try solve(.board(2, 2), in: directory) { progress in
@@ -188,7 +188,7 @@ import TwofoldCore
         #expect(try bytes(.board(2, 2), in: directory).count > 4096)
     }
 
-    @Test func `the folder of a solver that ended before it had cleaned up goes with the next one`() throws {
+    @Test func `the next solver removes the folder of a solver that ended before its cleanup`() throws {
         let directory = try stopped()
         let problem = try OptimumProblem(.board(2, 3), .score)
         let path = directory.tables.path(of: problem)
@@ -201,7 +201,7 @@ import TwofoldCore
         #expect(!FileManager.default.fileExists(atPath: path + ".part"))
     }
 
-    @Test func `nothing but the table stays behind`() throws {
+    @Test func `only the table remains`() throws {
         let directory = TemporaryDirectory()
         try solve(.board(2, 2), in: directory)
         let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)

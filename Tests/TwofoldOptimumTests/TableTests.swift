@@ -27,9 +27,9 @@ import TwofoldCore
         #expect(found.results.states == 110)
     }
 
-    @Test func `a table that is not there is refused with the command that makes it`() throws {
+    @Test func `a missing table is refused with the command that makes it`() throws {
         let directory = TemporaryDirectory()
-        #expect(try failure(directory).contains("`twofold solve --size 2x2` makes it"))
+        #expect(try failure(directory).contains("Make it with `twofold solve --size 2x2`"))
         let problem = try OptimumProblem(
             .board(2, 3, goal: 64, stopAtGoal: true, fourProbability: 0.2, startTiles: 1), .moves)
         #expect(
@@ -39,7 +39,7 @@ import TwofoldCore
     }
 
     @Test(arguments: [
-        (0, "less than a header"), (100, "less than a header"), (4096, "expected"), (-1, "expected"),
+        (0, "its header alone"), (100, "its header alone"), (4096, "expected"), (-1, "expected"),
     ])
     func `a short table is refused`(size: Int, message: String) throws {
         let directory = TemporaryDirectory()
@@ -87,7 +87,7 @@ import TwofoldCore
         [1, 1, 0, 0, 0, 0], [1, 2, 3, 3, 2, 1], [2, 1, 0, 4, 3, 5], [6, 5, 4, 1, 2, 1],
     ]
 
-    @Test func `a table that was read stays as it was, whatever happens to its file`() throws {
+    @Test func `a table in memory does not change with its file`() throws {
         let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         let problem = try OptimumProblem(.board(2, 3), .score)
@@ -116,16 +116,16 @@ import TwofoldCore
         try Data(forged).write(to: URL(filePath: path))
     }
 
-    /// Bytes 0 ... 7 of a line count boards; every bit of the others is a board.
+    /// Bytes 0 ... 7 of a line count boards. Each bit of the other bytes stands for a board.
     @Test(arguments: [0, 2, 3, 4, 5, 7, 8, 15, 17, 64, 64 * 100 + 3, 64 * 100 + 63])
-    func `a table that counts its boards wrong is refused, even with the right checksums`(byte: Int) throws {
+    func `a table with a wrong count of boards is refused, even with the right checksums`(byte: Int) throws {
         let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         try forge(.board(2, 3), in: directory) { $0[TableHeader.size + byte] ^= 1 }
-        #expect(try failure(directory, .board(2, 3)).contains("it counts its boards wrong"))
+        #expect(try failure(directory, .board(2, 3)).contains("its count of boards is wrong"))
     }
 
-    @Test func `records of a forged table that are no numbers are no worse than wrong values`() throws {
+    @Test func `records of a forged table that are not numbers do no more harm than wrong values`() throws {
         let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         let problem = try OptimumProblem(.board(2, 3), .score)
@@ -137,7 +137,7 @@ import TwofoldCore
         #expect(values(table, of: [[1, 1, 0, 0, 0, 0]]) == [nil, nil, nil, nil])
     }
 
-    @Test func `what is not a regular file is refused at once, by name`() throws {
+    @Test func `a path that is not a regular file is refused at once, with its kind`() throws {
         let directory = TemporaryDirectory()
         let path = directory.tables.path(of: try OptimumProblem(.board(2, 2), .score))
         try #require(mkdir(path, 0o700) == 0)
@@ -172,7 +172,7 @@ import TwofoldCore
         }
     }
 
-    @Test func `callers that come together share one table, which is reserved once`() throws {
+    @Test func `concurrent callers share one table, whose memory is reserved once`() throws {
         let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         let problem = try OptimumProblem(.board(2, 3), .score)
@@ -190,7 +190,7 @@ import TwofoldCore
         #expect(budget.reserved == [try bytes(.board(2, 3), in: directory).count])
     }
 
-    @Test func `a table for which there is no memory is refused as that, until there is`() throws {
+    @Test func `a table is refused as out of memory until there is enough memory`() throws {
         let directory = TemporaryDirectory()
         try solve(.board(2, 2), in: directory)
         let problem = try OptimumProblem(.board(2, 2), .score)
@@ -213,7 +213,7 @@ import TwofoldCore
         let file = URL(filePath: tables.path(of: problem))
         var changed = whole
         changed[whole.count - 1] ^= 1
-        // Each time, another file at the same path.
+        // Each write makes another file at the same path.
         try changed.write(to: file, options: .atomic)
         for _ in 0..<3 {
             let error = #expect(throws: OptimumFailure.self) { try tables.table(of: problem) }

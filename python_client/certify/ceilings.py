@@ -1,10 +1,10 @@
-"""Prints the ceilings of Concentration's presets as a table, and plays games that attain them.
+"""Prints the ceilings of Concentration's presets as a table, and plays games that reach them.
 
-    python ceilings.py                                # the table; ten minutes, 6 GB
+    python ceilings.py                                # the table; takes ten minutes and 6 GB
     python ceilings.py --only popgym-hard --memory 6
-    python ceilings.py --episodes 100000              # first the means of this many games each
+    python ceilings.py --episodes 100000              # also plays this many games of each preset
 
-The exit status is 1 if games disagree with the table.
+The exit status is 1 if the games disagree with the table.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def parse() -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(description="Prints the ceilings of Concentration's presets.")
     parser.add_argument("--only", type=words, default=list(PRESETS), help="presets")
-    parser.add_argument("--memory", type=words, default=list(MEMORIES), help="numbers, or all")
-    parser.add_argument("--episodes", type=int, help="games to play for each row; none by default")
+    parser.add_argument("--memory", type=words, default=list(MEMORIES), help="memory sizes, or all")
+    parser.add_argument("--episodes", type=int, help="games to play for each row (none)")
     parser.add_argument("--publish", action="store_true", help=figures.HELP)
     return parser.parse_args()
 
 
 def row(preset: Any, memory: str) -> figures.Row | None:
-    """Returns a row of the table; None, with a message, where there are too many states."""
+    """Returns a row of the table. Returns None, after a message, if there are too many states."""
     capacity = None if memory == "all" else int(memory)
     try:
         found = twofold.ceilings.concentration(memory=capacity, preset=preset)
@@ -60,14 +60,15 @@ def row(preset: Any, memory: str) -> figures.Row | None:
 
 
 def play(preset: Any, memory: str, episodes: int) -> list[checks.Check]:
-    """Compares this many games with the ceiling."""
+    """Compares the ceiling with this many games."""
     capacity = None if memory == "all" else int(memory)
     ceiling = twofold.ceilings.concentration(memory=capacity, preset=preset)
     played = twofold.evaluate(
         f"last-k-memory:{memory}", env="twofold/Concentration-v0", episodes=episodes, preset=preset
     )
-    rounding = 1e-6  # of float32 rewards
-    # If games rarely end before the limit, a sample may have no such game, and no deviation.
+    rounding = 1e-6  # due to float32 rewards
+    # If games rarely end before the limit, the sample may have no such game, and therefore no
+    # deviation.
     rare = 0.0
     if not played.lengths.std():
         rare = ceiling.mean_length * math.sqrt(ceiling.cleared / episodes)
@@ -78,7 +79,7 @@ def play(preset: Any, memory: str, episodes: int) -> list[checks.Check]:
 
 
 def main() -> int:
-    """Prints the table; the exit status."""
+    """Prints the table, and returns the exit status."""
     arguments = parse()
     agrees = True
     rows = []

@@ -1,11 +1,11 @@
-"""Certifies the rules: against exact values, known statistics and other packages.
+"""Certifies the rules against exact values, known statistics and other packages.
 
     .venv/bin/python python_client/certify/certify.py           # ten minutes; `make certify`
-    .venv/bin/python python_client/certify/certify.py --quick   # one or two
+    .venv/bin/python python_client/certify/certify.py --quick   # one or two minutes
     .venv/bin/python python_client/certify/certify.py --only exact,dialects
 
-The report goes to standard output, and with everything measured as JSON to runs/certify/. The exit
-status is 1 if anything disagrees.
+The report goes to standard output. The report and all measured values go to runs/certify/, the
+values as JSON. The exit status is 1 if any check disagrees.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import twofold
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 VENVS = REPOSITORY / ".build" / "bench-venvs"
-# Above all training seeds.
+# A number above all training seeds.
 SEED = 2**63
 
 
@@ -54,7 +54,7 @@ class Section:
 
     @property
     def passed(self) -> bool:
-        """Whether there were checks, and all agree."""
+        """Whether the section has checks and all of them passed."""
         return bool(self.checks) and all(check.passed for check in self.checks)
 
 
@@ -62,25 +62,25 @@ class Section:
 
 
 def known_of(values: exact.Values) -> Expected:
-    """Returns the values of exact.py, in the form of a comparison."""
+    """Returns the values of exact.py as expected values."""
     reaching = {value: p for value, p in values.items() if isinstance(value, int) and value > 4}
     return Expected(values["score"], values["moves"], reaching)
 
 
 def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator[Section]:
-    """Checks small boards: 2 x 2 in its variants and under its optimal policy, 2 x 3, 3 x 3.
+    """Checks small boards: 2 x 2 with several arguments and under its optimal policy, 2 x 3, 3 x 3.
 
     Args:
-        count: Episodes of each main table.
-        fewer: Episodes of the others.
+        count: The episodes of each main table.
+        fewer: The episodes of each other table.
         negligible: The probability of episodes on 3 x 3 that the exact values leave out.
     """
     rng = np.random.default_rng(0)
     uniform = episodes.uniform_legal(rng)
     cases: list[tuple[str, int, dict[str, Any]]] = [
         ("2 x 2", count, {}),
-        ("2 x 2, goal 8 ends it", fewer, {"goal": 8}),
-        ("2 x 2, goal 16 ends it", fewer, {"goal": 16}),
+        ("2 x 2 up to the goal 8", fewer, {"goal": 8}),
+        ("2 x 2 up to the goal 16", fewer, {"goal": 16}),
         ("2 x 2, half of the tiles 4s", fewer, {"four_probability": 0.5}),
         ("2 x 2, one start tile", fewer, {"start_tiles": 1}),
         ("2 x 2, three start tiles", fewer, {"start_tiles": 3}),
@@ -131,17 +131,17 @@ def certify_statistics(count: int, fewer: int) -> Iterator[Section]:
     """Checks 4 x 4 against a count of 20 million games."""
     rng = np.random.default_rng(1)
     played = play(count, episodes.uniform_legal(rng))
-    note = f"{summary(played)}, beside a count of 20 million games. {intervals(played)}"
+    note = f"{summary(played)}, compared with a count of 20 million games. {intervals(played)}"
     found = checks.certify_play(played, checks.RANDOM_4X4)
     yield Section("4 x 4, uniform legal play", note, found)
     # Illegal actions change nothing, so the episodes follow the same law.
     played = play(fewer, episodes.uniform_any(rng))
     found = checks.certify_play(played, checks.RANDOM_4X4, only_legal=False)
-    yield Section("4 x 4, all four actions alike, illegal ones too", summary(played), found)
+    yield Section("4 x 4, uniform play including illegal actions", summary(played), found)
 
 
 def intervals(played: episodes.Episodes) -> str:
-    """Returns mean score and moves with 95 % intervals, and the highest tiles."""
+    """Returns the mean score and moves with 95 % intervals, and the shares of the highest tiles."""
 
     def around(sample: Any) -> str:
         half = 1.96 * sample.std(ddof=1) / math.sqrt(len(sample))
@@ -159,14 +159,14 @@ def intervals(played: episodes.Episodes) -> str:
 
 
 def certify_optimum(count: int, fewer: int, *, largest: bool = False) -> Iterator[Section]:
-    """Tables of optimal values, and games played by them.
+    """Checks tables of optimal values, and games that are played with them.
 
     Args:
-        count: Games on 3 x 3.
-        fewer: Games on the other boards.
+        count: The games on 3 x 3.
+        fewer: The games on each other board.
         largest: Whether to solve 3 x 3, which takes minutes.
     """
-    note = "`twofold solve` against the solver of exact.py"
+    note = "`twofold solve` compared with the solver of exact.py"
     yield Section("The optimum of 2 x 2", note, list(optimum.compare_2x2()))
     sizes: list[tuple[str, int, float | None]] = [("2x2", fewer, None), ("2x3", fewer, None)]
     if largest:
@@ -181,9 +181,9 @@ def certify_optimum(count: int, fewer: int, *, largest: bool = False) -> Iterato
 
 
 def certify_mutants(count: int) -> Iterator[Section]:
-    """Engines with one defect each, and one without, through the same checks as the server."""
+    """Applies the checks of the server to a correct engine, and to engines with one defect each."""
     played, found = try_engine(mutants.Defect(), count)
-    yield Section("A right engine in numpy", summary(played), found)
+    yield Section("A correct engine in numpy", summary(played), found)
     for defect in mutants.DEFECTS:
         played, found = try_engine(defect, count)
         failed = [check for check in found if not check.passed]
@@ -194,12 +194,12 @@ def certify_mutants(count: int) -> Iterator[Section]:
             f"steps {played.length.mean():.1f}"
             f" (published for this defect: {known}). Caught by: {names}."
         )
-        caught = Check("whether a check fails", 1.0, float(bool(failed)))
+        caught = Check("1 if a check fails", 1.0, float(bool(failed)))
         yield Section(f"An engine that {defect.name}", note, [caught])
 
 
 def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, list[Check]]:
-    """Plays an engine with a defect; returns the result of the checks."""
+    """Plays an engine with a defect. Returns the episodes and the checks."""
     engine = mutants.Engine(min(-(-count // 4), 4096), defect)
     rng = np.random.default_rng(4)
     choose = episodes.uniform_any(rng) if defect.illegal_spawns else episodes.uniform_legal(rng)
@@ -212,12 +212,12 @@ def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, l
 
 
 def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
-    """Checks each dialect against the package itself."""
+    """Checks each dialect against its package."""
     for dialect in packages.DIALECTS:
         try:
             recording = packages.record(dialect, VENVS, out, boards=boards, steps=400, given=boards)
         except (InstallationFailed, subprocess.SubprocessError) as failure:
-            missing = Check("whether the package plays", 1.0, 0.0)
+            missing = Check("1 if the package runs", 1.0, 0.0)
             yield Section(f'dialect="{dialect}"', f"Not compared: {failure}.", [missing])
             continue
         found = list(packages.compare(dialect, recording))
@@ -231,13 +231,13 @@ def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
 
 
 def certify_concentration(out: Path, count: int) -> Iterator[Section]:
-    """Checks each of POPGym's variants against POPGym itself."""
+    """Checks each variant of POPGym's Concentration against POPGym."""
     for variant in concentration.VARIANTS:
         title = f"Concentration as POPGym's {variant}"
         try:
             recording = concentration.record(variant, VENVS, out, episodes=count)
         except (InstallationFailed, subprocess.SubprocessError) as failure:
-            missing = Check("whether the package plays", 1.0, 0.0)
+            missing = Check("1 if the package runs", 1.0, 0.0)
             yield Section(title, f"Not compared: {failure}.", [missing])
             continue
         played = f"{count} episodes, {recording['lengths'].sum():,} transitions"
@@ -254,7 +254,7 @@ def main() -> int:
     started = datetime.datetime.now(datetime.timezone.utc)
     out: Path = arguments.out or REPOSITORY / "runs" / "certify" / f"{started:%Y%m%d-%H%M%S}"
     out.mkdir(parents=True, exist_ok=True)
-    os.environ["TWOFOLD_TABLES"] = str(out / "tables")  # read when the service is first needed
+    os.environ["TWOFOLD_TABLES"] = str(out / "tables")  # read when the service starts
     count: int = arguments.episodes or (20_000 if arguments.quick else 1_000_000)
     fewer = max(count // 5, 1000)
     parts: dict[str, Callable[[], Iterator[Section]]] = {
@@ -290,7 +290,7 @@ def main() -> int:
 
 
 def as_json(section: Section) -> dict[str, Any]:
-    """Returns a section with all results of its checks; infinite values become null."""
+    """Returns a section with all results of its checks. Infinite values become null."""
 
     def number(value: float) -> float | None:
         return value if math.isfinite(value) else None
@@ -323,7 +323,7 @@ def markdown(run: dict[str, Any], sections: list[Section]) -> str:
         "# Certificate of the rules",
         "",
         f"Twofold {run['twofold']}, {run['started']}. {verdict}: {total} checks. A value "
-        f"agrees within {run['limit']:g} standard errors; without one it has to be equal.",
+        f"agrees within {run['limit']:g} standard errors, or exactly if it has no standard error.",
     ]
     for section in sections:
         lines += ["", f"## {section.title}", "", section.note, ""]
@@ -342,13 +342,13 @@ def markdown(run: dict[str, Any], sections: list[Section]) -> str:
 
 
 def parse() -> argparse.Namespace:
-    """Reads and checks the command line."""
+    """Parses and checks the command line."""
     names = ["exact", "statistics", "optimum", "mutants", "dialects", "concentration"]
 
     def chosen(text: str) -> list[str]:
         parts = text.split(",")
         if not set(parts) <= set(names):
-            raise argparse.ArgumentTypeError(f"expected some of {','.join(names)}")
+            raise argparse.ArgumentTypeError(f"expected one or more of {','.join(names)}")
         return parts
 
     def positive(text: str) -> int:
@@ -359,9 +359,9 @@ def parse() -> argparse.Namespace:
 
     parser = argparse.ArgumentParser(description="Certifies the rules.")
     parser.add_argument("--only", type=chosen, default=names, help="parts: " + ",".join(names))
-    parser.add_argument("--episodes", type=positive, help="for each main table (1000000)")
+    parser.add_argument("--episodes", type=positive, help="episodes for each main table (1000000)")
     parser.add_argument("--quick", action="store_true", help="20000 episodes, few transitions")
-    parser.add_argument("--out", type=Path, help="a folder (runs/certify/<date>-<time>)")
+    parser.add_argument("--out", type=Path, help="result folder (runs/certify/<date>-<time>)")
     return parser.parse_args()
 
 

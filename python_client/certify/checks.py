@@ -1,4 +1,4 @@
-"""Checks: an expected value, a measured value, and whether the two agree."""
+"""Checks: an expected value, a measured value, and whether they agree."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from episodes import Episodes
 from numpy.typing import NDArray
 
 LIMIT = 4.0
-"""Maximum distance of a measured value from the expected one, in standard errors."""
+"""The maximum distance between the measured and the expected value, in standard errors."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One number to check."""
+    """A comparison of one measured number with its expected value."""
 
     what: str
     expected: float
@@ -35,7 +35,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Whether the two agree; NaN never agrees."""
+        """Whether the values agree. NaN never agrees."""
         return abs(self.deviation) <= LIMIT
 
 
@@ -50,10 +50,10 @@ class Expected:
     score_error: float = 0.0
     moves_error: float = 0.0
     games: float = math.inf
-    """Number of games behind the probabilities; infinite for exact ones."""
+    """The number of games behind the probabilities; infinite if they are exact."""
 
 
-# A count over 20 million games, which agrees with a published one over 5 million.
+# A count of 20 million games, which agrees with a published count of 5 million.
 RANDOM_4X4 = Expected(
     score=1094.91,
     score_error=0.12,
@@ -72,20 +72,20 @@ RANDOM_4X4 = Expected(
 
 
 def mean(what: str, expected: float, sample: NDArray[Any], known: float = 0.0) -> Check:
-    """Returns a sample's mean against an expected mean with a standard error."""
+    """Compares a sample's mean with an expected mean, whose standard error is `known`."""
     error = math.hypot(float(sample.std(ddof=1)) / math.sqrt(len(sample)), known)
     return Check(what, expected, float(sample.mean()), error)
 
 
 def share(what: str, expected: float, sample: NDArray[np.bool_], games: float = math.inf) -> Check:
-    """Returns a frequency against an expected probability that was counted over this many games."""
+    """Compares a frequency with an expected probability that was counted over this many games."""
     variance = expected * (1 - expected)
     error = math.sqrt(variance / len(sample) + variance / games)
     return Check(what, expected, float(sample.mean()), error)
 
 
 def alike(what: str, counts: NDArray[Any]) -> Check:
-    """Counts of equally likely outcomes: chi-square, as a normal variable.
+    """Compares counts of equally likely outcomes: chi-square, as a normal variable.
 
     The cube root of chi-square over its degrees of freedom is nearly normal (Wilson and Hilferty).
     """
@@ -98,7 +98,7 @@ def alike(what: str, counts: NDArray[Any]) -> Check:
 
 
 def count(what: str, violations: Any) -> Check:
-    """Returns a count that has to be 0."""
+    """Checks that the number of violations is 0."""
     return Check(what, 0.0, float(violations.sum()))
 
 
@@ -107,7 +107,7 @@ def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
     yield mean("mean score", expected.score, episodes.score, expected.score_error)
     yield mean("mean moves", expected.moves, episodes.moves, expected.moves_error)
     for value, probability in expected.reaching.items():
-        # Below this the count is not nearly normal.
+        # With fewer expected episodes, the count is not nearly normal.
         if min(probability, 1 - probability) * episodes.count >= 10:
             reached = episodes.highest >= value.bit_length() - 1
             yield share(f"highest tile at least {value}", probability, reached, expected.games)
@@ -116,9 +116,9 @@ def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
 def check_starts(
     episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
 ) -> Iterator[Check]:
-    """Yields the start boards of episodes, of resets and autoresets alike."""
+    """Checks the start boards of episodes, after resets and autoresets alike."""
     boards = episodes.starts.reshape(episodes.count, -1)
-    yield count("start boards with another number of tiles", (boards > 0).sum(1) != start_tiles)
+    yield count("start boards with a wrong number of tiles", (boards > 0).sum(1) != start_tiles)
     yield count("start tiles that are neither 2 nor 4", (boards > 2).any(axis=1))
     for fours in range(start_tiles + 1):
         probability = math.comb(start_tiles, fours) * (
@@ -129,19 +129,19 @@ def check_starts(
                 f"start boards with {fours} fours", probability, (boards == 2).sum(1) == fours
             )
     yield alike("unevenness of the start tiles' cells", (boards > 0).sum(axis=0))
-    yield count("whether all start boards are the same", _repeats(boards))
+    yield count("1 if all start boards are the same", _repeats(boards))
 
 
 def _repeats(boards: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns a single true entry if all boards are the same one."""
+    """Returns a single entry, which is true if all boards are the same."""
     return np.array([len(boards) > 1 and bool((boards == boards[0]).all())])
 
 
 def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check]:
     """Checks arithmetic invariants of every episode under any policy.
 
-    Each merge to 2^k scored 2^k; so tiles and score give the number of 4s ever placed, and the sum
-    of the tiles the number of 2s; each move placed one tile.
+    Each merge to 2^k scored 2^k, so tiles and score determine the number of 4s ever placed. The sum
+    of the tiles then determines the number of 2s. Each move has placed one tile.
     """
     unpaid = episodes.paid - episodes.score
     fours = unpaid // 4
@@ -151,26 +151,26 @@ def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check
     yield count(
         "episodes whose tiles do not fit their moves", episodes.moves != twos + fours - start_tiles
     )
-    yield count("episodes whose rewards are not their score", episodes.returns != episodes.score)
+    yield count("episodes whose rewards do not sum to score", episodes.returns != episodes.score)
     yield count("episodes with more moves than steps", episodes.moves > episodes.length)
 
 
 def check_spawns(
     episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
 ) -> Iterator[Check]:
-    """Yields the mean value of placed tiles: a move adds the value of one tile."""
+    """Checks the mean value of placed tiles. A move adds the value of one tile."""
     worth = 2 + 2 * four_probability
     placed = episodes.tile_sum - worth * (episodes.moves + start_tiles)
-    yield mean("sum of tiles less what the moves add", 0.0, placed)
+    yield mean("sum of tiles minus the expected value of all placed tiles", 0.0, placed)
 
 
 def check_ends(episodes: Episodes) -> Iterator[Check]:
-    """Episodes end where no action is legal."""
-    yield count("episodes that ended with something legal left", movable(episodes.ends))
+    """Checks that episodes end only if no action is legal."""
+    yield count("episodes that ended with a legal action left", movable(episodes.ends))
 
 
 def movable(boards: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns the boards of (B, rows, columns) with a legal action, bool (B,); none is empty."""
+    """Returns which boards (B, rows, columns) have a legal action, bool (B,). None may be empty."""
     has_room: NDArray[np.bool_] = (boards == 0).any(axis=(1, 2))
     has_pair: NDArray[np.bool_] = (boards[:, 1:] == boards[:, :-1]).any(axis=(1, 2))
     has_pair |= (boards[:, :, 1:] == boards[:, :, :-1]).any(axis=(1, 2))
@@ -186,15 +186,15 @@ def certify_play(
     four_probability: float = 0.1,
     until_stuck: bool = True,
 ) -> list[Check]:
-    """Checks all of the above for one set of episodes.
+    """Runs all of these checks on a set of episodes.
 
     Args:
-        episodes: Played by the policy of the expected values.
+        episodes: The episodes, played by the policy of the expected values.
         expected: The expected values.
-        only_legal: Whether the policy plays legal actions only: then every step is a move.
+        only_legal: Whether the policy plays only legal actions. Then every step is a move.
         start_tiles: The environment's argument.
-        four_probability: The same.
-        until_stuck: Whether episodes end only where no action is legal.
+        four_probability: The environment's argument.
+        until_stuck: Whether episodes end only if no action is legal.
     """
     checks: list[Iterable[Check]] = [
         check_means(episodes, expected),

@@ -1,8 +1,8 @@
-"""Concentration against POPGym's own, transition by transition.
+"""Compares Concentration with POPGym's own, transition by transition.
 
-peers/popgym_games.py plays POPGym in a separate virtual environment and records everything.
-Twofold gets the same decks and plays the same actions: it has to return the same observations,
-rewards and ends. POPGym's rewards are float64, ours the nearest float32.
+peers/popgym_games.py plays POPGym in a separate virtual environment and records everything. Twofold
+gets the same decks and plays the same actions. It must return the same observations, rewards and
+ends. POPGym's rewards are float64; Twofold's are the nearest float32.
 
     python concentration.py     # writes short recordings to Tests/Fixtures/popgym, for `make test`
 """
@@ -30,7 +30,7 @@ import environments
 Array = NDArray[Any]
 
 REQUIREMENTS = ("popgym==1.0.7",)
-# POPGym's name: the arguments for the same environment in Twofold.
+# The arguments for the same environment in Twofold, by POPGym's name.
 VARIANTS: dict[str, dict[str, Any]] = {
     "Easy": {"preset": "popgym-easy"},
     "Medium": {"preset": "popgym-medium"},
@@ -42,11 +42,11 @@ _DTYPES = {"rewards": np.float64, "terminated": np.bool_, "truncated": np.bool_}
 
 
 def record(variant: str, venvs: Path, out: Path, *, episodes: int, seed: int = 7) -> dict[str, Any]:
-    """Lets POPGym play, in a virtual environment that is made if necessary.
+    """Lets POPGym play in a virtual environment, which is made if necessary.
 
     Raises:
-        environments.InstallationFailed: It could not be installed.
-        subprocess.CalledProcessError: Its script failed.
+        environments.InstallationFailed: POPGym could not be installed.
+        subprocess.CalledProcessError: POPGym's script failed.
     """
     python = environments.python_of(venvs / "popgym", REQUIREMENTS)
     file = out / f"popgym-{variant.lower()}.npz"
@@ -107,7 +107,7 @@ def compare(
         told = observations.reshape(episodes, -1)
         differs["observation"].append((told != recording["observations"][:, 0]).any(axis=1))
         for step in range(steps):
-            # A finished episode continues here, and is ignored.
+            # A finished episode continues here; its results are ignored.
             running = recording["lengths"] > step
             actions = np.where(running, recording["actions"][:, step], 0)
             observations, rewards, terminations, truncations, _ = envs.step(actions)
@@ -118,7 +118,7 @@ def compare(
                 differs[name].append((array != theirs[name][:, step]) & running)
             returns += np.where(running, rewards, 0)
         for name, parts in differs.items():
-            yield count(f"transitions with another {name}", np.concatenate(parts))
+            yield count(f"transitions with a different {name}", np.concatenate(parts))
 
         perfect = np.arange(episodes) % 3 == 2
         expected = theirs["reward"].sum(axis=1, dtype=np.float64)[perfect].mean()
@@ -134,7 +134,7 @@ def play(
     policy: PerfectMemory,
     options: dict[str, Any],
 ) -> Array:
-    """Computes the return of one episode on each of the given decks, float64 (N,)."""
+    """Computes the return of one episode on each of these decks, float64 (N,)."""
     policy.reset(np.ones(envs.num_envs, np.bool_))
     observations, infos = envs.reset(options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)

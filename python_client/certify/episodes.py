@@ -1,4 +1,4 @@
-"""Episodes played on any vector environment of 2048, and their records."""
+"""Episodes of 2048, played on any vector environment and recorded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Choose = Callable[[Array, Array], Array]
-"""Boards (N, rows, columns) and action masks (N, 4) in, actions (N,) out."""
+"""A function from boards (N, rows, columns) and action masks (N, 4) to actions (N,)."""
 
 
 class Environment(Protocol):
@@ -20,17 +20,17 @@ class Environment(Protocol):
     num_envs: int
 
     def reset(self, *, seed: Any = None) -> tuple[Any, Any]:
-        """Boards, and infos with `action_mask`."""
+        """Returns the boards, and infos with `action_mask`."""
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Any]:
-        """Boards, rewards, terminations, truncations, and infos with `score` and `moves` too."""
+        """Returns boards, rewards, both flags, and infos that include `score` and `moves`."""
 
 
 @dataclass(frozen=True)
 class Episodes:
     """The records of E episodes, the same number from each board.
 
-    (The first E to finish on any board would be too short.)
+    (If the first E episodes to finish were taken, they would be too short.)
     """
 
     starts: Array
@@ -48,7 +48,7 @@ class Episodes:
 
     @property
     def count(self) -> int:
-        """E."""
+        """The number of episodes, E."""
         return len(self.score)
 
     @property
@@ -65,7 +65,7 @@ class Episodes:
 
     @property
     def paid(self) -> Array:
-        """int64 (E,): the score that would have made the last board's tiles out of 2s alone."""
+        """int64 (E,): the score that would have built the last board's tiles from 2s alone."""
         paid: Array = _over_cells(np.array([0] + [(k - 1) * 2**k for k in range(1, 32)]), self.ends)
         return paid
 
@@ -79,7 +79,7 @@ def play(envs: Environment, choose: Choose, episodes: int, seed: int) -> Episode
     """Plays at least this many episodes, the same number on each board."""
     boards, infos = envs.reset(seed=seed)
     num_envs, each = envs.num_envs, -(-episodes // envs.num_envs)
-    shape = (num_envs, each + 1)  # the last row receives surplus episodes
+    shape = (num_envs, each + 1)  # the last column receives surplus episodes
     starts = np.zeros((*shape, *boards.shape[1:]), np.uint8)
     ends = np.zeros_like(starts)
     score, moves, length = (np.zeros(shape, np.int64) for _ in range(3))
@@ -120,10 +120,11 @@ def play(envs: Environment, choose: Choose, episodes: int, seed: int) -> Episode
 
 
 def uniform_legal(rng: np.random.Generator) -> Choose:
-    """Returns a legal action, each equally likely; any action if none is legal."""
+    """Returns the policy that chooses uniformly among legal actions, or any if none is legal."""
 
     def choose(boards: Array, mask: Array) -> Array:
-        # In (0, 1], so that no legal action loses to the others' zeros.
+        # The numbers are in (0, 1], so that every legal action exceeds the zeros of the illegal
+        # ones.
         actions: Array = ((1 - rng.random(mask.shape, np.float32)) * mask).argmax(axis=1)
         return actions
 
@@ -131,7 +132,7 @@ def uniform_legal(rng: np.random.Generator) -> Choose:
 
 
 def uniform_any(rng: np.random.Generator) -> Choose:
-    """Returns one of the four actions, legal or not."""
+    """Returns the policy that chooses uniformly among the four actions, legal or not."""
 
     def choose(boards: Array, mask: Array) -> Array:
         actions: Array = rng.integers(0, 4, len(boards), np.uint8)
@@ -141,7 +142,7 @@ def uniform_any(rng: np.random.Generator) -> Choose:
 
 
 def from_table(policy: dict[str, int]) -> Choose:
-    """Returns a policy that exact.py computed, for small boards."""
+    """Returns the policy for small boards that exact.py has computed."""
     cells = len(next(iter(policy)))
     table = np.zeros(16**cells, np.uint8)
     weights = 16 ** np.arange(cells)

@@ -1,22 +1,22 @@
 """Exact values of 2048 on small boards: dynamic programming over all states.
 
-The certificate compares a server's statistics with these values. The solver shares no code with
-the server and none with tests/reference.py: a board is a string with one character per cell ("."
-is empty, "a" a 2, "b" a 4 ...), a regular expression finds the pairs, and instead of drawing a
-tile it sums over all possible tiles. It is readable and takes any policy, but slow; for 3 x 3 see
+The certificate compares a server's statistics with these values. The solver shares no code with the
+server or with tests/reference.py. A board is a string with one character per cell ("." is empty,
+"a" a 2, "b" a 4 ...). A regular expression finds the pairs. The solver sums over all possible new
+tiles instead of drawing one. It is readable and accepts any policy, but it is slow; for 3 x 3 see
 forward.py.
 
     uniform = Solver(2, 2).solve()              # legal actions, equally likely
     uniform["score"], uniform["moves"]          # 19.65654018, 5.60072300
     uniform[16]                                 # probability that a 16 is ever made: 0.121752664444
-    Solver(2, 2).solve(best=16)[16]             # by the policy that makes it as likely as possible
+    Solver(2, 2).solve(best=16)[16]             # with the policy that maximises that probability
 """
 
 import re
 from collections.abc import Iterable, Iterator
 
-# Expected values from some board on: "score", "moves", the last board's "tile_sum", and for each
-# tile value the probability that it is ever made (that the highest tile is at least that).
+# Expected values from a board on: "score", "moves", the last board's "tile_sum", and for each tile
+# value the probability that the game ever makes it.
 Values = dict[str | int, float]
 
 HIGHEST = 26  # "z"
@@ -33,8 +33,8 @@ def tile_sum(board: str) -> int:
 
 
 def slide(line: str) -> tuple[str, int]:
-    """Returns one line after a slide to the left, and the sum of the merged values."""
-    # Matches are found from the left and do not overlap: no tile merges twice.
+    """Slides a line to the left. Returns the new line and the sum of the merged values."""
+    # The matches go from left to right and do not overlap, so no tile merges twice.
     packed = line.replace(".", "")
     merged = re.sub(r"(.)\1", lambda pair: chr(ord(pair[1]) + 1), packed)
     pairs = re.findall(r"(.)\1", packed)
@@ -42,7 +42,7 @@ def slide(line: str) -> tuple[str, int]:
 
 
 def transpose(board: str, columns: int) -> str:
-    """Returns a board with this many columns, transposed."""
+    """Transposes a board that has this many columns."""
     return "".join(board[column::columns] for column in range(columns))
 
 
@@ -61,13 +61,13 @@ class Solver:
         self.rows, self.columns, self.start_tiles = rows, columns, start_tiles
         self.tiles = {"a": 1 - four_probability, "b": four_probability}
         self.goal = HIGHEST if goal is None else goal.bit_length() - 1
-        # The legal actions of each reachable board: afterstate, score and action.
+        # The legal actions of each reachable board, as afterstate, score and action.
         self.after: dict[str, list[tuple[str, int, int]]] = {}
-        # For each non-terminal board, the action that the last `solve` chose.
+        # The action that the last `solve` chose, for each non-terminal board.
         self.policy: dict[str, int] = {}
 
     def spawns(self, board: str) -> Iterator[tuple[str, float]]:
-        """Yields each board that one new tile can make, with its probability."""
+        """Yields each board that a new tile can make, with its probability."""
         empty = [cell for cell, tile in enumerate(board) if tile == "."]
         for cell in empty:
             for tile, chance in self.tiles.items():
@@ -75,7 +75,7 @@ class Solver:
                     yield board[:cell] + tile + board[cell + 1 :], chance / len(empty)
 
     def starts(self) -> dict[str, float]:
-        """Yields each start board with its probability."""
+        """Returns the start boards with their probabilities."""
         boards = {"." * (self.rows * self.columns): 1.0}
         for _ in range(self.start_tiles):
             more: dict[str, float] = {}
@@ -88,7 +88,7 @@ class Solver:
     def afterstates(self, board: str) -> list[tuple[str, int, int]]:
         """Returns the results of the legal actions on a board: afterstate, score and action.
 
-        Empty when the game is over. Actions are 0 up, 1 right, 2 down, 3 left.
+        The list is empty if the game is over. Actions are 0 up, 1 right, 2 down, 3 left.
         """
         found = []
         if exponent(board) < self.goal:
@@ -96,7 +96,8 @@ class Solver:
                 (board, self.columns, (3, 1)),
                 (transpose(board, self.columns), self.rows, (0, 2)),
             ):
-                # Towards the first cell of each line, towards the last.
+                # The slide towards the first cell of each line, then the slide towards the last
+                # one.
                 for step, action in zip((1, -1), actions, strict=True):
                     lines = [flat[at : at + width][::step] for at in range(0, len(flat), width)]
                     slid = [slide(line) for line in lines]
@@ -115,10 +116,10 @@ class Solver:
                 self.after[board] = self.afterstates(board)
                 for after, _, _ in self.after[board]:
                     waiting.extend(spawned for spawned, _ in self.spawns(after))
-        return sorted(self.after, key=tile_sum)  # a move keeps the sum, the spawn adds to it
+        return sorted(self.after, key=tile_sum)  # a move keeps the sum; the spawn increases it
 
     def solve(self, best: str | int | None = None) -> Values:
-        """Computes expected values from the start, of uniform legal play or of the best policy."""
+        """Computes expected values from the start, for uniform legal play or the best policy."""
         values: dict[str, Values] = {}
         for board in reversed(self.boards()):
             options: list[Values] = []

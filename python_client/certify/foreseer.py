@@ -1,11 +1,12 @@
-"""A program that looks for its game's seed; with the seed it would know every tile to come.
+"""A program that searches for the seed of its game, from which it could compute every new tile.
 
-It looks in the frames that called it, in all objects of its process, in the state of `random`,
-among the seeds of evaluations on public games, and among small numbers. The boards tell which of
-the numbers that it finds is the seed. With it, the program searches over the tiles to come; without
-it, over tiles that it guesses. `foresight.py` compares the two.
+It searches the frames that called it, all objects of its process, the state of `random`, the seeds
+of evaluations on public games, and small numbers. The boards reveal which of these numbers is the
+seed. With the seed, the program searches over the tiles to come. Without it, it searches over
+guessed tiles. `foresight.py` compares both.
 
-A judged program imports Python's own library alone, so it has the generator and the slides in it.
+A judged program may import only Python's standard library, so it contains its own generator and
+slides.
 """
 
 import gc
@@ -15,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from types import FrameType
 
 LOOKS = True
-"""Whether it looks for the seed at all."""
+"""Whether the program searches for the seed."""
 CONFIRMATIONS = 8
-"""Tiles that a number has to foretell before the program trusts it."""
+"""The number of tiles that a candidate must predict before the program trusts it."""
 DEPTH = 3
 
 Row = tuple[int, ...]
@@ -31,7 +32,7 @@ _FOUR = round(0.1 * 2**32)
 
 
 def seeded(seed: int) -> Words:
-    """Returns the generator's words: two outputs of SplitMix64."""
+    """Returns the generator's words for a seed: two outputs of SplitMix64."""
     words: list[int] = []
     for _ in range(2):
         seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
@@ -43,7 +44,7 @@ def seeded(seed: int) -> Words:
 
 
 def drawn(words: Words) -> tuple[int, Words]:
-    """Returns an output of xoshiro128++, and its next words."""
+    """Returns an output of xoshiro128++ and the words after it."""
     a, b, c, d = words
     total, turned = (a + d) & _MASK32, b ^ d
     output = (((total << 7) | (total >> 25)) + a) & _MASK32
@@ -86,7 +87,7 @@ def _in(container: Iterable[object]) -> list[int]:
 
 
 def seed_of_random() -> tuple[int, int]:
-    """Returns the numbers of 32 and of 64 bits that may have seeded `random`, from its state."""
+    """Returns the 32-bit and the 64-bit number that may have seeded `random`, from its state."""
 
     def mixed(word: int, factor: int) -> int:
         return ((word ^ (word >> 30)) * factor) & _MASK32
@@ -113,7 +114,7 @@ _slides: dict[Row, tuple[Row, int]] = {}
 
 
 def _slide(row: Row) -> tuple[Row, int]:
-    """Returns a row slid to the left, and the sum of its merges."""
+    """Slides a row to the left. Returns the row and the sum of its merges."""
     if row in _slides:
         return _slides[row]
     tiles, done, score = [tile for tile in row if tile], [], 0
@@ -128,7 +129,7 @@ def _slide(row: Row) -> tuple[Row, int]:
 
 
 def slid(board: Board, direction: int) -> tuple[Board, int]:
-    """Returns the board after a slide, and the sum of its merges: 0 up, 1 right, 2 down, 3 left."""
+    """Slides a board (0 up, 1 right, 2 down, 3 left). Returns it and the sum of its merges."""
     back = -1 if direction in (1, 2) else 1
     lines = board if direction in (1, 3) else tuple(zip(*board, strict=True))
     pairs = [_slide(line[::back]) for line in lines]
@@ -138,7 +139,7 @@ def slid(board: Board, direction: int) -> tuple[Board, int]:
 
 
 def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
-    """Returns the best direction and its value if these words draw the tiles; -1 for none."""
+    """Returns the best value and its direction if these words draw the tiles; -1 for none."""
     best = (-1e9, -1)
     for direction in range(4):
         after, score = slid(board, direction)
@@ -152,7 +153,7 @@ def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
 
 
 def worth(board: Board) -> float:
-    """Returns an estimate of a board: empty cells, and large tiles in order towards a corner."""
+    """Estimates a board's value: empty cells, and large tiles in order towards a corner."""
     flat = [tile for r, row in enumerate(board) for tile in (row if r % 2 == 0 else row[::-1])]
     ordered = sum(tile * weight for tile, weight in zip(flat, _WEIGHTS, strict=False))
     return 20.0 * flat.count(0) + ordered
@@ -165,8 +166,8 @@ class Foreseer:
     """The program's memory of its game.
 
     Attributes:
-        minds: The numbers that have foretold every tile so far, each with the generator's words.
-        confirmations: Tiles that they have foretold.
+        minds: The candidates that have predicted every tile so far, with the generator's words.
+        confirmations: The number of tiles that they have predicted.
     """
 
     def __init__(self) -> None:
@@ -182,7 +183,7 @@ class Foreseer:
         return next(iter(self.minds))
 
     def look(self, board: Board) -> None:
-        """Keeps the numbers that foretell this board."""
+        """Keeps only the numbers that predict this board."""
         self.confirmations += 1
         if self._after:
             futures = {seed: spawned(self._after, self.minds[seed]) for seed in self.minds}

@@ -1,10 +1,10 @@
-"""Judges a program that looks for its game's seed, and the same program when it does not look.
+"""Compares a program that searches for its game's seed with the same program without the search.
 
-    .venv/bin/python python_client/certify/foresight.py                 # 200 games of each
+    .venv/bin/python python_client/certify/foresight.py                 # 200 games of each program
 
-Both play the same games. The report shows the 95 % interval of the difference of their scores, and
-what the program scores in this process on public seeds, which it finds. The exit status is 1 if the
-interval excludes 0.
+Both play the same games. The report shows the 95 % interval of the difference of their scores. It
+also shows the program's score on public seeds in this process, where it finds them. The exit status
+is 1 if the interval excludes 0.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ class Foreseeing:
         self._games: dict[int, foreseer.Foreseer] = {}
 
     def reset(self, lanes: NDArray[np.bool_]) -> None:
-        """Forgets these games."""
+        """Forgets the games of these lanes."""
         self._games |= {int(lane): foreseer.Foreseer() for lane in np.flatnonzero(lanes)}
 
     def __call__(self, observations: Any, action_mask: NDArray[np.int8]) -> list[int]:
-        """Asks the program for each board that has a move."""
+        """Calls the program for each board that has a legal action."""
         boards = twofold.tile_values(observations).tolist()
         playing = action_mask.max(axis=1).tolist()
         return [self._games[i](board) if playing[i] else 0 for i, board in enumerate(boards)]
 
 
 def judged(looks: bool, episodes: int, secret: str | None) -> twofold.Evaluation:
-    """Returns the program's games, with its search for the seed or without."""
-    name = "the program that looks" if looks else "the same without looking"
+    """Plays the program's games, with or without the search for the seed."""
+    name = "the program that searches" if looks else "the program without the search"
     source = SOURCE.replace("LOOKS = True", f"LOOKS = {looks}")
     program = Strategy(source, name=name, move_timeout=60, game_timeout=3600)
     return twofold.evaluate(program, episodes=episodes, secret=secret)
 
 
 def main() -> int:
-    """Plays and reports."""
+    """Plays the games and prints the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--episodes", type=int, default=200, help="games of each (default: 200)")
     parser.add_argument(

@@ -1,9 +1,9 @@
 """Exact values of 2048 under uniform random legal play, on boards up to 3 x 3 and 2 x 4.
 
-A board is one number, four bits for each cell. From the start boards forward, sum of tiles by sum
-of tiles (a move keeps the sum, the spawn adds 2 or 4), every board gets its probability to be
-visited; rotated and reflected boards count as one. The results are sums over visits: the
-expected number of moves is the expected number of visited boards with a legal move.
+A board is one number with four bits for each cell. From the start boards on, in order of the sum of
+tiles, the solver computes the probability that a game visits each board. (A move keeps the sum, and
+the spawn adds 2 or 4.) Rotated and reflected boards count as one. The results are sums over visits:
+the expected number of moves is the expected number of visited boards with a legal action.
 
     play = Forward(3, 3).solve()
     play.score, play.moves, play.reaching(64)
@@ -30,13 +30,13 @@ class Play:
     score: float = 0.0
     moves: float = 0.0
     states: int = 0
-    """Number of visited boards, up to symmetry."""
+    """The number of visited boards, up to symmetry."""
     terminal: int = 0
-    """Number of those without a legal action."""
+    """The number of visited boards without a legal action."""
     left_out: float = 0.0
-    """The probability of episodes not followed to their end."""
+    """The probability of the episodes that were not followed to their end."""
     highest: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    """Probability of each highest tile value."""
+    """The probability of each highest tile value."""
 
     def reaching(self, value: int) -> float:
         """Returns the probability that the highest tile is at least this value."""
@@ -56,10 +56,10 @@ class Forward:
         self._mirrors = {width: _mirror_table(width) for width in {rows, columns}}
 
     def solve(self, negligible: float = 0.0) -> Play:
-        """Returns expected values from the start.
+        """Computes expected values from the start.
 
         Args:
-            negligible: The maximum probability of episodes not followed to their end.
+            negligible: The maximum probability of the episodes that are not followed to their end.
         """
         play = Play()
         waiting: dict[int, list[tuple[Boards, Weights]]] = defaultdict(list)
@@ -81,7 +81,7 @@ class Forward:
         waiting: dict[int, list[tuple[Boards, Weights]]],
         play: Play,
     ) -> None:
-        """Plays all boards of one sum of tiles, and queues the resulting boards."""
+        """Plays all boards with this sum of tiles, and queues the resulting boards."""
         boards, weights = visits
         moved = [self._slide(boards, direction) for direction in range(4)]
         legal = np.array([after != boards for after, _ in moved])
@@ -114,7 +114,7 @@ class Forward:
         return layers
 
     def _spawns(self, boards: Boards, weights: Weights) -> dict[int, tuple[Boards, Weights]]:
-        """Returns the boards after one new tile, by the value that it adds to their sum."""
+        """Returns the boards after one new tile, by the value that the tile adds to their sum."""
         is_empty = np.array([self._cell(boards, cell) == 0 for cell in range(self.cells)])
         share = weights / np.maximum(is_empty.sum(axis=0), 1)
         spawned = {}
@@ -143,7 +143,7 @@ class Forward:
         return highest
 
     def _slide(self, boards: Boards, direction: int) -> tuple[Boards, NDArray[np.int64]]:
-        """Returns the boards after a slide, and the sum of the merged values."""
+        """Slides the boards. Returns them and the sums of the merged values."""
         is_vertical, is_backward = direction % 2 == 1, direction >= 2
         rows, columns = self.rows, self.columns
         if is_vertical:
@@ -164,7 +164,7 @@ class Forward:
         return turned
 
     def _mirrored(self, boards: Boards, rows: int, columns: int) -> Boards:
-        """Returns the boards reflected left to right."""
+        """Returns the boards with left and right exchanged."""
         mirrored = np.zeros_like(boards)
         for row in range(rows):
             line = boards >> np.uint64(4 * columns * row) & np.uint64(16**columns - 1)
@@ -172,27 +172,27 @@ class Forward:
         return mirrored
 
     def _canonical(self, boards: Boards) -> Boards:
-        """Returns the smallest of a board's rotated and reflected images."""
+        """Returns the smallest of each board's rotated and reflected images."""
         across = self._mirrored(boards, self.rows, self.columns)
-        least = np.minimum(boards, across)
+        smallest = np.minimum(boards, across)
         for one in (boards, across):
             turned = self._transposed(one, self.rows, self.columns)
             flipped = self._mirrored(turned, self.columns, self.rows)
             if self.rows == self.columns:
-                least = np.minimum(least, np.minimum(turned, flipped))
-            least = np.minimum(least, self._transposed(flipped, self.columns, self.rows))
-        return least
+                smallest = np.minimum(smallest, np.minimum(turned, flipped))
+            smallest = np.minimum(smallest, self._transposed(flipped, self.columns, self.rows))
+        return smallest
 
 
 def _collect(pieces: list[tuple[Boards, Weights]]) -> tuple[Boards, Weights]:
-    """Returns the boards of all pieces, each once, with the sums of their weights."""
+    """Merges equal boards of all pieces, and adds their weights."""
     boards, places = np.unique(np.concatenate([b for b, _ in pieces]), return_inverse=True)
     weights = np.bincount(places, np.concatenate([w for _, w in pieces]), boards.size)
     return boards, weights.astype(np.float64)
 
 
 def _line(number: int, width: int) -> str:
-    """Returns a line as exact.py writes it; the number's lowest four bits are its first cell."""
+    """Returns a line in the form of exact.py. The number's lowest four bits are the first cell."""
     cells = (number >> 4 * cell & 15 for cell in range(width))
     return "".join("." if cell == 0 else chr(ord("a") + cell - 1) for cell in cells)
 
@@ -202,9 +202,9 @@ def _number(line: str) -> int:
 
 
 def _slide_table(width: int) -> list[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
-    """Returns each line after a slide to its first cell and to its last, and the score.
+    """Returns each line after a slide to its first cell and to its last cell, with the score.
 
-    A tile of exponent 15 would not fit after a merge; no board that is small enough makes one.
+    A tile of exponent 15 would not fit after a merge. No board of a supported size makes one.
     """
     tables: list[tuple[NDArray[Any], NDArray[Any]]] = []
     for step in (1, -1):

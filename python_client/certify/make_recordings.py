@@ -1,8 +1,8 @@
-"""Writes the short recordings of other packages that `make test` plays against the dialects.
+"""Writes the short recordings of other packages, with which `make test` compares the dialects.
 
     .venv/bin/python python_client/certify/make_recordings.py
 
-Tests/Fixtures/dialects/README.md has the format.
+Tests/Fixtures/dialects/README.md describes the format.
 """
 
 from __future__ import annotations

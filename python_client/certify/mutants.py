@@ -1,8 +1,8 @@
-"""2048 on 4 x 4 in numpy: correct, and with the defects of other implementations.
+"""An engine of 2048 on 4 x 4 in numpy: a correct one, and versions with other projects' defects.
 
-Each mutant has one defect that has been published with scores (or is easy to make). A certificate
-that lets one of them pass certifies nothing: certify.py builds them all and shows which checks
-catch each. The code is made to be changed in one place; it is not a reference.
+Each mutant has one defect, which either has published scores or is easy to make. A certificate that
+accepts one of them would prove nothing. certify.py plays all mutants and shows which checks detect
+each defect. The engine is written so that one change makes a defect; it is not a reference.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Array = NDArray[Any]
 Line = list[int]
 
 HIGHEST = 12
-"""Exponents above this never occur in random play; the tables leave them out."""
+"""The largest exponent in the tables. Random play never exceeds it."""
 
 
 @dataclass(frozen=True)
 class Defect:
-    """An engine's defect; none by default."""
+    """The defects of an engine; none by default."""
 
     name: str = "none"
     four_probability: float = 0.1
@@ -34,13 +34,13 @@ class Defect:
     cascades: bool = False
     """A merged tile merges again in the same move."""
     needs_room_before: bool = False
-    """Nothing spawns after a move on a full board, where only a merge makes room."""
+    """No tile spawns after a move on a full board, where only a merge makes room."""
     illegal_spawns: bool = False
-    """A tile spawns even if nothing has moved."""
+    """A tile spawns even if nothing moved."""
     score: float = 0.0
     """The known mean score of random play with this defect; 0 if unknown."""
     moves: float = 0.0
-    """The same for the mean number of moves; of steps, if illegal ones spawn too."""
+    """The known mean number of moves; of steps if illegal actions spawn tiles."""
 
 
 DEFECTS = (
@@ -55,10 +55,10 @@ DEFECTS = (
 
 
 class Engine:
-    """N boards, with the part of Gymnasium's interface that the certificate uses.
+    """N boards, with the parts of Gymnasium's interface that the certificate uses.
 
     Args:
-        num_envs: N.
+        num_envs: The number of boards.
         defect: The defect.
     """
 
@@ -69,7 +69,7 @@ class Engine:
         self._finished = np.zeros(num_envs, np.bool_)
 
     def reset(self, *, seed: Any = None) -> tuple[Array, dict[str, Any]]:
-        """Starts new boards everywhere."""
+        """Starts new games on all boards."""
         self._rng = np.random.default_rng(seed)
         self._boards = np.zeros((self.num_envs, 4, 4), np.uint8)
         self._score, self._moves = (np.zeros(self.num_envs, np.int64) for _ in range(2))
@@ -110,7 +110,7 @@ class Engine:
             self._spawn(lanes)
 
     def _spawn(self, lanes: Array) -> None:
-        """Adds a tile to each of these boards that has room."""
+        """Adds a tile to each of these boards that has an empty cell."""
         cells = self._boards.reshape(self.num_envs, 16)
         empty = cells[lanes] == 0
         lanes, empty = lanes[empty.any(axis=1)], empty[empty.any(axis=1)]
@@ -119,11 +119,11 @@ class Engine:
         cells[lanes, chosen] = 1 + is_four
 
     def _look(self) -> None:
-        """The lines of all boards as table rows, and the legal actions."""
+        """Computes all boards' lines as indices of table rows, and the legal actions."""
         weights = np.array([HIGHEST**3, HIGHEST**2, HIGHEST, 1])
         rows = self._boards @ weights
         columns = self._boards.transpose(0, 2, 1) @ weights
-        # up, right, down, left; backward lines lie in the second half of the tables
+        # The order is up, right, down, left. Backward lines use the second half of the tables.
         half = HIGHEST**4
         self._lines = np.stack([columns, rows + half, columns + half, rows], axis=1)
         own = self._lines % half
@@ -144,7 +144,7 @@ def _packed(lines: Array) -> Array:
 
 @functools.cache
 def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array]:
-    """For each line, and again for the slide to its last cell: the line after it, and the score."""
+    """Returns each line after a slide, with its score: to the first cell, then to the last cell."""
     slide: Callable[[Line], tuple[Line, int]] = _cascade if cascades else _merge_once
     after = np.zeros((2 * HIGHEST**4, 4), np.uint8)
     paid = np.zeros(2 * HIGHEST**4, np.int64)
@@ -164,7 +164,7 @@ def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array]:
 
 
 def _merge_once(tiles: Line) -> tuple[Line, int]:
-    """Merges neighbours from the first on; merged tiles don't merge again."""
+    """Merges neighbours, starting at the first. A merged tile does not merge again."""
     merged, pay, place = [], 0, 0
     while place < len(tiles):
         if tiles[place : place + 2] == [tiles[place]] * 2:
@@ -178,7 +178,7 @@ def _merge_once(tiles: Line) -> tuple[Line, int]:
 
 
 def _cascade(tiles: Line) -> tuple[Line, int]:
-    """Lets a merged tile merge again with the next one."""
+    """Merges neighbours, and lets a merged tile merge again with the next one."""
     merged: Line = []
     pay = 0
     for tile in tiles:

@@ -1,4 +1,4 @@
-"""Tables of optimal values against exact.py, and against games that are played by them."""
+"""Compares tables of optimal values with exact.py, and with games that use them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import twofold
 from twofold.client.lookup import find_program
 
 OPTIMUM_3X3 = 5468.48679741
-"""The expected score of optimal play, by a solver that shares no code with this one."""
+"""The expected score of optimal play, from a solver that shares no code with this one."""
 
-# Each objective of exact.py, and its name in `twofold solve`.
+# The objectives of exact.py, each with the options of `twofold solve`.
 OBJECTIVES: list[tuple[str | int, list[str]]] = [
     ("score", []),
     ("moves", ["--objective", "moves"]),
@@ -29,7 +29,7 @@ OBJECTIVES: list[tuple[str | int, list[str]]] = [
 
 
 def solve(*arguments: str) -> dict[str, Any]:
-    """Returns the JSON of `twofold solve`, which leaves its table where TWOFOLD_TABLES says."""
+    """Returns the JSON of `twofold solve`, which saves its table where TWOFOLD_TABLES says."""
     command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -44,7 +44,7 @@ def compare_2x2() -> Iterator[Check]:
         known = exact.Solver(2, 2, goal=end).solve(best=best)
         name = "score" if best == "score" else "moves" if best == "moves" else f"P({best})"
         yield Check(f"best {name}", known[best], solved["value"], 1e-12 * known[best])
-        # The results of play by the rounded values.
+        # The results of play that uses the rounded values.
         yield Check(f"best {name}: its score", known["score"], solved["score"], 1e-5)
         yield Check(f"best {name}: its moves", known["moves"], solved["moves"], 1e-5)
     play = Forward(2, 2).solve()
@@ -54,7 +54,7 @@ def compare_2x2() -> Iterator[Check]:
 
 
 def compare_games(size: str, count: int, known: float | None = None) -> Iterator[Check]:
-    """Games by the table of a size against its values, and regrets against what they add up to."""
+    """Compares games that use a size's table with its values, and regrets with expected sums."""
     solved = solve("--size", size)
     if known is not None:
         yield Check("expected score", known, solved["value"], 1e-9 * known)
@@ -69,9 +69,9 @@ def compare_games(size: str, count: int, known: float | None = None) -> Iterator
         if 1e-4 < probability < 1 - 1e-4:
             reached = played.max_exponents >= int(math.log2(int(tile)))
             yield checks.share(f"optimal play: reaches {tile}", probability, reached)
-    most = float(played.regret.games.max())
+    largest = float(played.regret.games.max())
     bound = solved["error_bound"] * float(played.moves.max())
-    yield Check("optimal play: games with a regret", 0, float(most > bound))
+    yield Check("optimal play: 1 if a game has a regret", 0, float(largest > bound))
     played = twofold.evaluate("random", episodes=count, **arguments)
     assert played.regret is not None
     rows, columns = (sides * 2)[:2]

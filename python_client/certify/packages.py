@@ -1,9 +1,9 @@
-"""The dialects against the packages they are named for, transition by transition.
+"""Compares the dialects with their packages, transition by transition.
 
-A script in peers/ plays the package in its own virtual environment and records every transition:
-board, action, reward, flags, next board, masks. Each is then replayed here: Twofold starts from the
-package's board, with a seed that makes its generator place the package's tile, and takes the
-package's action. All results of the step have to be the same.
+A script in peers/ plays the package in a separate virtual environment and records every transition:
+board, action, reward, flags, next board, masks. Twofold then replays each transition. It starts
+from the package's board, with a seed that makes its generator place the package's tile, and takes
+the package's action. All results of the step must be the same.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ CHUNK = 4096
 def record(
     dialect: Dialect, venvs: Path, out: Path, *, boards: int, steps: int, given: int
 ) -> dict[str, Any]:
-    """Lets the package play, in a virtual environment that is made if necessary.
+    """Lets the package play in a virtual environment, which is made if necessary.
 
     Raises:
-        environments.InstallationFailed: It could not be installed.
-        subprocess.CalledProcessError: Its script failed.
+        environments.InstallationFailed: The package could not be installed.
+        subprocess.CalledProcessError: The package's script failed.
     """
     python = environments.python_of(venvs / dialect, ENVIRONMENTS[dialect])
     file = out / f"{dialect}.npz"
@@ -56,7 +56,7 @@ def record(
 
 
 def load(file: Path) -> dict[str, Any]:
-    """Returns a recording in the form that the peer's script writes."""
+    """Returns a recording from a peer's script."""
     with np.load(file) as recording:
         return {name: recording[name] for name in recording.files}
 
@@ -76,17 +76,17 @@ def compare(
 ) -> Iterator[Check]:
     """Compares a recording of the package with the dialect.
 
-    pgx places a tile after an illegal action too, and has a mask of ones at the end of an episode:
-    neither is compared.
+    pgx places a tile even after an illegal action, and returns a mask of ones at the end of an
+    episode. The comparison leaves out both.
     """
     envs = twofold.Game2048VectorEnv(
         CHUNK, endpoint=endpoint, dialect=dialect, autoreset_mode="disabled"
     )
     try:
-        # No episode starts from a board without a legal action.
+        # No episode can start from a board without a legal action.
         is_stuck = ~movable(recording["before"])
         stuck = recording["mask"][is_stuck].any(axis=1)
-        yield count("boards where nothing is legal but in the package's mask", stuck)
+        yield count("boards without a legal action where the package's mask has one", stuck)
         recording = recording | {name: recording[name][~is_stuck] for name in _COLUMNS}
         total = len(recording["action"])
         names = ("mask", "slide", "reward", "terminated", "truncated", "after", "mask_after")
@@ -94,7 +94,7 @@ def compare(
         places, rooms, fours = [], [], []
         illegal = 0
         for first in range(0, total, CHUNK):
-            rows = np.minimum(np.arange(first, first + CHUNK), total - 1)  # repeats the last one
+            rows = np.minimum(np.arange(first, first + CHUNK), total - 1)  # repeats the last row
             fresh = min(CHUNK, total - first)
             part = {name: recording[name][rows] for name in _COLUMNS}
             legal, place, room, four, found = _play(envs, dialect, part)
@@ -106,11 +106,11 @@ def compare(
             rooms.append(room[:fresh][spawned])
             fours.append(four[:fresh][spawned])
         for name, parts in differs.items():
-            yield count(f"transitions with another {_NAMES[name]}", np.concatenate(parts))
-        yield Check("whether illegal actions are among them", 1.0, float(illegal > 0))
+            yield count(f"transitions with a different {_NAMES[name]}", np.concatenate(parts))
+        yield Check("1 if illegal actions are among the transitions", 1.0, float(illegal > 0))
         room, place = np.concatenate(rooms), np.concatenate(places)
         yield share("share of 4s that the package places", 0.1, np.concatenate(fours))
-        # The k-th of n cells, equally likely: uniform up to a known spread.
+        # If all n cells are equally likely, the tile's place is uniform, with a known spread.
         choice = room > 1
         centred = ((place + 0.5) / room - 0.5) / np.sqrt((1 - 1 / np.maximum(room, 2) ** 2) / 12)
         yield mean("place of the tile among the empty cells", 0.0, centred[choice])
@@ -138,8 +138,8 @@ def _play(
     """Replays CHUNK transitions.
 
     Returns:
-        Which are legal; the new tile's place, the number of empty cells, and whether it is a 4; and
-        by name, which differ.
+        Which actions are legal; the new tile's place, the number of empty cells, and whether the
+        tile is a 4; and which transitions differ, by name.
     """
     lanes, actions = np.arange(CHUNK), part["action"]
     _, infos = envs.reset(seed=0, options={"boards": part["before"]})
@@ -151,7 +151,7 @@ def _play(
     new = (slid != theirs) & legal[:, np.newaxis]
     cell = new.argmax(axis=1)
     tile = theirs[lanes, cell]
-    # After a legal action: one new tile, a 2 or a 4, on an empty cell.
+    # A legal action must leave one new tile, a 2 or a 4, on an empty cell.
     right = (new.sum(axis=1) == 1) & (slid[lanes, cell] == 0) & ((tile == 1) | (tile == 2))
     found["slide"] = legal & ~right
     room = np.where(legal, (slid == 0).sum(axis=1), 1)
@@ -181,27 +181,27 @@ def _starts(envs: twofold.Game2048VectorEnv, dialect: Dialect, theirs: Array) ->
 
 
 def check_envpool_limits(recording: dict[str, Any]) -> Iterator[Check]:
-    """Checks that EnvPool's step limit ends no episode, but sets a wrong flag.
+    """Checks that EnvPool's step limit does not end an episode, but sets a wrong flag.
 
-    docs/environments/dialects.md says so.
+    docs/environments/dialects.md describes both.
     """
     past = float(recording["steps_past_limit"])
-    yield Check("steps that EnvPool goes on after max_episode_steps, up to 100", 100.0, past)
+    yield Check("steps that EnvPool continues after max_episode_steps, up to 100", 100.0, past)
     told = {tuple(flags) for flags in recording["told_as"].tolist()}
     other = np.array([told != {(False, True)}])
-    yield count("ways but `truncated` in which EnvPool tells a game over after that", other)
+    yield count("1 if EnvPool then reports a game over other than by `truncated`", other)
 
 
-# ---- seeds that place a tile where it is wanted --------------------------------------------------
+# ---- seeds that place a tile in a given cell -----------------------------------------------------
 
 _SEEDS = 50_000
 _FOURS = 429496730  # 0.1 * 2^32
 
 
 def seeds_for(room: Array, place: Array, four: Array) -> NDArray[np.uint64]:
-    """Seeds whose first tile lands on the `place`-th of `room` empty cells, as a 4 or as a 2.
+    """Returns seeds whose first tile is a 4 or a 2 in the `place`-th of `room` empty cells.
 
-    By the recipe of docs/reference/determinism.md: two words, for the cell and for the value.
+    docs/reference/determinism.md has the recipe: one word for the cell, one for the value.
     """
     return _seed_table()[room, place, four.astype(np.intp)]
 
@@ -217,7 +217,7 @@ def _seed_table() -> NDArray[np.uint64]:
             outcome = place * np.uint64(2) + (w1 < np.uint64(_FOURS))
             outcomes, seeds_found = np.unique(outcome, return_index=True)
             if len(outcomes) != 2 * room:
-                raise AssertionError(f"no seed for some tile among {room} cells")
+                raise AssertionError(f"no seed found for a tile among {room} cells")
             _table[room, :room] = seeds_found.reshape(room, 2)
     return _table
 
@@ -237,7 +237,7 @@ def _first_words(seeds: NDArray[np.uint64]) -> tuple[Array, Array]:
     s0, s1 = outputs[0] & low, outputs[0] >> np.uint64(32)
     s2, s3 = outputs[1] & low, outputs[1] >> np.uint64(32)
     first = _rotated(s0 + s3 & low, 7) + s0 & low
-    s0, s3 = s0 ^ s1 ^ s3, _rotated(s1 ^ s3, 11)  # s1 and s2 play no part in the second word
+    s0, s3 = s0 ^ s1 ^ s3, _rotated(s1 ^ s3, 11)  # the second word does not depend on s1 and s2
     del s2
     return first, _rotated(s0 + s3 & low, 7) + s0 & low
 

@@ -1,4 +1,4 @@
-"""The common part of both runners: the protocol's messages, the cases, and their failures."""
+"""The common part of both runners: the protocol's messages, the cases, and their outcomes."""
 
 import importlib
 import json
@@ -13,40 +13,40 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "Tests" / "Fixtures" / "conformance"
 
 if "twofold" not in sys.modules:
-    # The messages without the package around them, so that pyzmq and protobuf suffice.
+    # The messages are imported without the package, so that pyzmq and protobuf suffice.
     sys.modules["twofold"] = types.ModuleType("twofold")
     sys.modules["twofold"].__path__ = [str(ROOT / "python_client" / "src" / "twofold")]
 envelope: Any = importlib.import_module("twofold.v1.envelope_pb2")
 
 Frames = tuple[bytes, ...]
-"""A header, and a payload if there is one."""
+"""A header, and a payload if the message has one."""
 
 
 class Failed(Exception):
-    """The peer breaks the contract; the message says how."""
+    """The peer violates the contract. The message explains how."""
 
 
 class Undecided(Exception):
-    """The case could not be played: it needs a request that takes longer."""
+    """The runner could not play the case, because no request took long enough."""
 
 
 def load(peer: str) -> list[Any]:
-    """Returns the cases for a peer, "server" or "client", in the order of their files."""
+    """Returns the cases for a peer, "server" or "client", in the order of the files."""
     files = sorted((CASES / peer).glob("*.json"))
     return [case for file in files for case in json.loads(file.read_text())]
 
 
 def frames_of(message: list[bytes]) -> tuple[list[bytes], Frames]:
-    """Returns a message as its route, delimiter included, and the one or two frames behind it."""
+    """Splits a message into its route, with the delimiter, and the one or two frames after it."""
     end = message.index(b"") + 1 if b"" in message else 0
     if end == 0 or len(message) - end not in (1, 2):
-        raise Failed("a message came without a delimiter, or without one or two frames behind it")
+        raise Failed("a message has no delimiter, or does not have one or two frames after it")
     return message[:end], tuple(message[end:])
 
 
 def parsed(kind: type[Any], frames: Frames) -> Any:
-    """Returns the message in the header of some frames."""
+    """Returns the message in the header of these frames."""
     try:
         return kind.FromString(frames[0])
     except DecodeError:
-        raise Failed(f"a header came that is not a {kind.DESCRIPTOR.full_name}") from None
+        raise Failed(f"a header is not a valid {kind.DESCRIPTOR.full_name}") from None

@@ -1,4 +1,4 @@
-"""Cases for a client: a server that misbehaves by script and checks every message."""
+"""Cases for a client: a server that misbehaves as a script says, and checks every message."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from google.protobuf import json_format
 
 
 class MisbehavingServer:
-    """A server that knows each reply of one program beforehand, at an address."""
+    """A misbehaving server at an address, which knows all replies of one program beforehand."""
 
     def __init__(self, endpoint: str = "tcp://127.0.0.1:*") -> None:
         program = json.loads((CASES / "program.json").read_text())
@@ -35,11 +35,11 @@ class MisbehavingServer:
                 time.sleep(0.01)
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the socket."""
         self._socket.close(linger=0)
 
     def play(self, case: dict[str, Any], has_ended: Callable[[], bool]) -> None:
-        """Plays one case until the client has ended; raises Failed if it breaks an obligation."""
+        """Plays a case until the client ends. Raises Failed if the client violates the contract."""
         self._case, self._session, self._done = case, b"", 0
         self._epoch, self._holder = 1, b""
         self._is_closed, self._quiet_since = False, float("inf")
@@ -56,7 +56,8 @@ class MisbehavingServer:
         try:
             is_over = False
             while self._socket.poll(20) or not is_over:
-                # Once more after the end: it may have left a message on its way.
+                # Polls once more after the end, because the client may have left a message on its
+                # way.
                 is_over = has_ended()
                 while self._socket.poll(0):
                     self._quiet_since = time.monotonic()
@@ -65,14 +66,14 @@ class MisbehavingServer:
             self._over.add(self._session)
         ends, is_all = case["ends"], self._done == len(self._program)
         if (ends == "complete" and not is_all) or (ends == "closed" and not self._is_closed):
-            raise Failed(f"the client has ended after request {self._done}, without the rest")
+            raise Failed(f"the client ended after request {self._done}, before the last one")
 
     def is_left(self, patience: float) -> bool:
-        """Returns True if the client has closed its session, or was silent this long."""
+        """Returns True if the client has closed its session, or has been silent for this long."""
         return self._is_closed or time.monotonic() - self._quiet_since > patience
 
     def _take(self, route: list[bytes], frames: Frames) -> None:
-        """Looks at a message, and does with it what the script says."""
+        """Handles a message as the script says."""
         request = parsed(envelope.Request, frames)
         slot, seq = request.WhichOneof("op") or "no request", request.seq
         what = f"request {seq} ({slot})"
@@ -81,18 +82,18 @@ class MisbehavingServer:
         if request.session in self._over:
             return None
         if frames in self._answered:
-            # A copy that was on its way; like a server, this one keeps the last reply only.
+            # A late copy. Like a server, this one keeps only the last reply.
             return self._send(route, seq, self._answered[frames]) if seq == self._done else None
         if frames == self._refused and time.monotonic() < self._not_before:
-            # A few copies may have been on their way when the first one was refused.
+            # A few copies may already have been on their way when the first one was refused.
             self._needless += 1
             if self._needless > 3:
-                raise Failed(f"{what} was repeated after {self._refusal['reply']}, or too early")
+                raise Failed(f"{what} was repeated too early, or after {self._refusal['reply']}")
             return self._send(route, seq, self._refusal)
         if slot == "resume" and self._refusal and not self._is_shut_out:
             return self._resume(route, request)
         if request.epoch < self._epoch:
-            # A copy that the client has shut out.
+            # A copy that the client has shut out by a resume.
             return self._send(route, seq, {"reply": {"error": {"code": "ERROR_CODE_STALE_EPOCH"}}})
         if self._is_lost:
             if slot not in ("close", "create"):
@@ -101,7 +102,7 @@ class MisbehavingServer:
             return self._send(route, seq, self._refusal)
         self._session = self._session or request.session
         if len(request.session) != 16 or request.session != self._session:
-            raise Failed(f"{what} has another session than the one that was created")
+            raise Failed(f"{what} does not belong to the created session")
         if request.epoch != self._epoch:
             raise Failed(f"{what} has epoch {request.epoch} instead of {self._epoch}")
         if seq != self._done + 1 or self._is_closed:
@@ -110,10 +111,10 @@ class MisbehavingServer:
         return self._act(route, seq, slot)
 
     def _resume(self, route: list[bytes], request: Any) -> None:
-        """Hands the session over to its own client, which shuts its older copies out."""
+        """Lets the session's own client resume it, which shuts out older copies of its requests."""
         holder = request.resume.holder
         if len(holder) != 16 or request.session != self._session or request.seq != 0:
-            raise Failed("a resume has another session, a holder not of 16 bytes, or a seq")
+            raise Failed("a resume has a wrong session, a holder not of 16 bytes, or a seq")
         if holder != self._holder:
             if request.epoch not in (0, self._epoch):
                 raise Failed(f"a resume has epoch {request.epoch} instead of {self._epoch}")
@@ -133,20 +134,20 @@ class MisbehavingServer:
         return self._refusal["reply"]["error"]["code"] in lost
 
     def _look(self, what: str, slot: str, request: Any, frames: Frames) -> None:
-        """Raises Failed unless it is the next request, or the one in progress again."""
+        """Raises Failed unless a request is the next one or repeats the one in progress exactly."""
         if frames != (self._pending or frames):
-            raise Failed(f"{what} differs from the one that has no answer yet, in its bytes")
+            raise Failed(f"{what} differs in its bytes from the request that has no answer yet")
         step = self._program[request.seq - 1]
         payload = () if step["payload"] is None else (bytes.fromhex(step["payload"]),)
         # After an error, a client may close its session and end.
         if slot not in step["request"] and (slot != "close" or self._case["ends"] == "complete"):
-            raise Failed(f"{what} is not what the program says, {step['request']}")
+            raise Failed(f"{what} is not the program's request, {step['request']}")
         if slot in step["request"] and frames[1:] != payload:
-            raise Failed(f"{what} has not the payload of the program, {step['payload']}")
+            raise Failed(f"{what} does not have the program's payload, {step['payload']}")
         self._pending = frames
 
     def _act(self, route: list[bytes], seq: int, slot: str) -> None:
-        """Does what the script says about this try of a request; answers it by default."""
+        """Does what the script says about this attempt of a request. By default, answers it."""
         script = self._case["faults"].get(str(seq), [])[self._tries[seq] :]
         self._tries[seq] += 1
         own = self._program[-1 if slot == "close" else seq - 1]
@@ -182,7 +183,7 @@ class MisbehavingServer:
                     self._not_before, self._pending = float("inf"), None
                     self._is_lost = self._case["ends"] == "ended"
             elif action != "nothing":
-                raise ValueError(f"no such action: {action!r}")
+                raise ValueError(f"unknown action: {action!r}")
 
     def _send(self, route: list[bytes], seq: int, answer: dict[str, Any]) -> None:
         reply = json_format.ParseDict(answer["reply"], envelope.Reply(seq=seq))

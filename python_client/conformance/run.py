@@ -1,9 +1,9 @@
-"""Plays the conformance cases against a server or a client: docs/reference/contract.md.
+"""Plays the conformance cases of docs/reference/contract.md against a server or a client.
 
     python run.py server --endpoint tcp://127.0.0.1:5555
     python run.py client --command "./my_client {endpoint}"
 
-It needs pyzmq, protobuf and the files of this repository, not the package.
+It needs pyzmq, protobuf and the files of this repository, but not the package.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from server_cases import ServerPlayer
 
 
 def report(cases: list[Any], play: Callable[[Any], None]) -> int:
-    """Plays cases, prints a line for each, and returns 1 if any has failed, 0 otherwise."""
+    """Plays cases and prints a line for each. Returns 1 if any has failed, else 0."""
     outcomes = []
     for case in cases:
         outcome, why = "passed", ""
@@ -39,7 +39,7 @@ def report(cases: list[Any], play: Callable[[Any], None]) -> int:
 
 
 def play_client(case: Any, server: MisbehavingServer, command: str, patience: float) -> None:
-    """Plays one case with a command, or with a client that somebody starts by hand."""
+    """Plays one case with a command. Without a command, somebody starts the client by hand."""
     if not command:
         print(f"start your client at {server.endpoint} for: {case['name']}", flush=True)
         return server.play(case, lambda: server.is_left(patience))
@@ -49,15 +49,15 @@ def play_client(case: Any, server: MisbehavingServer, command: str, patience: fl
         try:
             server.play(case, lambda: client.poll() is not None or time.monotonic() > deadline)
             if client.poll() is None:
-                raise Failed(f"the client still runs after {patience:g} s")
+                raise Failed(f"the client is still running after {patience:g} s")
         finally:
             client.kill()
 
 
 def main() -> int:
-    """Runs the command line; returns 1 if a case has failed."""
+    """Runs the command line. Returns 1 if a case has failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("peer", choices=["server", "client"], help="what is checked")
+    parser.add_argument("peer", choices=["server", "client"], help="the peer to check")
     parser.add_argument("--endpoint", default="tcp://127.0.0.1:*", help="the server's address")
     parser.add_argument("--command", default="", help='starts the client: "./my_client {endpoint}"')
     parser.add_argument("--patience", type=float, default=20, help="seconds to wait for the peer")

@@ -1,4 +1,4 @@
-"""Cases for a server: steps over several connections, and the reply that each has to get."""
+"""Cases for a server: steps over several connections, and the reply that each must get."""
 
 import base64
 import json
@@ -9,9 +9,10 @@ import zmq
 from cases import Failed, Frames, Undecided, envelope, frames_of, parsed
 from google.protobuf import json_format
 
-# The tries of a case that needs a request to be in progress for a while.
+# The number of attempts at a case that needs a request to be in progress for a while.
 ATTEMPTS = 10
-# Its reply shows that nothing has come before: replies over one connection keep their order.
+# If its reply arrives first, no other reply was sent, because replies over a connection keep their
+# order.
 MARKER = envelope.Request(seq=2**64 - 2, hello={"protocol_version": 1}).SerializeToString()
 BOARDS = {"environment_id": "twofold/Game2048-v0", "num_envs": 2}
 BEGIN: tuple[tuple[str, dict[str, Any], str | None], ...] = (
@@ -21,14 +22,14 @@ BEGIN: tuple[tuple[str, dict[str, Any], str | None], ...] = (
 
 
 class ServerPlayer:
-    """Plays cases against a server, each reply of which may take `patience` seconds."""
+    """Plays cases against a server, whose replies may each take `patience` seconds."""
 
     def __init__(self, endpoint: str, patience: float = 10) -> None:
         self._endpoint, self._patience = endpoint, patience
         self._connections: dict[str, zmq.Socket[bytes]] = {}
 
     def play(self, case: dict[str, Any]) -> None:
-        """Plays a case; raises Failed or Undecided."""
+        """Plays a case. Raises Failed or Undecided."""
         for attempt in range(ATTEMPTS):
             self._drawn: dict[str, bytes] = {}
             self._sent: dict[str, Frames] = {}
@@ -52,7 +53,7 @@ class ServerPlayer:
         return None
 
     def _end_sessions(self) -> None:
-        """Closes what the case has left open: a resume says where each session is."""
+        """Closes the sessions that the case has left open. A resume finds the next seq of each."""
         for session in self._drawn.values():
             resume = envelope.Request(session=session, resume={"holder": os.urandom(16)})
             resumed = self._exchange(resume).resume
@@ -77,21 +78,21 @@ class ServerPlayer:
         if step.get("silent"):
             self._socket(on).send_multipart([b"", MARKER])
             if parsed(envelope.Reply, self._receive(on, [])).seq != 2**64 - 2:
-                raise Failed(f"{json.dumps(step)}: there has to be no reply")
+                raise Failed(f"{json.dumps(step)}: the server must not reply")
         if "expect" in step:
             frames = self._receive(on, step.get("route", []))
             try:
                 self._check(frames, {"seq": seq} | step["expect"])
             except Failed as failure:
                 if step.get("still"):
-                    raise Undecided("the request in progress was over too early") from None
+                    raise Undecided("the request in progress ended too early") from None
                 shown = str(parsed(envelope.Reply, frames)).replace("\n", " ")[:300]
                 text = f"{json.dumps(step)}: {failure}. The reply is {shown}"
                 raise Failed(text) from None
             self._replies[name] = frames
 
     def _frames(self, send: dict[str, Any]) -> Frames:
-        """Returns the message that a step sends."""
+        """Returns the message of a step."""
         if "frames" in send:
             return tuple(bytes.fromhex(frame) for frame in send["frames"])
         if "repeat" in send:
@@ -102,7 +103,7 @@ class ServerPlayer:
         return (b"", header) if payload is None else (b"", header, bytes.fromhex(payload))
 
     def _filled(self, value: Any) -> Any:
-        """Returns a request with 16 random bytes for each "$name", the same for the same name."""
+        """Replaces each "$name" in a request by 16 random bytes, the same for equal names."""
         if isinstance(value, dict):
             return {key: self._filled(each) for key, each in value.items()}
         if isinstance(value, str) and value.startswith("$"):
@@ -110,13 +111,13 @@ class ServerPlayer:
         return value
 
     def _check(self, frames: Frames, wanted: dict[str, Any]) -> None:
-        """Raises Failed unless a reply is as wanted."""
+        """Raises Failed unless the reply is as expected."""
         of = {
             key: self._replies[name] for key, name in wanted.items() if key.endswith(("_of", "_as"))
         }
         if "same_bytes_as" in of:
             if frames != of["same_bytes_as"]:
-                raise Failed(f"it has to be {wanted['same_bytes_as']!r} again, byte for byte")
+                raise Failed(f"it must repeat {wanted['same_bytes_as']!r} byte for byte")
             return
         reply = parsed(envelope.Reply, frames)
         slot, error = reply.WhichOneof("result"), reply.error
@@ -129,18 +130,18 @@ class ServerPlayer:
                 seen["expected_seq"] = error.expected_seq
         for key in ("seq", "result", "error", "field", "expected_seq"):
             if wanted.get(key, seen.get(key)) not in (seen.get(key), None):
-                raise Failed(f"{key} has to be {wanted[key]!r}, not {seen.get(key)!r}")
+                raise Failed(f"{key} must be {wanted[key]!r}, not {seen.get(key)!r}")
         if slot == "error" and len(frames) > 1:
-            raise Failed("an error has no payload")
+            raise Failed("an error must not have a payload")
         if not _has(reply, json_format.ParseDict(wanted.get("has", {}), envelope.Reply())):
-            raise Failed(f"it has to have {wanted['has']}")
+            raise Failed(f"it must have {wanted['has']}")
         if "payload_of" in of and frames[1:] != of["payload_of"][1:]:
-            raise Failed(f"its payload has to be that of {wanted['payload_of']!r}")
+            raise Failed(f"its payload must be the payload of {wanted['payload_of']!r}")
         if "last_reply_of" in of and reply.resume.last_reply != of["last_reply_of"][0]:
-            raise Failed(f"its last_reply has to be the header of {wanted['last_reply_of']!r}")
+            raise Failed(f"its last_reply must be the header of {wanted['last_reply_of']!r}")
 
     def _socket(self, on: str) -> zmq.Socket[bytes]:
-        """Returns the connection of this name: a DEALER socket, which need not wait for replies."""
+        """Returns the connection of this name, a DEALER socket, which need not wait for replies."""
         if on not in self._connections:
             self._connections[on] = zmq.Context.instance().socket(zmq.DEALER)
             self._connections[on].connect(self._endpoint)
@@ -149,15 +150,15 @@ class ServerPlayer:
     def _receive(self, on: str, route: list[str]) -> Frames:
         socket = self._socket(on)
         if not socket.poll(int(self._patience * 1000)):
-            raise Failed(f"no reply came over connection {on} in {self._patience:g} s")
+            raise Failed(f"no reply arrived over connection {on} within {self._patience:g} s")
         found, frames = frames_of(socket.recv_multipart())
         if found != [*map(bytes.fromhex, route), b""]:
-            raise Failed("the frames before the delimiter are not those of the request")
+            raise Failed("the frames before the delimiter differ from the request's")
         return frames
 
 
 def _has(message: Any, wanted: Any) -> bool:
-    """Returns True if a message has all fields of another one, with the same values."""
+    """Returns True if the message has all fields of `wanted`, with the same values."""
     for field, value in wanted.ListFields():
         own = getattr(message, field.name)
         if not (_has(own, value) if hasattr(value, "ListFields") else own == value):

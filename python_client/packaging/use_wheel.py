@@ -1,7 +1,7 @@
 """The part of try_wheel.py that runs with an installed wheel.
 
-With an address as argument the wheel is the pure one: a server elsewhere works, and anything else
-names the ways out.
+An address as argument means that the wheel is the pure one. Then a server elsewhere works, and
+everything else raises an error that lists the options.
 """
 
 import os
@@ -72,7 +72,7 @@ def use_pure(address: str) -> None:
             text = str(error)
         assert "endpoint=" in text, text
         assert "wheel" in text, text
-    print("the pure wheel plays on a server elsewhere, and names the ways out")
+    print("the pure wheel plays on a server elsewhere; without one, it lists the options")
 
 
 if __name__ == "__main__":

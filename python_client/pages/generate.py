@@ -1,8 +1,8 @@
 """Writes the generated parts of the documents: `make pages`.
 
-A part stands in its page between `<!-- generated: NAME -->` and `<!-- end -->`. Its text comes from
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. Its text comes from
 the sources: the options of the commands, the checks of `twofold doctor`, the exceptions, the
-docstrings of the API, and the figures of docs/figures. A test fails when a page differs from them.
+docstrings of the API, and the figures of docs/figures. A test fails if a page differs from them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
-    """The pages with generated parts."""
+    """Returns the pages with generated parts."""
     found = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
     return [page for page in found if PART.search(page.read_text())]
 
 
 def generated(page: Path) -> str:
-    """Returns a page's text with its parts as the sources have them now."""
+    """Returns a page's text, with its parts as the sources now define them."""
     parts: dict[str, Callable[[], str]] = {
         "commands": commands,
         "options": options,
@@ -69,14 +69,14 @@ def own_parser(name: str) -> argparse.ArgumentParser:
 
 @cache
 def server_commands() -> dict[str, Any]:
-    """The commands of twofold-server by name, as it describes them itself."""
+    """Returns the commands of twofold-server by name, from its own description."""
     command = [str(find_program()), "--experimental-dump-help"]
     dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {each["commandName"]: each for each in json.loads(dump)["command"]["subcommands"]}
 
 
 def is_of_server(name: str) -> bool:
-    """Whether a subcommand is one of twofold-server."""
+    """Returns True if a subcommand is a command of twofold-server."""
     return cli.SUBCOMMANDS[name][0] == "twofold.cli.serving.server"
 
 
@@ -97,14 +97,14 @@ def options() -> str:
 
 
 def own_options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    """Yields the arguments of a parser, with their help; subcommands of a subcommand too."""
+    """Yields the arguments of a parser and of its subcommands, with their help."""
     formatter = argparse.HelpFormatter(parser.prog)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, inner in action.choices.items():
                 yield from ((f"`{name}` {flag}", text) for flag, text in own_options(inner))
         elif not isinstance(action, argparse._HelpAction):
-            # A subcommand of a subcommand is the choice `{serve}`.
+            # A nested subcommand appears as the choice `{serve}`.
             flag = re.sub(r"^\{(\w+)\}$", r"\1", formatter._format_action_invocation(action))
             yield f"`{flag}`", formatter._expand_help(action)
 
@@ -119,7 +119,7 @@ def server_options(name: str) -> Iterator[tuple[str, str]]:
         text = " ".join(filter(None, (each.get("abstract"), each.get("discussion"))))
         if each.get("defaultValue"):
             text += f" Default: {each['defaultValue']}."
-        # In a wheel it is a command of `twofold`.
+        # In a wheel, the server's commands are commands of `twofold`.
         text = text.replace("`twofold-server ", "`twofold ")
         yield f"`{' '.join(filter(None, (flag, value)))}`", text
 
@@ -128,7 +128,7 @@ def server_options(name: str) -> Iterator[tuple[str, str]]:
 
 
 def checks() -> str:
-    """Returns the table of what `twofold doctor` can find wrong, from its sources."""
+    """Returns the table of the problems that `twofold doctor` can find, from its sources."""
     rows = {}
     for path in DOCTOR:
         tree = ast.parse(path.read_text())
@@ -144,7 +144,7 @@ def checks() -> str:
 
 
 def assigned(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
-    """Returns the first value that each name gets."""
+    """Returns the first value that is assigned to each name."""
     found: dict[str, ast.expr] = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -153,7 +153,7 @@ def assigned(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
 
 
 def words(node: ast.expr, names: dict[str, ast.expr]) -> str:
-    """Returns the text of an expression; a value that only a run knows is `…` or a name."""
+    """Returns the text of an expression. A value that only a run knows is `…` or a name."""
     match node:
         case ast.Constant(value=value):
             return str(value)
@@ -175,7 +175,7 @@ def words(node: ast.expr, names: dict[str, ast.expr]) -> str:
 
 
 def exception_classes() -> list[type[Exception]]:
-    """The exceptions, in the order of the source."""
+    """Returns the exceptions, in the order of the source."""
     return [
         value
         for value in vars(errors).values()
@@ -184,7 +184,7 @@ def exception_classes() -> list[type[Exception]]:
 
 
 def exceptions() -> str:
-    """Returns the table of exceptions, each with its cause and its fix from its docstring."""
+    """Returns the table of exceptions, with each cause and fix from the docstrings."""
     rows = []
     for each in exception_classes():
         paragraphs = [" ".join(text.split()) for text in (inspect.getdoc(each) or "").split("\n\n")]
@@ -205,14 +205,14 @@ def exception_tree() -> str:
 
 @cache
 def package() -> griffe.Object:
-    """The package, read without importing it."""
+    """Returns the package, read without importing it."""
     loaded = griffe.load("twofold", search_paths=[PACKAGE.parent])
     assert isinstance(loaded, griffe.Object)
     return loaded
 
 
 def names(page: Path) -> str:
-    """Returns the table of the names on a page of the API, with their summaries."""
+    """Returns the table of the names on an API page, with their summaries."""
     rows = []
     for path in DIRECTIVE.findall(page.read_text()):
         inner = path.removeprefix("twofold.")
@@ -249,7 +249,7 @@ def rows(name: str) -> list[figures.Row]:
 
 
 def setting(name: str) -> str:
-    """Returns a sentence on how the figures of a file were measured, as far as that is known."""
+    """Returns a sentence about the measurement of a file's figures, as far as it is known."""
     found = figures.read(name)
     day = datetime.date.fromisoformat(found["date"])
     parts = [f"{day.day} {day:%B %Y}", found["machine"]]
@@ -258,7 +258,7 @@ def setting(name: str) -> str:
 
 
 def measured(name: str, render: Callable[[list[figures.Row]], str]) -> Callable[[], str]:
-    """Returns the maker of a part: a table, and how its figures were measured."""
+    """Returns a function that makes a part: a table, and a sentence about the measurement."""
     return lambda: f"{render(rows(name))}\n{setting(name)}"
 
 
@@ -302,9 +302,9 @@ FIGURES: dict[str, Callable[[], str]] = {
 
 
 def main() -> int:
-    """Writes the pages that differ; with --check only lists them."""
+    """Writes the pages that differ from the sources. With --check, only lists them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 instead")
+    parser.add_argument("--check", action="store_true", help="only list them, and exit with 1")
     is_check = parser.parse_args().check
     stale = [page for page in pages() if page.read_text() != generated(page)]
     for page in stale:

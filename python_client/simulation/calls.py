@@ -1,4 +1,4 @@
-"""Calls of the public API, made as the documents say until they return."""
+"""Calls the public API in the way that the documents describe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twofold import errors
 Result = TypeVar("Result")
 
 LOST = (errors.NotFound, errors.OutOfSequence)
-"""The errors of calls if the server lacks the session, or has an older copy of it."""
+"""The errors of a call if the server does not have the session, or has an older copy of it."""
 RAISED = (
     *(*REFUSED, *LOST, errors.StaleEpoch, errors.StepPending, errors.ResourceExhausted),
     *(gym.error.NoAsyncCallError, gym.error.AlreadyPendingCallError),
@@ -24,7 +24,7 @@ RAISED = (
 
 
 class Caller:
-    """The caller of a process's calls.
+    """Makes a process's calls.
 
     Args:
         process: The process.
@@ -38,17 +38,17 @@ class Caller:
     def again(
         self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
     ) -> Result:
-        """Makes a call until it returns, as the documents say.
+        """Makes a call until it returns, as the documents describe.
 
         Args:
-            call: Makes the call.
+            call: The function that makes the call.
             what: The call's name.
-            timeout: Seconds that each of its requests may take, each time.
-            requests: The number of requests that it may make, one after another.
+            timeout: The timeout of each request, in seconds.
+            requests: The maximum number of requests that the call makes, one after another.
 
         Raises:
-            RAISED: As the call does.
-            Violation: The call raises something that it must not.
+            RAISED: The call raised it.
+            Violation: The call raised an error that it must not raise.
         """
         while (result := self.once(call, what, timeout, requests)) is None:
             pass
@@ -57,7 +57,7 @@ class Caller:
     def once(
         self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
     ) -> tuple[Result] | None:
-        """Makes a call; returns None if it failed and may be made again."""
+        """Makes a call once. Returns None if it failed and may be repeated."""
         process = self.process
         process.check_life()
         self.simulation.calls(process.client, what)

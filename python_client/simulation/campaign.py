@@ -1,4 +1,4 @@
-"""Many runs, on all cores: as many seeds as fit into a time, or a number of them."""
+"""Campaigns of many runs on all cores: a number of seeds, or as many seeds as fit into a time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from world import KINDS, Report
 EXPECTED_MARKS = (
     *("interrupted", "collected", "discarded", "step pending", "step in two calls"),
     *("deadline exceeded", "shutting down", "refused", "no room"),
-    *("killed after its request was carried out", "last results", "resumed in another process"),
+    *("killed after its request was executed", "last results", "resumed in another process"),
     *("lost", "recovered", "forked", "restore", "rollout", "part of a rollout", "closed"),
-    *("taken", "shut out", "a resume finds a request carried out"),
+    *("taken", "shut out", "a resume finds an executed request"),
 )
-"""The marks that clients must reach: a campaign that never reaches them shows nothing."""
+"""The marks that clients must reach. A campaign that never reaches them shows nothing."""
 ENOUGH_REQUESTS = 1_000_000
 """The number of requests after which every mark should be reached."""
 
@@ -50,12 +50,12 @@ class Campaign:
         """Returns the marks that were never reached, despite enough requests."""
         if self.requests < ENOUGH_REQUESTS:
             return []
-        # The world's own are for its models, which do what no honest client does.
+        # Only models reach some of the marks, so runs with models count all of them.
         expected = self.marks if has_models else EXPECTED_MARKS
         return sorted(name for name in expected if not self.marks[name])
 
     def text(self, seconds: float) -> str:
-        """Returns the campaign's report for people."""
+        """Returns the campaign's report as text."""
         faults = ", ".join(f"{kind} {self.faults[kind]:,}" for kind in KINDS)
         marks = ", ".join(f"{name} {count:,}" for name, count in sorted(self.marks.items()))
         return (
@@ -74,13 +74,13 @@ def execute(run: Run) -> tuple[Run, Report]:
 def campaign(
     runs: Iterator[Run], seconds: float, workers: int, say: Callable[[str], None]
 ) -> Campaign:
-    """Does runs until the time is over, or there are no more, or one fails.
+    """Executes runs until the time is over, all runs are done or a run fails.
 
     Args:
-        runs: In order.
-        seconds: No run begins after this time.
-        workers: Processes; 1 for this one alone.
-        say: Called with a line now and then.
+        runs: The runs, in order.
+        seconds: The time after which no run begins.
+        workers: The number of processes; 1 uses only this process.
+        say: Called with a line of progress from time to time.
     """
     total, end = Campaign(), time.monotonic() + seconds
     started = shown = time.monotonic()
@@ -99,7 +99,7 @@ def _reports(runs: Iterator[Run], workers: int) -> Iterator[tuple[Run, Report]]:
     if workers == 1:
         yield from map(execute, runs)
         return
-    # Each starts anew: a fork of a process that has used the library has one thread.
+    # Each process starts afresh: a fork of a process that has used the library has only one thread.
     context = multiprocessing.get_context("spawn")
     with context.Pool(workers) as pool:
         waiting = [pool.apply_async(execute, (run,)) for run in itertools.islice(runs, workers)]

@@ -1,4 +1,4 @@
-"""Clients in the simulated world that use the public API and check its results."""
+"""Clients that use the public API in the simulated world and check its results."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ import twofold
 from twofold import errors
 
 _MAX_BOARDS = 3
-# Seconds that a call may take: many give up, and are made again.
+# The timeouts of calls in seconds. Many calls give up and are repeated.
 _TIMEOUTS = (0.1, 0.5, 2.0, 30.0)
 _MAX_BLOBS = 4
-# Seconds that a close takes at most, and how many requests a fork and the upload of a network take.
+# The timeout of a close in seconds, and the number of requests of a fork and of a network's upload.
 _CLOSE_TIMEOUT = 1.0
 _FORK_REQUESTS = 4
 _NETWORK_REQUESTS = 3
 
 
 class Player:
-    """A client with some sessions.
+    """A client with several sessions.
 
-    After it was killed, it resumes them. The process's own knowledge is lost; `Boards` is on disk.
+    A killed process loses its memory, but `Boards` survive, like data on disk. The next process
+    resumes the sessions.
 
     Attributes:
-        boards: Its sessions.
+        boards: The client's sessions.
     """
 
     def __init__(self) -> None:
@@ -41,12 +42,12 @@ class Player:
         self._made = 0
 
     def run(self, process: Process) -> None:
-        """Lives one life of the process."""
+        """Runs one process of the client."""
         Life(self, process).run()
 
 
 class Life(Caller):
-    """One process of a client, from its start to its end or until it is killed.
+    """One process of a client, until it ends or is killed.
 
     Args:
         player: The client.
@@ -59,7 +60,7 @@ class Life(Caller):
         self.envs: dict[int, Any] = {}
 
     def run(self) -> None:
-        """Plays until the run is over; then everything has to be as it should, and is closed."""
+        """Plays until the run is over, then checks and closes every session."""
         for boards in self.boards():
             self.take_over(boards)
         while not self.simulation.is_calm:
@@ -72,7 +73,7 @@ class Life(Caller):
         self.player.boards = [boards for boards in self.player.boards if not boards.is_lost]
         return list(self.player.boards)
 
-    # ---- sessions begin, and are taken over ------------------------------------------------------
+    # ---- sessions begin and are resumed ----------------------------------------------------------
 
     def open(self) -> None:
         """Opens a new session."""
@@ -95,13 +96,13 @@ class Life(Caller):
         self.process.say(f"makes {self.player.boards[-1]}")
 
     def keep(self, boards: Boards, envs: Any) -> None:
-        """Adds a session and its environment here."""
+        """Adds a session, and its environment in this process."""
         boards.saw(envs)
         self.player.boards.append(boards)
         self.hold(boards, envs)
 
     def take_over(self, boards: Boards) -> None:
-        """Resumes a session whose process was killed, and finds out where it stands."""
+        """Resumes a session whose process was killed, and determines its state."""
         with self.endings(boards, "resume"):
             self._take_over(boards)
 
@@ -115,17 +116,17 @@ class Life(Caller):
         blob = self.snapshot(envs)
         pending, last = boards.pending, boards.last
         if boards.resolve(blob, pending):
-            self.mark("killed after its request was carried out")
+            self.mark("killed after its request was executed")
             last = boards.last
         if results is not None and last is not None and last[0] in ("step", "reset"):
-            # A journal's snapshot may have come between.
+            # A snapshot for the journal may have come in between.
             boards.compare(f"last_results, of a {last[0]},", results, last[1])
             self.mark("last results")
         boards.saw(envs)
         self.mark("resumed in another process")
 
     def resume(self, boards: Boards) -> Any:
-        """Returns the session's environment from now on."""
+        """Resumes a session, and returns its environment."""
         token, timeout = boards.token, self.random.choice(_TIMEOUTS)
         assert token is not None
 
@@ -138,7 +139,7 @@ class Life(Caller):
         return envs
 
     def hold(self, boards: Boards, envs: Any) -> None:
-        """Keeps an environment, whose calls may be interrupted after the reply, too."""
+        """Keeps an environment. Its calls may also be interrupted after the reply."""
         self.envs[boards.number] = envs
         for name in ("of_reset", "of_step"):
             setattr(envs._results, name, self._interruptible(getattr(envs._results, name)))
@@ -151,18 +152,18 @@ class Life(Caller):
         return interruptible
 
     def check_stale(self, boards: Boards) -> None:
-        """Raises Violation for a StaleEpoch where nobody can have resumed the session.
+        """Raises Violation for a StaleEpoch if nobody can have resumed the session.
 
-        A request to resume that got no answer may arrive late, and shut out the next one's sender.
+        An unanswered resume may arrive late and shut out the client that sent the next one.
         """
         if boards.resumes < 2:
-            raise Violation(f"{boards}: StaleEpoch, and nobody has resumed the session")
+            raise Violation(f"{boards}: StaleEpoch, but nobody has resumed the session")
         self.drop(boards)
         self.mark("stale holder")
 
     @contextlib.contextmanager
     def endings(self, boards: Boards, call: str) -> Iterator[None]:
-        """Handles what ends a session, or this process's hold of it, in the calls of a block."""
+        """Handles errors in a block that end the session, or this process's hold on it."""
         try:
             yield
         except LOST as error:
@@ -183,7 +184,7 @@ class Life(Caller):
         boards.forget()
 
     def drop(self, boards: Boards) -> None:
-        """Lets go of a session that this process does not hold any more."""
+        """Abandons a session that this process no longer holds."""
         envs = self.envs.pop(boards.number, None)
         if envs is not None:
             envs._session.abandon()
@@ -192,15 +193,15 @@ class Life(Caller):
         """Handles a session that the server no longer has."""
         if not self.simulation.may_lose_sessions():
             name = type(error).__name__
-            raise Violation(f"{boards}: {call} raised {name}, and nothing can have been lost")
+            raise Violation(f"{boards}: {call} raised {name}, but no fault can have lost it")
         self.mark("lost")
         self.drop(boards)
         boards.forget()
 
-    # ---- what it does ----------------------------------------------------------------------------
+    # ---- the operations --------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Does one thing."""
+        """Does one random thing."""
         choose, boards = self.random, self.boards()
         if not boards or (len(boards) < _MAX_BOARDS and choose.random() < 0.02):
             self.open()
@@ -230,7 +231,7 @@ class Life(Caller):
         return operations.any_of_all(self.random, boards)
 
     def perform(self, boards: Boards, operation: Operation) -> None:
-        """Carries an operation out, and compares its outcome with the shadow's."""
+        """Performs an operation, and compares its outcome with the shadow's."""
         boards.pending = operation
         with self.endings(boards, operation.name):
             try:
@@ -247,7 +248,7 @@ class Life(Caller):
                 raise Violation(f"{boards}: a rollout was not cut: {error}") from error
             if boards.recovers:
                 raise
-            # Nothing has changed, but for the first requests of several.
+            # Nothing has changed, except by the first of several requests.
             self.mark("no room")
             self.catch_up(boards, envs)
             return
@@ -265,7 +266,7 @@ class Life(Caller):
 
     def execute(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
         """Executes an operation; returns its results, or None if they are dropped."""
-        # Each request of several has the whole time. A rollout may send its network first.
+        # Each of several requests has the whole timeout. A rollout may first send its network.
         timeout, requests = timeout_of(envs), 1 + len(operation.parts)
         if operation.name == "rollout":
             requests += _NETWORK_REQUESTS
@@ -275,7 +276,7 @@ class Life(Caller):
 
         while (result := self.once(call, operation.name, timeout, requests)) is None:
             if operation.parts:
-                # It takes several requests: what was done is done.
+                # The operation takes several requests, and some of them may have been executed.
                 self.catch_up(boards, envs)
                 self.mark("part of a rollout")
                 return None
@@ -298,13 +299,13 @@ class Life(Caller):
         try:
             results = self.again(envs.collect, "collect", timeout_of(envs))
         except gym.error.NoAsyncCallError:
-            # It was not sent.
+            # The step was not sent.
             return (self.again(lambda: operation.execute(envs), operation.name, timeout_of(envs)),)
         self.mark("collected")
         return (results,)
 
     def catch_up(self, boards: Boards, envs: Any) -> None:
-        """Has the shadow follow to where the session stands."""
+        """Brings the shadow to the state of the session."""
         boards.resolve(self.snapshot(envs), boards.pending)
 
     def refuse_other_actions(self, boards: Boards, operation: Operation, envs: Any) -> None:
@@ -336,7 +337,7 @@ class Life(Caller):
             try:
                 self.again(lambda: envs.step_async(played), "step_async", timeout_of(envs))
                 if self.random.random() < 0.1:
-                    # A close first finishes the step, even one that never arrived.
+                    # A close first finishes the step, even if it never arrived.
                     self.close(boards)
                     return
                 self.process.idle(self.random.choice([0.0, 0.01, 1.0]))
@@ -361,12 +362,12 @@ class Life(Caller):
         def copy(envs: Any) -> Any:
             return envs.fork(lanes, copies, spawns=spawns, seed=seed)
 
-        # Of the boards themselves it takes a snapshot, which changes nothing.
+        # To the session itself, a fork is a snapshot, which changes nothing.
         boards.pending = operations.SNAPSHOT
         try:
             forked = self.again(lambda: copy(envs), "fork", timeout_of(envs), _FORK_REQUESTS)
         except (*LOST, errors.StaleEpoch, errors.ResourceExhausted):
-            # Of the boards, or of their copies, which nobody misses.
+            # The error is about the session or about its copies. Nobody needs the copies.
             self.perform(boards, operations.OBSERVE)
             return
         boards.pending, boards.last = None, None
@@ -386,7 +387,7 @@ class Life(Caller):
     # ---- sessions end ----------------------------------------------------------------------------
 
     def finish(self, boards: Boards) -> None:
-        """Checks, in a calm world, that everything is correct and continues to work."""
+        """Checks, after all faults have ended, that everything is correct and continues to work."""
         last = [operations.step(self.random, boards), operations.OBSERVE, operations.SNAPSHOT]
         if not boards.was_reset:
             last.insert(0, self.choose_operation(boards))
@@ -405,21 +406,21 @@ class Life(Caller):
         self.mark("closed")
 
     def end(self, boards: Boards, envs: Any) -> None:
-        """Closes an environment; a server that answers has no such session any more."""
+        """Closes an environment. Afterwards a server that answered must not have its session."""
         was_calm, began = self.simulation.is_calm, self.simulation.seconds
         was_closed = self.once(envs.close, "close", _CLOSE_TIMEOUT) is not None
-        # Another close of the same environment does nothing.
+        # A second close of the same environment must do nothing.
         self.again(envs.close, "close", _CLOSE_TIMEOUT)
         was_answered = self.simulation.seconds - began < _CLOSE_TIMEOUT - SLACK
         is_sure = was_answered and not boards.resumes and not self.simulation.may_lose_sessions()
         boards.forget()
         has_to_be_closed = was_closed and (was_calm or is_sure)
         if has_to_be_closed and self.simulation.world.is_open(envs._session.link.id):
-            raise Violation(f"{boards}: close has returned, and the session is open")
+            raise Violation(f"{boards}: close has returned, but the session is still open")
 
 
 def hash_of(found: Any) -> str:
-    """Returns a digest in a few characters, the same in each run."""
+    """Returns a short digest, which is the same in every run."""
     import zlib
 
     return f"{zlib.crc32(repr(found).encode()):08x}"

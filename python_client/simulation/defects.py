@@ -1,10 +1,10 @@
-"""Defects to plant, each a small change that the simulation has to find.
+"""Defects for the simulation to find, each a small change of the sources.
 
-    make defects                                # all: builds the library anew for each in Swift
-    make defects DEFECTS_ARGS='--only epoch'    # those whose name contains this
+    make defects                                # all; rebuilds the library for each Swift defect
+    make defects DEFECTS_ARGS='--only epoch'    # the defects whose names contain this
 
-A defect is a text that occurs once in a file, and what takes its place. tests/test_simulation.py
-holds the texts against the sources.
+A defect replaces a text that occurs exactly once in a file. tests/test_simulation.py checks the
+texts against the sources.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Defect:
     """A change that makes the system wrong.
 
     Args:
-        name: What is wrong then.
+        name: The wrong behaviour.
         path: The file.
-        text: What is there, once.
-        instead: What takes its place.
+        text: The text to replace, which occurs once in the file.
+        instead: The replacement.
     """
 
     name: str
@@ -519,7 +519,7 @@ IN_PYTHON = (
     ),
 )
 
-# Once in the sources, and found by the simulation.
+# Each of these defects was in the sources once, and the simulation found it.
 PAST = (
     Defect(
         "a long reply takes the memory that is reserved for steps",

@@ -1,4 +1,4 @@
-"""The operations of clients on boards, with fixed arguments, chosen at random."""
+"""Random operations of clients on boards. Each has fixed arguments once it is chosen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def actions(choose: Random, boards: Boards, steps: int = 1) -> NDArray[np.int64]
 
 
 def step(choose: Random, boards: Boards) -> Operation:
-    """Returns a step; now and then a step that is refused."""
+    """Returns a step. Some steps are invalid, so that they are refused."""
     played = actions(choose, boards)[0]
     if choose.random() < 0.01:
         played[choose.randrange(boards.num_envs)] = choose.choice([-1, 200, 256])
@@ -55,7 +55,7 @@ def first_reset(choose: Random, boards: Boards, drawn: int) -> Operation:
         return reset(choose, boards)
 
     def execute(envs: Any) -> Any:
-        # The shadow would draw another.
+        # Without this seed, the shadow would draw a different one.
         return envs.reset(seed=drawn if envs is boards.shadow else None)
 
     return Operation("reset", execute)
@@ -84,7 +84,7 @@ def given_rollout(choose: Random, boards: Boards) -> Operation:
 
 
 def served_rollout(choose: Random, boards: Boards) -> Operation:
-    """Returns a rollout by a policy in the server."""
+    """Returns a rollout by a server-side policy."""
     policies: list[Any] = ["random", "fixed-order"]
     if boards.make is twofold.Game2048VectorEnv:
         policies += ["greedy", *_NETWORKS, *_NETWORKS]
@@ -92,15 +92,15 @@ def served_rollout(choose: Random, boards: Boards) -> Operation:
             policies.append(_SEARCH)
         if boards.shadow.single_observation_space.shape != (4, 4):
             policies = ["random", "greedy"]
-    policy, most = choose.choice(policies), choose.choice([1, 3, 10, 60])
+    policy, max_steps = choose.choice(policies), choose.choice([1, 3, 10, 60])
     if policy is _SEARCH:
-        most = min(most, 3)
+        max_steps = min(max_steps, 3)
     seed = choose.choice([None, choose.randrange(2**32)])
 
-    def execute(envs: Any, steps: int = most) -> Any:
+    def execute(envs: Any, steps: int = max_steps) -> Any:
         return envs.rollout(steps, policy, policy_seed=seed)
 
-    return _rollout(execute, most)
+    return _rollout(execute, max_steps)
 
 
 def _rollout(execute: Callable[..., Any], steps: int) -> Operation:

@@ -9,17 +9,17 @@ from google.protobuf.message import DecodeError
 from twofold.v1 import envelope_pb2 as envelope
 
 SLACK = 0.05
-"""Seconds that a call may take beyond its timeout: waits end at whole milliseconds."""
-_FIRST_WAIT, _LONGEST_WAIT = 0.020, 1.0
+"""The seconds by which a call may exceed its timeout, because waits end at whole milliseconds."""
+_FIRST_WAIT, _MAX_WAIT = 0.020, 1.0
 _NO_WAIT = 1e-6
 
 
 class Pace:
     """The requests that one call sends.
 
-    A repeat comes after 20 ms at the earliest, the next one after twice that time, and so on up to
-    a second. A repeat of `expand` comes after a second. A repeat that follows a stopping server's
-    refusal comes after the time that the server names.
+    The first repeat comes after at least 20 ms, the next one after at least twice that time, and so
+    on up to a second. Repeats of `expand` wait a second. If a stopping server refuses the request,
+    the next repeat waits for the time that the server gave.
     """
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class Pace:
         self._earliest = 0.0
 
     def problem(self, header: bytes, payload: bytes | None, now: float) -> str | None:
-        """Notes that a request is sent; what is wrong with that, or None."""
+        """Records a sent request. Returns a problem with it, or None."""
         request = header, payload
         is_repeat, is_early = request == self._request, now < self._earliest - _NO_WAIT
         self._repeats = self._repeats + 1 if is_repeat else 0
-        wait = min(_FIRST_WAIT * 2.0**self._repeats, _LONGEST_WAIT)
+        wait = min(_FIRST_WAIT * 2.0**self._repeats, _MAX_WAIT)
         if _is_expand(header):
-            wait = _LONGEST_WAIT
+            wait = _MAX_WAIT
         early, self._earliest = self._earliest - now, now + wait
         self._request = request
         if is_repeat and is_early:
@@ -42,7 +42,7 @@ class Pace:
         return None
 
     def answered(self, header: bytes, now: float) -> None:
-        """Notes a reply."""
+        """Records a reply."""
         try:
             error = envelope.Reply.FromString(header).error
         except DecodeError:
@@ -62,13 +62,13 @@ def _is_expand(header: bytes) -> bool:
 
 
 class Watch:
-    """The time of one call.
+    """The time limit of one call.
 
     Args:
-        timeout: Seconds that each of its requests may take.
-        requests: How many it may make, one after another.
-        now: The time.
-        jumped: Seconds by which the clock has jumped so far.
+        timeout: The timeout of each request, in seconds.
+        requests: The maximum number of requests, one after another.
+        now: The present time.
+        jumped: The seconds by which the clock has jumped so far.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Watch:
         self._start, self._start_jumped = now(), jumped()
 
     def problem(self, gave_up: bool) -> str | None:
-        """Returns what is wrong with a call that ends now, or None; it may have given up."""
+        """Returns a problem with the duration of a call that ends now, or None."""
         elapsed = self._now() - self._start
         working = elapsed - (self._jumped() - self._start_jumped)
         if working > self._timeout * self._requests + SLACK:

@@ -1,11 +1,11 @@
-"""Plants each defect in a copy of the sources, builds it, and has the simulation find it.
+"""Plants each defect in a copy of the sources, builds the copy, and runs the simulation on it.
 
-    make defects                              # by the runs that have found them before
-    make defects DEFECTS_ARGS='--search'      # by new runs, from the first seed on
-    make defects DEFECTS_ARGS='--record'      # keeps the runs of defects that have none
+    make defects                              # with the recorded runs that find the defects
+    make defects DEFECTS_ARGS='--search'      # with new runs, starting at the first seed
+    make defects DEFECTS_ARGS='--record'      # records runs for defects that have none
 
-Prints a table: each defect, the time and the requests until it was found, and what was seen. Each
-has a minute on one core. Exit status 1 if one was not found.
+Prints a table with each defect, the time and the requests until the simulation found it, and the
+violation. Each defect gets a minute on one core. The exit status is 1 if a defect was not found.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ HEAD = """\
 
 
 def copy() -> None:
-    """Brings the copy up to date; a file that has not changed is not built again."""
+    """Updates the copy. Unchanged files keep their times, so they are not rebuilt."""
     wanted = {path.relative_to(REPOSITORY) for name in COPIED for path in _files(REPOSITORY / name)}
     for path in wanted:
         target = COPY / path
         if not target.exists() or not filecmp.cmp(REPOSITORY / path, target, shallow=False):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / path, target)
-    # Package.resolved stays: without it all dependencies are fetched and compiled again.
+    # Package.resolved stays, because without it SwiftPM fetches and compiles all dependencies
+    # again.
     for target in itertools.chain.from_iterable(_files(COPY / name) for name in COPIED):
         if target.relative_to(COPY) not in wanted:
             target.unlink()
@@ -67,7 +68,7 @@ def build() -> None:
 
 
 def search(defect: Defect, arguments: list[str]) -> tuple[str, float]:
-    """Runs the simulation with some arguments; its output, and how long it took."""
+    """Runs the simulation with these arguments. Returns its output and its duration."""
     words = [sys.executable, str(COPY / "python_client/simulation/simulate.py"), *arguments]
     environment = os.environ | {
         "PYTHONPATH": str(COPY / "python_client/src"),
@@ -86,13 +87,13 @@ def new_runs(defect: Defect, seconds: float) -> list[str]:
 
 
 def one_run(run: Run) -> list[str]:
-    """Returns the arguments of a run that is known."""
+    """Returns the arguments of a recorded run."""
     numbers = ["--seed", str(run.seed), "--steps", str(run.steps), "--shrink-seconds", "0"]
     return numbers + run.options()
 
 
 def record(defect: Defect, output: str) -> None:
-    """Keeps the smallest run that has found the defect."""
+    """Records the smallest run that found the defect."""
     found = next((line for line in output.splitlines() if line.startswith('{"seed"')), None)
     if found is not None:
         runs = recorded() | {defect.name: Run.from_json(json.loads(found))}
@@ -113,24 +114,24 @@ def row(defect: Defect, output: str, seconds: float) -> tuple[str, bool]:
 
 
 def main() -> int:
-    """Parses the command line."""
+    """Plants the defects that the command line chooses, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="defects whose name contains this")
+    parser.add_argument("--only", default="", help="only defects whose names contain this")
     parser.add_argument(
-        "--unseen", action="store_true", help="the defects whose author had not read the simulation"
+        "--unseen", action="store_true", help="defects by an author who had not read the simulation"
     )
-    parser.add_argument("--search", action="store_true", help="do not use the runs that are known")
+    parser.add_argument("--search", action="store_true", help="do not use the recorded runs")
     parser.add_argument(
-        "--record", action="store_true", help="keep the runs of defects without one"
+        "--record", action="store_true", help="record runs for defects that have none"
     )
-    parser.add_argument("--seconds", type=float, default=60, help="how long to look for each")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds for each defect")
     options = parser.parse_args()
     copy()
     build()
     print(HEAD, flush=True)
     missed = 0
     chosen = itertools.chain.from_iterable(UNSEEN.values()) if options.unseen else DEFECTS
-    # Those in Python first: the library is built again only for one in Swift.
+    # Python defects come first, because only Swift defects require a build.
     for defect in sorted(chosen, key=lambda defect: defect.is_swift):
         if options.only not in defect.name:
             continue

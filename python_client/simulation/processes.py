@@ -1,4 +1,4 @@
-"""Client processes in the simulated world: each is a greenlet, and one runs at a time.
+"""Client processes in the simulated world. Each process is a greenlet; one runs at a time.
 
 World.next                  greenlet.switch
 ┌──► the next event's client ──────────────────► the client runs: its calls, the whole package
@@ -25,45 +25,46 @@ from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.surroundings import SYSTEM, Surroundings, surroundings
 
 ENDPOINT = "tcp://simulated:{}"
-"""The server's address, by its number from 1 on."""
+"""The address of a server by its number, from 1 on."""
 
-# After these a server may not have a session any more. It may even have begun again: with a copy of
-# its create request that was still on its way, or an older file.
+# After these faults a server may have lost a session. The session may even have begun again, from
+# an older file or a late copy of its create request.
 _LOSING_FAULTS = {
     *("killServer", "stopServer", "secondServer", "powerLoss"),
     *("tornWrite", "diskFull", "flippedBit"),
 }
-# Nanoseconds that clients may take to finish, once there are no more faults; and all of a run.
+# The nanoseconds that clients may take to finish after the last fault, and that a run may take.
 _LAST_CALLS = 300 * 10**9
-_LONGEST = 24 * 3600 * 10**9
-# The same for servers, once nobody waits for them.
+_MAX_RUN = 24 * 3600 * 10**9
+# The nanoseconds that servers may take to finish once no client waits for them.
 _LAST_JOBS = 60 * 10**9
-# Until a process that was killed starts again.
+# The maximum seconds until a killed process starts again.
 _RESTART_SECONDS = 3.0
 
 
 class Killed(BaseException):
-    """The process of this greenlet was killed."""
+    """The process of this greenlet has been killed."""
 
 
 class Violation(Exception):
-    """Something happened that must not."""
+    """The system did something that it must not do."""
 
 
 class Program(Protocol):
-    """A client: `run` is called again in each process that follows a killed one."""
+    """A client. `run` is called again in each process that replaces a killed one."""
 
     def run(self, process: Process) -> None:
-        """Works until the run is over, and closes everything."""
+        """Works until the run is over, then closes everything."""
 
 
 class Simulation:
-    """One run: the world, and client processes in it.
+    """One run of the simulated world with its client processes.
 
     Args:
-        seed: Draws everything.
-        steps: Operations of all clients, after which the world is calm, and they finish.
-        faults: Those to leave out.
+        seed: The seed of all random choices.
+        steps: The number of operations of all clients, after which the faults end and the clients
+            finish.
+        faults: The faults to leave out.
         programs: The clients.
         log: Called with a line for each event; None for no log.
     """
@@ -87,7 +88,7 @@ class Simulation:
         self._unfinished = dict.fromkeys(range(len(programs)), "nothing yet")
 
     def run(self) -> Report:
-        """Runs it to its end."""
+        """Executes the run to its end."""
         for number in self._unfinished:
             self.world.wake(number, 0)
         violation = self._loop()
@@ -98,7 +99,7 @@ class Simulation:
         return report
 
     def destroy(self) -> None:
-        """Frees the world; processes that still live do nothing in it any more."""
+        """Frees the simulated world. Processes that still run have no effect on it any more."""
         self._programs = []
         for process in self._processes.values():
             process.is_dead = True
@@ -106,13 +107,13 @@ class Simulation:
             if one:
                 one.throw(Killed)
         self.world.destroy()
-        # The rules' connections belong to nobody in particular.
+        # The connections of `twofold.rules` belong to the process, not to an environment.
         for key in [*stateless._clients]:
             if key[2] is not SYSTEM:
                 del stateless._clients[key]
 
     def _loop(self) -> str | None:
-        world, greenlets, last = self.world, self._greenlets, _LONGEST
+        world, greenlets, last = self.world, self._greenlets, _MAX_RUN
         try:
             while self._unfinished:
                 client = world.next()
@@ -131,12 +132,12 @@ class Simulation:
         except Violation as violation:
             return str(violation)
         except Exception as error:
-            # With the seed, wherever it comes from.
+            # Any exception becomes a violation, which is reported with the seed.
             return "".join(traceback.format_exception(error))
         return None
 
     def _settle(self) -> None:
-        """Lets servers finish what nobody waits for, and checks that nothing is left."""
+        """Lets servers finish requests that nobody waits for, and checks that nothing is left."""
         for client in range(len(self._greenlets)):
             self.world.kill_client(client)
         self.world.wake(0, self.time + _LAST_JOBS)
@@ -182,7 +183,7 @@ class Simulation:
             self.pause(client, end)
 
     def pause(self, client: int, until: int) -> None:
-        """Lets others run until this time, or until a message is here."""
+        """Lets other clients run until this time, or until a message has arrived."""
         self.world.wake(client, max(until, self.time + 1))
         parent = self._greenlets[client].parent
         assert parent is not None
@@ -194,7 +195,7 @@ class Simulation:
             self.log(f"{self.time} {client} {text}")
 
     def calls(self, client: int, call: str) -> None:
-        """Notes that a client begins an operation."""
+        """Records the operation that a client begins."""
         self._unfinished[client] = call
         if not self.is_calm:
             self._steps_left -= 1
@@ -202,13 +203,13 @@ class Simulation:
                 self.calm()
 
     def may_lose_sessions(self) -> bool:
-        """Returns True if something has happened after which sessions may be gone."""
+        """Returns True after a fault that may have lost sessions."""
         report = self.world.report()
         was_lost = any(report.by_kind[fault] for fault in _LOSING_FAULTS)
         return was_lost or report.marks["idleExpired"] > 0
 
     def calm(self) -> None:
-        """Ends all faults, so that clients finish."""
+        """Ends all faults, so that clients can finish."""
         self.is_calm = True
         self.world.calm()
         if self.log is not None:
@@ -216,17 +217,17 @@ class Simulation:
 
 
 class Process:
-    """A client's process until it is killed: time, random bytes and connections for its sessions.
+    """A client's process until it is killed, with its time, random bytes and connections.
 
     Args:
         simulation: The run.
-        client: Its number.
-        generation: How many processes of this client were killed before.
+        client: The client's number.
+        generation: The number of this client's processes that were killed before.
 
     Attributes:
-        random: For the choices of the program.
-        is_dead: Whether it was killed: nothing that it still does reaches the world.
-        pace: Of the call that it makes.
+        random: The source of the program's choices.
+        is_dead: Whether it was killed. After that, nothing it does reaches the simulated world.
+        pace: The pace of the present call's requests.
     """
 
     def __init__(self, simulation: Simulation, client: int, generation: int) -> None:
@@ -248,18 +249,18 @@ class Process:
         self.simulation.say(self.client, text)
 
     def mark(self, name: str) -> None:
-        """Counts that something happened which a campaign has to see."""
+        """Counts an event that a campaign must reach."""
         if not self.is_dead:
             self.world.mark(name)
 
     def idle(self, seconds: float) -> None:
-        """Does nothing for a while; may be killed meanwhile."""
+        """Waits for a while. The process may be killed meanwhile."""
         self.check_life()
         self.simulation._sleep(self.client, seconds)
         self.check_life()
 
     def check_life(self) -> None:
-        """Perhaps this process is killed here."""
+        """Kills this process if a fault does so here."""
         if self.is_dead:
             raise Killed
         if self.world.fault(self.client, KILL):
@@ -268,7 +269,7 @@ class Process:
             raise Killed
 
     def interrupt(self) -> None:
-        """Perhaps somebody presses Ctrl-C here."""
+        """Simulates Ctrl-C if a fault does so here."""
         if not self.is_dead and self.world.fault(self.client, INTERRUPT):
             self.say("is interrupted")
             raise KeyboardInterrupt
@@ -296,10 +297,10 @@ def _refuse(errno: int) -> NoReturn:
 
 
 class SimulatedSocket:
-    """A REQ socket as pyzmq's, with REQ_CORRELATE: what the package uses of it, and as strict.
+    """The part of pyzmq's REQ socket with REQ_CORRELATE that the package uses, equally strict.
 
     Args:
-        process: Whose it is.
+        process: The process that owns it.
         address: The server's number.
     """
 
@@ -307,20 +308,21 @@ class SimulatedSocket:
         self._process, self._simulation = process, process.simulation
         self._world, self._client = process.world, process.client
         self._number = self._world.open(process.client, address)
-        # Of a request whose payload is still to come.
+        # The header of a request whose payload has not been sent yet.
         self._header: bytes | None = None
         self._awaits_reply = False
         self._frames: list[bytes] = []
-        # Set before each request's first wait: nobody waits forever.
+        # The package sets the timeout before each request's first wait, so that it never waits
+        # forever.
         self._timeout = 0
         self._is_open = True
 
     def send(self, data: bytes, flags: int = 0) -> None:
-        """Sends a frame; the last one of a request, which goes out with it, has no SNDMORE."""
+        """Sends a frame. A frame without SNDMORE completes the request, which is then sent."""
         self._check(not self._awaits_reply)
         if flags & zmq.SNDMORE:
             if self._header is not None:
-                _refuse(zmq.EFSM)  # a third frame, which nobody sends
+                _refuse(zmq.EFSM)  # a third frame, which the package never sends
             self._header = data
             return
         process = self._process
@@ -351,21 +353,21 @@ class SimulatedSocket:
         return len(frame)
 
     def get(self, option: int) -> int:
-        """Returns True if the message that `recv` began has more frames."""
+        """Returns 1 if the message that `recv` began has more frames, otherwise 0."""
         self._check()
         if option != zmq.RCVMORE:
             _refuse(zmq.EINVAL)
         return int(bool(self._frames))
 
     def set(self, option: int, value: int) -> None:
-        """Sets how many milliseconds `recv` waits."""
+        """Sets the milliseconds that `recv` waits."""
         self._check()
         if option != zmq.RCVTIMEO:
             _refuse(zmq.EINVAL)
         self._timeout = value
 
     def close(self) -> None:
-        """Closes it; twice is fine."""
+        """Closes the socket. Safe to call twice."""
         if self._is_open:
             self._is_open = False
             if not self._process.is_dead:

@@ -1,4 +1,4 @@
-"""Two clients that take one session from each other, again and again."""
+"""Two clients that repeatedly take one session from each other."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from shadows import REFUSED, Boards, Operation, digest, make_arguments, outcome,
 
 from twofold import errors
 
-_LATELY = 8
+_MAX_OUTCOMES = 8
 
 
 @dataclass(eq=False)
 class Attempt:
-    """A request that a holder has begun.
+    """A request that a holder of the session has begun.
 
     Attributes:
-        operation: What for.
-        seq: The request's number in its session, if it is carried out.
-        epoch: The holder's.
-        is_dead: Whether it can't be carried out any more: a later epoch began without it.
+        operation: The operation.
+        seq: The request's number in its session if it is executed.
+        epoch: The holder's epoch.
+        is_dead: Whether it can no longer be executed, because a later epoch began without it.
     """
 
     operation: Operation
@@ -37,17 +37,17 @@ class Attempt:
 
 
 class Race:
-    """A session without recovery, whose every operation is one request, and its holders.
+    """A session without recovery, and its holders. Each of its operations is one request.
 
-    Its requests have numbers, so each has its place for every holder. The shadow follows number by
-    number, from the reply to a holder or from a resume.
+    Requests are numbered, so all holders agree on their order. The shadow executes each request in
+    this order as soon as a reply or a resume shows that the session has executed it.
 
     Attributes:
         boards: The session; None before it is made.
-        applied: The number of the newest request that the shadow has carried out.
-        attempts: Requests whose outcome is still unknown.
-        outcomes: What the shadow got for the last few requests.
-        holders: Clients that have not finished.
+        applied: The number of the newest request that the shadow has executed.
+        attempts: The requests whose outcome is still unknown.
+        outcomes: The shadow's outcomes of the last few requests.
+        holders: The clients that have not finished.
     """
 
     def __init__(self, holders: int) -> None:
@@ -56,17 +56,17 @@ class Race:
         self.attempts: list[Attempt] = []
         self.outcomes: dict[int, tuple[Attempt | None, Any]] = {}
         self.holders = set(range(holders))
-        # The newest one that a holder knows.
+        # The newest epoch that a holder knows.
         self._epoch = 1
         self._numbers = itertools.count(1)
 
     def begin(self, boards: Boards) -> None:
-        """Starts with a new session, after its create request."""
+        """Starts with a new session after its create request."""
         self.boards, self.applied, self._epoch = boards, 1, 1
         self.attempts, self.outcomes = [], {1: (None, None)}
 
     def sends(self, operation: Operation, seq: int, epoch: int) -> Attempt:
-        """Notes that a holder is about to make this request."""
+        """Records that a holder is about to make this request."""
         attempt = Attempt(operation, seq, epoch, is_dead=epoch < self._epoch)
         self.attempts.append(attempt)
         return attempt
@@ -76,11 +76,11 @@ class Race:
         return next(self._numbers)
 
     def answered(self, attempt: Attempt, found: Any) -> None:
-        """Notes that a holder got the reply to this request."""
+        """Records that a holder has received the reply to this request."""
         assert self.boards is not None
         what = f"{attempt.operation.name}, request {attempt.seq} of epoch {attempt.epoch},"
         if attempt.is_dead:
-            raise Violation(f"{self.boards}: {what} was carried out after a resume without it")
+            raise Violation(f"{self.boards}: {what} was executed after a resume without it")
         if attempt.seq > self.applied:
             self._apply(attempt)
         known, expected = self.outcomes.get(attempt.seq, (attempt, found))
@@ -90,10 +90,10 @@ class Race:
         self._drop(attempt)
 
     def resumed(self, last: int, epoch: int) -> Attempt | None:
-        """Notes a resume after request `last`; returns that request if it was unknown so far."""
+        """Records a resume after request `last`. Returns that request if it was unknown so far."""
         found = None
         self._epoch = max(self._epoch, epoch)
-        # A slow reply may be about requests that are known already.
+        # A slow reply may report requests whose outcome is already known.
         if last > self.applied:
             found = self._find(last, epoch)
             self._apply(found)
@@ -111,7 +111,7 @@ class Race:
         ]
         if len(possible) != 1:
             raise Violation(
-                f"{self.boards}: a resume finds {seq} requests carried out, and the holders have "
+                f"{self.boards}: a resume finds {seq} executed requests, but the holders have "
                 f"sent {self.applied} and {len(possible)} with that number"
             )
         return possible[0]
@@ -119,23 +119,23 @@ class Race:
     def _apply(self, attempt: Attempt) -> None:
         if attempt.seq != self.applied + 1:
             raise Violation(
-                f"{self.boards}: request {attempt.seq} was carried out after {self.applied}"
+                f"{self.boards}: request {attempt.seq} was executed after {self.applied}"
             )
         assert self.boards is not None
         expected = outcome(attempt.operation, self.boards.shadow)
         self.applied = attempt.seq
         self.outcomes[attempt.seq] = attempt, expected
-        self.outcomes.pop(attempt.seq - _LATELY, None)
+        self.outcomes.pop(attempt.seq - _MAX_OUTCOMES, None)
 
     def _drop(self, attempt: Attempt) -> None:
         self.attempts = [other for other in self.attempts if other is not attempt]
 
 
 class Racer(Player):
-    """One of the two.
+    """One of the two clients.
 
     Args:
-        race: What they share.
+        race: The race of both clients.
         number: 0 for the racer that makes and closes the session.
     """
 
@@ -144,7 +144,7 @@ class Racer(Player):
         self.race, self.number = race, number
 
     def run(self, process: Process) -> None:
-        """Lives one life of the process."""
+        """Runs one process of the racer."""
         RacingLife(self, process).run()
 
 
@@ -164,7 +164,7 @@ class RacingLife(Life):
         self._has_resumed = False
 
     def run(self) -> None:
-        """Races until the run is over; then the first closes the session."""
+        """Races until the run is over. Then the first racer closes the session."""
         race = self._race
         while not self.simulation.is_calm:
             self.turn()
@@ -183,7 +183,7 @@ class RacingLife(Life):
             self.end(boards, self._envs)
 
     def turn(self) -> None:
-        """Plays, takes the session, or waits."""
+        """Plays, resumes the session, or waits."""
         boards, choose = self._race.boards, self.random
         if boards is None or boards.is_lost:
             self._let_go()
@@ -225,7 +225,7 @@ class RacingLife(Life):
             self._lose(boards, "resume", error)
             return
         except errors.StaleEpoch:
-            # Of two that resume at the same time, one comes too late.
+            # If both resume at the same time, one of them comes too late.
             self.mark("shut out while it resumes")
             return
         except errors.ResourceExhausted:
@@ -236,7 +236,7 @@ class RacingLife(Life):
         self._envs, self._of, self._has_resumed = envs, boards, True
         results = self.again(lambda: envs.last_results, "last_results", timeout_of(envs))
         if boards.is_lost:
-            # The other one has found that out meanwhile.
+            # The other client has found out meanwhile that the session is lost.
             self._let_go()
             return
         with self._perhaps_copies(boards):
@@ -245,7 +245,7 @@ class RacingLife(Life):
     def _compare_last(self, boards: Boards, envs: Any, results: Any) -> None:
         race = self._race
         if race.resumed(envs.requests, _epoch(envs)) is not None:
-            self.mark("a resume finds a request carried out")
+            self.mark("a resume finds an executed request")
         attempt, expected = race.outcomes.get(envs.requests, (None, None))
         if results is not None and attempt is not None:
             boards.compare("last_results", results, expected)
@@ -253,7 +253,7 @@ class RacingLife(Life):
 
     @contextlib.contextmanager
     def _perhaps_copies(self, boards: Boards) -> Iterator[None]:
-        """Drops a session of which different servers may have had copies, if something is wrong."""
+        """Drops the session after a violation if different servers may have had copies of it."""
         try:
             yield
         except Violation:
@@ -264,7 +264,7 @@ class RacingLife(Life):
             boards.forget()
 
     def _play(self, operation: Operation) -> bool:
-        """Carries out one request; false where the session has another holder, or is gone."""
+        """Makes one request. Returns False if the session has another holder or is gone."""
         envs, race, boards = self._envs, self._race, self._of
         assert boards is not None
         attempt = race.sends(operation, envs.requests + 1, _epoch(envs))
@@ -285,7 +285,7 @@ class RacingLife(Life):
             self.mark("no room")
         except errors.StaleEpoch:
             if boards.resumes - self._has_resumed < 1:
-                raise Violation(f"{boards}: StaleEpoch, and nobody has resumed it") from None
+                raise Violation(f"{boards}: StaleEpoch, but nobody has resumed it") from None
             self.mark("shut out")
             self._let_go()
             return False

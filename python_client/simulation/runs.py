@@ -1,4 +1,4 @@
-"""One run of the simulation, from its numbers to its report."""
+"""A run of the simulation: its parameters, its execution and its command."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from processes import Program, Simulation
 from racers import Race, Racer
 from world import KINDS, Faults, Report, run_models
 
-# libzmq hands out whole messages or none.
+# libzmq never delivers a part of a message.
 _NEVER = frozenset({KINDS.index("truncateRequest"), KINDS.index("truncateReply")})
 
 STEPS = 1000
-"""Calls of all clients in a run, by default."""
+"""The default number of calls of all clients in a run."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run, which together with the commit determines every event.
+    """A run. Together with the commit, it determines every event.
 
     Args:
-        seed: Draws everything.
-        steps: Calls of all clients together, or requests of modelled ones, before the world is
-            calm.
+        seed: The seed of all random choices.
+        steps: The number of calls of all clients, or of requests with models, before the faults
+            end.
         faults: The faults to leave out.
-        has_models: Whether the clients are the library's models, instead of the package.
+        has_models: Whether the library's models replace clients that use the package.
     """
 
     seed: int
@@ -41,14 +41,14 @@ class Run:
     has_models: bool = False
 
     def report(self, log: Callable[[str], None] | None = None) -> Report:
-        """Does the run."""
+        """Executes the run."""
         if self.has_models:
             return run_models(self.seed, self.steps, self.faults)
         never = dataclasses.replace(self.faults, disabled=self.faults.disabled | _NEVER)
         was_enabled = gc.isenabled()
-        # A collection may close a session: that has to happen at the same moment each time.
+        # A collection may close a session, so it must happen at the same moment in every run.
         gc.disable()
-        # The collector need not look at existing objects after each run.
+        # The collector then skips the existing objects in each run.
         gc.freeze()
         simulation = Simulation(self.seed, self.steps, never, _programs(self.seed), log)
         try:
@@ -61,7 +61,7 @@ class Run:
                 gc.enable()
 
     def options(self) -> list[str]:
-        """Returns the options of simulate.py for its faults and its clients."""
+        """Returns the options of simulate.py that choose its faults and clients."""
         kinds = ",".join(KINDS[kind] for kind in sorted(self.faults.disabled))
         ordinals = ",".join(map(str, sorted(self.faults.suppressed)))
         options = ["--models"] if self.has_models else []
@@ -97,12 +97,12 @@ RECORDED = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "simulat
 
 
 def recorded() -> dict[str, Run]:
-    """Returns the recorded runs, by what each finds."""
+    """Returns the recorded runs, keyed by the defects that they find."""
     return {run["finds"]: Run.from_json(run) for run in json.loads(RECORDED.read_text())}
 
 
 def _programs(seed: int) -> list[Program]:
-    """Makes the clients: up to three with separate sessions, and perhaps two that share one."""
+    """Makes the clients: up to three with separate sessions, and possibly two that share one."""
     choose = Random(seed)
     programs: list[Program] = [Player() for _ in range(choose.randint(1, 3))]
     if choose.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Boards as they have to be: a shadow of each session, played in this process undisturbed."""
+"""Shadows of sessions. A shadow plays the same boards in this process, without faults."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from twofold.client.surroundings import SYSTEM, surroundings
 from twofold.errors import FailedPrecondition, InvalidArgument, RequestError
 
 REFUSED = (FailedPrecondition, InvalidArgument)
-"""The errors of a faulty operation, which it raises on the shadow too."""
+"""The errors of an invalid operation. The shadow raises them, too."""
 _REFUSALS = [error.__name__ for error in REFUSED]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """Something to do with boards, which does and returns the same wherever it is done.
+    """An operation on boards, which has the same effect and results in every environment.
 
     Args:
-        name: For logs and marks.
-        execute: Does it with an environment, and returns its results.
-        parts: How much of it may have been done, if it takes several requests: the parts that come
-            before the whole.
-        actions: Of a step.
+        name: The name in logs and marks.
+        execute: The function that executes it in an environment and returns its results.
+        parts: Functions that execute only its first requests, if it takes several.
+        actions: The actions of a step.
     """
 
     name: str
@@ -39,13 +38,13 @@ class Operation:
 
 
 def digest(value: Any) -> Any:
-    """Returns a value that equals another's digest if the two are the same, byte for byte."""
+    """Returns a value that equals another digest exactly if both values have the same bytes."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return [digest(item) for item in value]
         return value.dtype.char, value.shape, value.tobytes()
     if isinstance(value, dict):
-        # The seconds that an episode took are nobody's business here.
+        # The duration of an episode differs between runs.
         hidden = "t" if "r" in value else None
         return {name: digest(item) for name, item in value.items() if name != hidden}
     if isinstance(value, (tuple, list)):
@@ -64,7 +63,7 @@ def outcome(operation: Operation, envs: Any) -> Any:
 
 
 def refusal(error: RequestError) -> tuple[str, ...]:
-    """Returns the digest of a refusal; its text differs where `collect` meets it."""
+    """Returns the digest of a refusal without its text, which differs if `collect` raises it."""
     return type(error).__name__, error.field, str(error.lane)
 
 
@@ -87,7 +86,7 @@ def _short(value: Any) -> str:
 
 
 def quiet(make: Callable[[], Any]) -> Any:
-    """Calls `make` in the surroundings of the system instead of a simulation's."""
+    """Calls `make` in the system's surroundings instead of the simulation's."""
     before = surroundings.set(SYSTEM)
     try:
         return make()
@@ -96,23 +95,23 @@ def quiet(make: Callable[[], Any]) -> Any:
 
 
 class Boards:
-    """A session, and its shadow: the same environment in this process, undisturbed.
+    """A session and its shadow, the same environment in this process without faults.
 
     Args:
-        number: In its run.
+        number: Its number in the run.
         make: The class of the environments.
-        arguments: Their arguments, without the service's.
-        recovers: Whether its client makes it again where it is lost.
-        shadow: The shadow, if it is not a new one.
+        arguments: The environments' arguments, apart from the service's.
+        recovers: Whether the client recreates the session after a loss.
+        shadow: The shadow; None makes a new one.
 
     Attributes:
-        token: Where to resume it; None for nowhere yet.
-        requests: How many there had been at the last call that returned.
-        pending: The operation that was begun last, until its results are here.
-        last: The name and digest of the operation before; None where it is not known.
-        blobs: Snapshots of it.
-        resumes: How often somebody tried to resume it.
-        is_lost: Whether it is over.
+        token: The token to resume it; None before the first call.
+        requests: The number of its requests when the last call returned.
+        pending: The last operation that was begun, until its results arrive.
+        last: The name and digest of the previous operation; None if unknown.
+        blobs: Its snapshots.
+        resumes: The number of attempts to resume it.
+        is_lost: Whether it has ended.
     """
 
     def __init__(
@@ -139,48 +138,48 @@ class Boards:
 
     @property
     def num_envs(self) -> int:
-        """N."""
+        """The number of boards."""
         return int(self.shadow.num_envs)
 
     @property
     def was_reset(self) -> bool:
-        """Whether the shadow had its first reset, or was restored."""
+        """Whether the shadow was reset or restored."""
         return self.shadow._seeds.seeds is not None
 
     def saw(self, envs: Any) -> bool:
-        """Notes that a call has returned; returns True if it has recreated the boards."""
+        """Records a call that returned. Returns True if the call has recreated the boards."""
         before, self.token, self.requests = self.token, envs.token, envs.requests
         return before is not None and before != self.token
 
     def compare(self, what: str, found: Any, expected: Any) -> None:
-        """Raises Violation where what a client got is not what the shadow got."""
+        """Raises Violation if a client's results differ from the shadow's."""
         if found != expected:
             problems = list(itertools.islice(differences(found, expected), 3))
             raise Violation(f"{self}: {what} differs from the shadow's: {'; '.join(problems)}")
 
     def returned(self, operation: Operation, found: Any) -> None:
-        """Checks that the shadow gets a client's outcome of an operation."""
+        """Checks that the shadow has the same outcome of an operation as the client."""
         expected = outcome(operation, self.shadow)
         self.compare(operation.name, found, expected)
         self.pending = None
-        # A refused request leaves no reply behind.
+        # A refused request keeps no reply.
         if not isinstance(expected, tuple) or expected[0] not in _REFUSALS:
             self.last = operation.name, expected
 
     def resolve(self, blob: bytes | None, pending: Operation | None) -> bool:
-        """Finds out whether an operation without results was carried out, wholly or in part.
+        """Determines whether an operation without results was executed, completely or in part.
 
-        Afterwards the shadow stands where the session does.
+        Afterwards the shadow has the state of the session.
 
         Args:
             blob: A snapshot of the session; None if it was never reset.
             pending: The operation, or None.
 
         Returns:
-            Whether it was carried out to its end, or changes nothing.
+            Whether it was executed completely, or changes nothing.
 
         Raises:
-            Violation: The session is nowhere that the operation may have left it.
+            Violation: The operation can't have left the session in its state.
         """
         before = self.snapshot()
         if pending is None or blob == before:
@@ -209,14 +208,14 @@ class Boards:
 
     def _check_place(self, blob: bytes | None, expected: bytes | None, when: str) -> None:
         if blob != expected:
-            raise Violation(f"{self}: {when} the session's snapshot is not the shadow's")
+            raise Violation(f"{self}: {when} the session's snapshot differs from the shadow's")
 
     def snapshot(self) -> bytes | None:
         """Returns a snapshot of the shadow; None before the first reset."""
         return bytes(self.shadow.snapshot()) if self.was_reset else None
 
     def forget(self) -> None:
-        """Ends the shadow with its session."""
+        """Closes the shadow of a session that has ended."""
         self.is_lost = True
         self.shadow.close()
 

@@ -1,4 +1,4 @@
-"""Smaller runs that fail as a large one does: fewer steps, fewer kinds of faults, fewer faults."""
+"""Searches for smaller runs that also fail: fewer steps, fewer kinds of faults, fewer faults."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from runs import Run
 from world import KINDS, Faults, Report
 
 Fails = Callable[[Run], Report | None]
-"""Does a run; its report if there is a violation."""
+"""A function that executes a run and returns its report if there was a violation."""
 
 
 def failing(run: Run) -> Report | None:
-    """Returns the report of a run in which something was wrong."""
+    """Returns the report of a run if there was a violation."""
     report = run.report()
     return report if report.violation is not None else None
 
@@ -24,12 +24,12 @@ def shrink(
 ) -> tuple[Run, Report]:
     """Returns the smallest failing run found in this many seconds, and its report.
 
-    Any violation will do, not just the first one's.
+    The runs need not have the same violation.
 
     Args:
-        run: One that fails.
-        seconds: After this time no other run begins.
-        fails: Does a run.
+        run: A run that fails.
+        seconds: The time after which no other run begins.
+        fails: The function that executes a run.
         say: Called with a line for each smaller run.
     """
     report = fails(run)
@@ -51,7 +51,7 @@ class _Search:
         self._end, self._fails, self._say = end, fails, say
 
     def _is_smaller(self, **changes: object) -> bool:
-        """Whether the run fails with these changes, too; then it is the run from now on."""
+        """Returns True if the run fails with these changes, too, and keeps them."""
         if time.monotonic() >= self._end:
             return False
         run = dataclasses.replace(self.run, **changes)  # type: ignore[arg-type]
@@ -75,11 +75,11 @@ class _Search:
         for kind in range(len(KINDS)):
             disabled = self.run.faults.disabled
             if kind not in disabled:
-                # Ordinals would belong to other faults.
+                # The same ordinals would belong to other faults.
                 self._is_smaller(faults=Faults(disabled | {kind}))
 
     def single_faults(self) -> None:
-        """Delta debugging: without halves of the faults, quarters of them, and so on."""
+        """Removes halves of the faults, then quarters, and so on (delta debugging)."""
         count = self.report.faults
         needed = [one for one in range(count) if one not in self.run.faults.suppressed]
         size = -(-len(needed) // 2)
@@ -88,7 +88,7 @@ class _Search:
                 left = [
                     one for place, one in enumerate(needed) if not start <= place < start + size
                 ]
-                # Faults that are new when others are left out stay.
+                # New faults, which appear because others are left out, stay.
                 suppressed = frozenset(range(count)) - frozenset(left)
                 faults = Faults(self.run.faults.disabled, suppressed)
                 if self._is_smaller(faults=faults):

@@ -1,11 +1,11 @@
-"""Runs the whole system, client and server, in a simulated world with a bad network and bad luck.
+"""Runs the whole system, clients and servers, in a simulated world with random faults.
 
-    make simulate SEED=7 STEPS=1000                 # one run; the same each time
+    make simulate SEED=7 STEPS=1000                 # one run, the same each time
     make simulate SIMULATE_ARGS='--minutes 10'      # as many seeds as fit, on all cores
-    make simulate SIMULATE_ARGS='--minutes 10 --models'    # clients modelled in Swift: faster
+    make simulate SIMULATE_ARGS='--minutes 10 --models'    # faster, with clients modelled in Swift
 
-A violation is followed by the command that repeats it, and by a smaller run that fails, too: as a
-command, and as JSON for Tests/Fixtures/simulation.
+After a violation it prints the command that repeats the run. It also prints a smaller run that
+fails, as a command and as JSON for Tests/Fixtures/simulation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import sys
 import time
 
-# The shadows are small, and there is a process for each core.
+# One thread is enough: the shadows are small, and each core has its process.
 os.environ["TWOFOLD_THREADS"] = "1"
 
 from campaign import Campaign, campaign, cores
@@ -34,20 +34,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--steps", type=int, default=STEPS, help=f"calls of all clients in a run ({STEPS})"
     )
-    parser.add_argument("--minutes", type=float, help="run one seed after another for this long")
-    parser.add_argument("--models", action="store_true", help="clients modelled in Swift")
+    parser.add_argument("--minutes", type=float, help="minutes to run one seed after another")
+    parser.add_argument("--models", action="store_true", help="use clients modelled in Swift")
     parser.add_argument("--without", default="", help="kinds of faults to leave out, as a,b,c")
     parser.add_argument("--suppress", default="", help="ordinals of faults to leave out, as 1,2,3")
     parser.add_argument("--log", action="store_true", help="print each event")
     parser.add_argument("--workers", type=int, default=cores(), help="processes (all cores)")
     parser.add_argument(
-        "--shrink-seconds", type=float, default=120, help="how long to look for a smaller run"
+        "--shrink-seconds", type=float, default=120, help="seconds to search for a smaller run"
     )
     return parser.parse_args()
 
 
 def main() -> int:
-    """Runs it; 1 for a violation, or a mark that was not reached."""
+    """Runs the command line. Returns 1 after a violation, or if a mark was never reached."""
     arguments = _arguments()
     disabled = frozenset(KINDS.index(kind) for kind in arguments.without.split(",") if kind)
     suppressed = frozenset(int(one) for one in arguments.suppress.split(",") if one)

@@ -1,4 +1,4 @@
-"""Defects by an author who has not read the simulation: they measure what it finds.
+"""Defects whose author has not read the simulation. They measure how much it finds.
 
     make defects DEFECTS_ARGS='--unseen --seconds 120'
 

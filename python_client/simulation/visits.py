@@ -20,12 +20,12 @@ _ROUGH = (*LOST, errors.ResourceExhausted)
 
 
 def play_alone(caller: Caller) -> None:
-    """Plays an episode in one of Gymnasium's single environments, until it ends or is lost."""
+    """Plays an episode in a single environment, until it ends or the session is lost."""
     choose, game = caller.random, caller.random.choice(_GAMES)
-    seed, most = choose.randrange(2**32), choose.randint(1, 20)
+    seed, max_steps = choose.randrange(2**32), choose.randint(1, 20)
 
     def make(endpoint: str) -> Any:
-        # Gymnasium's own checker does not survive an interrupt of the first reset.
+        # Gymnasium's checker fails if the first reset is interrupted.
         arguments: dict[str, Any] = {"endpoint": endpoint, "recover": True, "timeout": _TIMEOUT}
         return gym.make(game, disable_env_checker=True, **arguments)
 
@@ -37,7 +37,7 @@ def play_alone(caller: Caller) -> None:
     try:
         found = caller.again(lambda: env.reset(seed=seed), "reset", _TIMEOUT)
         _check(found, twin.reset(seed=seed), game)
-        for _ in range(most):
+        for _ in range(max_steps):
             action = choose.randrange(env.action_space.n)
             found = caller.again(functools.partial(env.step, action), "step", _TIMEOUT)
             expected = twin.step(action)
@@ -52,7 +52,7 @@ def play_alone(caller: Caller) -> None:
 
 
 def ask_rules(caller: Caller) -> None:
-    """Asks the rules about some boards."""
+    """Calls functions of `twofold.rules` with random boards."""
     choose = caller.random
     shape = (choose.choice([1, 5, 100]), 4, 4)
     boards = np.frombuffer(choose.randbytes(16 * shape[0]), np.uint8).reshape(shape) % 12

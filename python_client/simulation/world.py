@@ -1,4 +1,4 @@
-"""The simulated world: libtwofold-simulation.so, with the real ledger and service inside."""
+"""The simulated world: libtwofold-simulation.so, which contains the real ledger and service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 NOTHING_LEFT, VIOLATED = -1, -2
-"""The results of `World.next` other than a client's number."""
+"""Results of `World.next` that are not a client's number."""
 
 KINDS = (
     *("interrupt", "killClient"),
@@ -20,20 +20,20 @@ KINDS = (
     *("killServer", "stopServer", "secondServer", "stall", "slowJob", "clockJump"),
     *("powerLoss", "tornWrite", "diskFull", "flippedBit"),
 )
-"""The kinds of faults, by their numbers."""
+"""The kinds of faults. A kind's index is its number."""
 INTERRUPT, KILL = 0, 1
-"""The faults in a client itself."""
+"""The faults of the client itself."""
 
 _REPORT_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Faults:
-    """Which faults a run leaves out.
+    """The faults that a run leaves out.
 
     Args:
-        disabled: Kinds, by their numbers.
-        suppressed: Single faults, by their ordinals in the run.
+        disabled: The numbers of the kinds to leave out.
+        suppressed: The ordinals of single faults to leave out.
     """
 
     disabled: frozenset[int] = frozenset()
@@ -41,40 +41,40 @@ class Faults:
 
     @classmethod
     def without(cls, *kinds: str) -> Faults:
-        """Returns all faults but these kinds."""
+        """Returns the faults of a run without these kinds."""
         return cls(frozenset(map(KINDS.index, kinds)))
 
     @property
     def mask(self) -> int:
-        """The kinds as bits."""
+        """The disabled kinds as bits."""
         return sum(1 << kind for kind in self.disabled)
 
 
 @dataclass
 class Report:
-    """The world's counts of the events in a run."""
+    """The counts of events in a run."""
 
     violation: str | None = None
     time: int = 0
-    """Nanoseconds."""
+    """The simulated time, in nanoseconds."""
     events: int = 0
     requests: int = 0
-    """The requests that reached a server."""
+    """The number of requests that reached a server."""
     faults: int = 0
-    """Ordinals that were given."""
+    """The number of ordinals given to faults."""
     marks: dict[str, int] = field(default_factory=dict)
     by_kind: dict[str, int] = field(default_factory=dict)
-    """Faults."""
+    """The number of faults of each kind."""
 
     @classmethod
     def parse(cls, text: str) -> Report:
-        """Returns the report in lines of "key value"."""
+        """Returns the report that these lines of "key value" describe."""
         report = cls()
         for line in text.splitlines():
             if line.startswith("violation "):
                 report.violation = line.removeprefix("violation ")
                 continue
-            # Names of marks have spaces in them.
+            # The names of marks contain spaces.
             key, _, value = line.rpartition(" ")
             kind, _, name = key.partition(".")
             if key in ("time", "events", "requests", "faults"):
@@ -84,7 +84,7 @@ class Report:
             elif kind == "fault":
                 report.by_kind[name] = int(value)
             else:
-                raise ValueError(f"the world reports {line!r}, which has no meaning here")
+                raise ValueError(f"the world reports {line!r}, which is unknown here")
         return report
 
 
@@ -92,13 +92,13 @@ def find_library() -> Path:
     """Returns the library that TWOFOLD_SIMULATION_LIBRARY names, or the checkout's.
 
     Raises:
-        FileNotFoundError: It was not built.
+        FileNotFoundError: The library was not built.
     """
     named = os.environ.get("TWOFOLD_SIMULATION_LIBRARY")
     checkout = Path(__file__).resolve().parents[2]
     path = Path(named or checkout / ".build" / "release" / "libtwofold-simulation.so")
     if not path.is_file():
-        raise FileNotFoundError(f"there is no {path}; `make server` builds it")
+        raise FileNotFoundError(f"{path} does not exist; run `make server` to build it")
     return path
 
 
@@ -142,12 +142,12 @@ def _ordinals(faults: Faults) -> tuple[Any, int]:
 class World:
     """One run's clock, network, disk and servers, all drawn from a seed.
 
-    Its functions take and return what the C interface does; none may be called after `destroy`.
+    The methods take and return the values of the C interface. None may be called after `destroy`.
 
     Args:
-        seed: Draws everything.
-        clients: How many there are, numbered from 0.
-        faults: Those to leave out.
+        seed: The seed of all random choices.
+        clients: The number of clients, which are numbered from 0.
+        faults: The faults to leave out.
     """
 
     def __init__(self, seed: int, clients: int, faults: Faults) -> None:
@@ -156,18 +156,18 @@ class World:
         handle = self._handle = library.simulation_create(*arguments)
         self._frames = ctypes.c_void_p(), ctypes.c_int64(), ctypes.c_void_p(), ctypes.c_int64()
         self._places = [ctypes.byref(place) for place in self._frames]
-        # Bound here, since they are called many times for each request.
+        # Bound here, because a request calls them many times.
         self.now: Callable[[], int] = functools.partial(library.simulation_now, handle)
         """The time in nanoseconds."""
         self.next: Callable[[], int] = functools.partial(library.simulation_next, handle)
-        """Continues to the next event of a client; returns its number, or a constant above."""
+        """Continues to the next event of a client. Returns its number, or a constant above."""
         self.wake: Callable[[int, int], None] = functools.partial(library.simulation_wake, handle)
-        """Has a client run at a time at the latest; replaces its last wish."""
+        """Makes a client run at this time at the latest. Replaces the client's previous time."""
         self.fault: Callable[[int, int], int] = functools.partial(library.simulation_fault, handle)
-        """Whether a fault of a client's own, of this kind, happens here."""
+        """Returns 1 if a fault of this kind, in the client itself, happens here."""
 
     def destroy(self) -> None:
-        """Frees everything."""
+        """Frees all memory."""
         self._library.simulation_destroy(self._handle)
 
     def open(self, client: int, address: int) -> int:
@@ -184,7 +184,7 @@ class World:
         self._library.simulation_send(self._handle, socket, header, len(header), payload, size)
 
     def receive(self, socket: int) -> list[bytes] | None:
-        """Returns the frames of the reply to the newest request, if it is here."""
+        """Returns the frames of the reply to the newest request; None if it has not arrived."""
         if not self._library.simulation_receive(self._handle, socket, *self._places):
             return None
         header, header_size, payload, payload_size = (place.value for place in self._frames)
@@ -198,7 +198,7 @@ class World:
         self._library.simulation_kill_client(self._handle, client)
 
     def mark(self, name: str) -> None:
-        """Counts that something happened which a campaign has to see."""
+        """Counts an event that a campaign must reach."""
         encoded = name.encode()
         self._library.simulation_mark(self._handle, encoded, len(encoded))
 
@@ -211,11 +211,11 @@ class World:
         return bool(self._library.simulation_is_open(self._handle, session))
 
     def calm(self) -> None:
-        """Ends all faults; servers that are down come back."""
+        """Ends all faults. Servers that are down start again."""
         self._library.simulation_calm(self._handle)
 
     def settle(self) -> None:
-        """Checks, at the very end and without clients, that the servers have nothing left."""
+        """Checks, after all clients have ended, that the servers have nothing left."""
         self._library.simulation_settle(self._handle)
 
     def report(self) -> Report:
@@ -230,12 +230,12 @@ def run_models(seed: int, requests: int, faults: Faults) -> Report:
 
 
 def _read(report: Any) -> Report:
-    """Returns the report that a function writes to memory of a capacity."""
+    """Returns the report that a function writes to a buffer of a given capacity."""
     buffer = ctypes.create_string_buffer(_REPORT_BYTES)
     size = report(buffer, len(buffer))
     if size > len(buffer):
         raise ValueError(f"the world's report has {size} bytes")
     parsed = Report.parse(buffer.raw[:size].decode())
     if tuple(parsed.by_kind) != KINDS:
-        raise ValueError(f"{find_library()} knows other kinds of faults: rebuild it")
+        raise ValueError(f"{find_library()} has other kinds of faults; run `make server`")
     return parsed

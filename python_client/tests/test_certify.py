@@ -126,7 +126,7 @@ def test_one_transition_that_differs_is_found(column: str, change: Any, what: st
         for check in packages.compare("jumanji", recording, "embedded")
         if not check.passed
     }
-    assert failed[f"transitions with another {what}"] == 1
+    assert failed[f"transitions with a different {what}"] == 1
 
 
 def test_every_seed_places_the_tile_that_it_was_chosen_for() -> None:

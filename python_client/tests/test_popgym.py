@@ -28,7 +28,7 @@ def test_a_single_difference_is_noticed(name: str, what: str) -> None:
         for check in concentration.compare("Easy", recording, endpoint="embedded")
         if not check.passed
     ]
-    assert failed == [f"transitions with another {what}"]
+    assert failed == [f"transitions with a different {what}"]
 
 
 def test_a_recording_survives_saving_and_loading() -> None:

@@ -6,7 +6,7 @@
 ///         ▲                 │
 ///         └────next step────┴─ the second does not: both are visible once, and face down for the rules
 ///
-/// A value without heap storage.
+/// The value needs no heap storage.
 public struct CardTable: Equatable, Sendable {
     /// The outcome of an action, as rewards need it.
     public struct Outcome: Equatable, Sendable, BitwiseCopyable {
@@ -26,20 +26,20 @@ public struct CardTable: Equatable, Sendable {
     /// The number that stands for "no card".
     public static let none: Int32 = -1
 
-    /// Number of cards.
+    /// The number of cards.
     public let count: Int
     private var symbols: InlineArray<128, UInt8>
-    /// Cards that are out of play.
+    /// The cards that are out of play.
     public private(set) var matched = CardSet()
     /// The cards that the last action left visible, without cards matched in earlier turns.
     public private(set) var visible = CardSet()
     /// The first card of a turn until the second is turned; -1 between turns.
     public private(set) var open = CardTable.none
-    /// Number of ended turns.
+    /// The number of ended turns.
     public private(set) var turns: Int32 = 0
-    /// Number of used peeks.
+    /// The number of used peeks.
     public private(set) var peeks: Int32 = 0
-    /// The last action, -1 at the start of an episode.
+    /// The last action; -1 at the start of an episode.
     public private(set) var lastAction: Int32 = -1
 
     /// Makes a game that starts with these symbols, card by card.
@@ -55,12 +55,12 @@ public struct CardTable: Equatable, Sendable {
         @inline(__always) get { symbols[card] }
     }
 
-    /// Number of found pairs.
+    /// The number of found pairs.
     public var pairs: Int { matched.count / 2 }
     /// Whether all pairs are found.
     public var isCleared: Bool { matched.count == count }
 
-    /// Returns true if a card can be turned: it is face down, or turns face down in the next step.
+    /// Returns true if a card can be turned. It is face down, or turns face down in the next step.
     @inline(__always)
     public func canTurn(_ card: Int) -> Bool { !matched.contains(card) && Int32(card) != open }
 

@@ -32,7 +32,7 @@ extension Concentration {
         case shown = 4
     }
 
-    /// One step.
+    /// One step of the game.
     public struct Transition: GameTransition {
         let action: Int
         let outcome: CardTable.Outcome
@@ -43,8 +43,8 @@ extension Concentration {
 
     private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
 
-    /// The default reward: 1 for a pair, -0.1 for two different cards or for touching a card that is not face
-    /// down, -0.5 for a peek. On 4 x 4 a peek saves a perfect memory about five turns with different cards.
+    /// The default reward: 1 for a pair, -0.1 for two different cards or for touching a card that is not face down,
+    /// -0.5 for a peek. On 4 x 4, a peek saves a player with perfect memory about five turns with different cards.
     public var defaultReward: RewardSpec {
         RewardSpec([
             .init(Term.match.rawValue, weight: Self.weights.match),
@@ -54,7 +54,7 @@ extension Concentration {
         ])
     }
 
-    /// Returns the default reward as one number. No step has two of its terms.
+    /// Returns the default reward as one number. At most one of its terms applies to a step.
     static func reward(_ outcome: CardTable.Outcome) -> Float {
         if outcome.isMatch { return Float(weights.match) }
         if outcome.isMismatch { return Float(weights.mismatch) }
@@ -94,7 +94,7 @@ extension Concentration {
         }
     }
 
-    /// Returns the last change of a card. Cards that were visible for one observation turn back first.
+    /// Returns the change of a card. Cards that were visible for one observation turn back first.
     private func flip(of card: Int, in move: Move<Concentration>) -> Flip {
         let (before, outcome) = (move.before, move.transition.outcome)
         let isTouched = card == move.transition.action

@@ -61,7 +61,7 @@ extension Concentration {
         }
         guard isOdd.isEmpty else { throw Reason("has a matched card without its pair") }
         guard open == CardTable.none || (open >= 0 && open < Int32(cards)) else {
-            throw Reason("has card \(open) open; there are 0...\(cards - 1)")
+            throw Reason("has card \(open) open; cards are numbered 0...\(cards - 1)")
         }
         guard open == CardTable.none || (!matched.contains(Int(open)) && visible.contains(Int(open))) else {
             throw Reason("has card \(open) open, which is matched or hidden")
@@ -69,14 +69,14 @@ extension Concentration {
         let (turns, peeks, last) = (number(36), number(40), number(44))
         guard (0...maxRecordedCount).contains(turns), (0...maxRecordedCount).contains(peeks),
             Int(peeks) <= config.peeks ?? .max
-        else { throw Reason("has \(turns) turns and \(peeks) peeks, which cannot be") }
+        else { throw Reason("has \(turns) turns and \(peeks) peeks, which is impossible") }
         guard (-1..<Int32(actionCount)).contains(last) else {
-            throw Reason("has the last action \(last); there are 0...\(actionCount - 1)")
+            throw Reason("has the last action \(last); actions are numbered 0...\(actionCount - 1)")
         }
         state.resume(
             matched: matched, visible: visible, open: open, turns: turns, peeks: peeks, lastAction: last)
         guard !isPlaying || !state.isCleared else {
-            throw Reason("is in play and has no card left")
+            throw Reason("is in play but has no cards left")
         }
         return state
     }

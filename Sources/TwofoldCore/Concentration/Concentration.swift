@@ -29,7 +29,7 @@ public struct Concentration: Game {
         public init() {}
     }
 
-    /// The observation of a found pair's cards, beginning with the next step.
+    /// The observation of a found pair's cards from the next step on.
     public enum MatchedCards: Sendable {
         /// ``Concentration/removedCode``.
         case removed
@@ -52,9 +52,9 @@ public struct Concentration: Game {
 
     /// The arguments.
     public let config: Config
-    /// Number of cards.
+    /// The number of cards.
     public let cards: Int
-    /// Number of different symbols.
+    /// The number of different symbols.
     public let symbols: Int
 
     /// Makes the game with these arguments. Throws with the name of an argument that is out of range.
@@ -68,14 +68,14 @@ public struct Concentration: Game {
         guard cards.isMultiple(of: 2), cards <= CardSet.capacity else {
             throw .invalid(
                 "size",
-                "size is \(size), \(cards) cards; their number has to be even and at most \(CardSet.capacity)"
+                "size is \(size); the number of cards, \(cards), has to be even and at most \(CardSet.capacity)"
             )
         }
         let symbols = config.symbols ?? cards / 2
         guard symbols >= 1, cards.isMultiple(of: symbols), (cards / symbols).isMultiple(of: 2) else {
             throw .invalid(
                 "symbols",
-                "symbols is \(symbols); each has to be on the same even number of the \(cards) cards")
+                "symbols is \(symbols); each symbol has to be on the same even number of the \(cards) cards")
         }
         guard config.peeks ?? 0 >= 0, config.peeks ?? 0 <= Int(Int32.max) else {
             throw .invalid("peeks", "peeks is \(config.peeks ?? 0); it has to be in 0...2^31 - 1")
@@ -110,12 +110,12 @@ public struct Concentration: Game {
         var counts = InlineArray<128, Int32>(repeating: 0)
         for (card, symbol) in symbols.enumerated() {
             guard Int(symbol) < self.symbols else {
-                throw Reason("has symbol \(symbol) on card \(card); there are 0...\(self.symbols - 1)")
+                throw Reason("has symbol \(symbol) on card \(card); symbols are 0...\(self.symbols - 1)")
             }
             counts[Int(symbol)] += 1
         }
         for symbol in 0..<self.symbols where counts[symbol] != Int32(copies) {
-            throw Reason("has symbol \(symbol) on \(counts[symbol]) cards; it has to be on \(copies)")
+            throw Reason("has symbol \(symbol) on \(counts[symbol]) cards; it has to be on \(copies) cards")
         }
         state = CardTable(symbols: symbols)
     }

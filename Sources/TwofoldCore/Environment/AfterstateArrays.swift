@@ -1,15 +1,15 @@
-/// The arrays of a board's afterstates: the boards that each action would leave before the spawn.
+/// The arrays of a board's afterstates, the boards that its actions would leave before the spawn.
 public struct AfterstateArrays: Sendable {
     /// The arrays.
     public let specs: [ArraySpec]
-    /// The afterstate of each action; an illegal one leaves the board.
+    /// The afterstate of each action. An illegal action leaves the board unchanged.
     let boards: ArrayKey<UInt8>
     /// The reward of each action.
     let rewards: ArrayKey<Float>
-    /// 1 for each legal action; 0 for all once the episode has terminated.
+    /// 1 for each legal action; 0 for all actions once the episode has terminated.
     let mask: ArrayKey<Int8>
 
-    /// The arrays for boards of a shape, with this number of actions.
+    /// Makes the arrays for boards of a shape, with this number of actions.
     init(actions: Int, shape: [Int]) {
         var arrays = ArrayList()
         boards = arrays.add("boards", shape: [actions] + shape)

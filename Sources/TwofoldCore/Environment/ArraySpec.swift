@@ -1,24 +1,24 @@
-/// One named array of a batch: the part of one lane.
+/// The specification of one named array of a batch, per lane.
 public struct ArraySpec: Equatable, Sendable {
-    /// The name that users know: "observation", "action_mask".
+    /// The name that users see: "observation", "action_mask".
     public let name: String
-    /// Element type.
+    /// The element type.
     public let dtype: DataType
-    /// Shape of one lane's part; the batch adds a leading axis of lanes.
+    /// The shape of one lane's part. The batch adds a leading axis of lanes.
     public let shape: [Int]
 
-    /// An array of this name, element type and shape per lane.
+    /// Makes an array of this name, element type and shape per lane.
     public init(_ name: String, _ dtype: DataType, shape: [Int] = []) {
         self.name = name
         self.dtype = dtype
         self.shape = shape
     }
 
-    /// Bytes of one lane's part.
+    /// The bytes of one lane's part.
     public var bytesPerLane: Int { shape.reduce(dtype.size, *) }
 }
 
-/// Finds one of the arrays of an ``ArrayList``, which alone makes keys, and knows the type of its elements.
+/// A key that finds an array of an ``ArrayList`` and knows its element type. Only a list makes keys.
 public struct ArrayKey<Element: ArrayElement>: Sendable {
     @usableFromInline let index: Int
 }
@@ -28,10 +28,10 @@ public struct ArrayList: Sendable {
     /// The arrays.
     public private(set) var specs: [ArraySpec] = []
 
-    /// A list without arrays.
+    /// Makes a list without arrays.
     public init() {}
 
-    /// Adds an array behind the others.
+    /// Adds an array to the end of the list.
     public mutating func add<Element: ArrayElement>(
         _ name: String, _ type: Element.Type = Element.self, shape: [Int] = []
     ) -> ArrayKey<Element> {
@@ -39,13 +39,13 @@ public struct ArrayList: Sendable {
         return ArrayKey(index: specs.count - 1)
     }
 
-    /// Adds an array that nobody finds by a key.
+    /// Adds an array that needs no key.
     mutating func add(_ spec: ArraySpec) { specs.append(spec) }
 }
 
 /// The type of an array's elements.
 public protocol ArrayElement: BitwiseCopyable, Sendable {
-    /// Its name.
+    /// The type's name.
     static var dtype: DataType { get }
 }
 
@@ -68,7 +68,7 @@ public enum DataType: Sendable {
     case uint64
     case float64
 
-    /// Bytes of one element.
+    /// The size of one element in bytes.
     public var size: Int {
         switch self {
         case .bool, .uint8, .int8: 1
@@ -78,14 +78,14 @@ public enum DataType: Sendable {
     }
 }
 
-/// The observations of one board: an array of bytes in a closed range.
+/// The observation space of one board: an array of bytes in a closed range.
 public struct ObservationSpace: Equatable, Sendable {
-    /// Shape of one observation.
+    /// The shape of one observation.
     public let shape: [Int]
-    /// Smallest and largest byte.
+    /// The smallest and the largest byte.
     public let range: ClosedRange<UInt8>
 
-    /// Bytes of this shape and range.
+    /// Makes the space of this shape and range.
     public init(shape: [Int], range: ClosedRange<UInt8>) {
         self.shape = shape
         self.range = range

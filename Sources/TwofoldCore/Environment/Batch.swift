@@ -1,32 +1,33 @@
 internal import Platform
 
-/// Any number of boards of one game, stepped together: the state of a session.
+/// The boards of a session: any number of boards of one game, stepped together.
 ///
 ///     step ──► check ──► engine ──► passes ──► phases        for each chunk of lanes
 ///
-/// The batch checks, seeds, starts, restarts, stores and restores; its ``BatchEngine`` plays. So engines can't disagree
-/// about anything but the rules.
+/// The batch checks, seeds, starts, restarts, stores and restores. Its ``BatchEngine`` plays. So engines can differ
+/// only in how they run the rules.
 ///
-/// Owned by one caller at a time; a call may spread over threads inside and returns when all lanes are done. A call
-/// that throws has changed nothing.
+/// One caller at a time uses a batch. A call may spread its work over threads; it returns when all lanes are done. A
+/// call that throws has changed nothing.
 public final class Batch {
     /// The rules of the boards.
     public let game: any Game
-    /// The options that the batch was made with.
+    /// The options of the batch.
     public let options: BatchOptions
     /// The arrays that ``reset(_:into:)`` and ``observe(into:)`` fill.
     public let resetArrays: [ArraySpec]
-    /// The arrays that ``step(actions:into:skippingFinished:)`` fills: the arrays of a reset, then its own.
+    /// The arrays that ``step(actions:into:skippingFinished:)`` fills: the arrays of a reset, then more arrays
+    /// that only a step has.
     public let stepArrays: [ArraySpec]
-    /// The arrays of each ended episode that ``restart(_:in:keeping:)`` fills: its lane, the arrays of a reset, and
-    /// infos of the final board that a step also reports for the new one.
+    /// The arrays that ``restart(_:in:keeping:)`` fills for each ended episode: its lane, the arrays of a reset, and
+    /// the infos of the final board that the step replaces by the infos of the new board.
     public let finalArrays: [ArraySpec]
     /// The names of the reward's terms, in the order of `reward_terms`.
     public let rewardTerms: [String]
     /// The returns of the lanes' episodes; nil unless the extra info `episode_return` was requested.
     public let returns: EpisodeReturns?
-    /// Estimated time for one lane on one thread. It decides into how many chunks a batch is cut, and
-    /// whether the batch goes to another thread at all.
+    /// The estimated time for one lane on one thread. It decides how many chunks a batch is cut into, and whether other
+    /// threads help at all.
     public let nanosecondsPerLane: Int
 
     package let keys: BatchKeys
@@ -34,17 +35,17 @@ public final class Batch {
     let phases: LanePhases
     private let passes: [any StepPass]
     private let actionCount: Int
-    /// Bytes of one board of ``ResetInput/boards``.
+    /// The bytes of one board of ``ResetInput/boards``.
     private let bytesPerBoard: Int
     private let finalLane: ArrayKey<UInt64>
-    /// Whether the first reset, which has to reset all lanes, has been.
+    /// Whether all lanes have been reset, which the first reset has to do.
     private var isSeeded = false
 
-    /// A batch of boards that an engine plays; the first reset starts them. Throws if the reward or an extra info is
-    /// wrong.
+    /// Makes a batch of boards that an engine plays; the first reset starts them. Throws if the reward or an extra info
+    /// is invalid.
     ///
     /// - Parameters:
-    ///   - passes: Passes of this game alone; each has the infos that it declares.
+    ///   - passes: Additional passes, for infos that only this game has.
     package init<Rules: Game>(
         _ game: Rules, _ options: BatchOptions, passes others: [any StepPass] = [],
         makeEngine: (BatchPlan<Rules>) throws(EnvironmentError) -> any BatchEngine
@@ -95,32 +96,32 @@ public final class Batch {
         bytesPerBoard = game.boardSpace.shape.reduce(1, *)
     }
 
-    /// A batch of boards that the readable rules play. Throws if the reward or an extra info is wrong.
+    /// Makes a batch of boards that the readable rules play. Throws if the reward or an extra info is invalid.
     public convenience init<Rules: Game>(_ game: Rules, _ options: BatchOptions) throws(EnvironmentError) {
         try self.init(game, options) { (plan) throws(EnvironmentError) in try GameEngine(plan) }
     }
 
-    /// Number of boards.
+    /// The number of boards.
     public var lanes: Int { options.lanes }
     /// The treatment of a lane whose episode has ended.
     public var autoreset: AutoresetMode { options.autoreset }
     /// The observations of one board.
     public var observationSpace: ObservationSpace { game.observationSpace }
-    /// The board that ``ResetInput/boards`` has for one lane.
+    /// The boards that ``ResetInput/boards`` may give.
     public var boardSpace: ObservationSpace { game.boardSpace }
     /// The actions' names, in the order of their numbers.
     public var actions: [String] { game.actions }
-    /// The arrays that ``afterstates(into:)`` fills; empty where the game has none.
+    /// The arrays that ``afterstates(into:)`` fills; empty if the game has no afterstates.
     public var afterstateArrays: [ArraySpec] { game.afterstates?.specs ?? [] }
-    /// Bytes of one lane in a snapshot.
+    /// The bytes of one lane in a snapshot.
     public var recordSize: Int { game.recordSize }
 
     // MARK: step
 
     /// Plays one action on each board; `actions` holds one byte per lane.
     ///
-    /// With autoreset disabled a step of a finished lane is refused. With `skippingFinished` the lane waits
-    /// instead: its rows repeat its last state, with reward 0, neither terminated nor truncated.
+    /// If autoreset is disabled, a step of a finished lane is refused. With `skippingFinished` the lane waits instead:
+    /// its rows repeat its last state, with reward 0 and both flags false.
     public func step(
         actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool = false
     ) throws(EnvironmentError) {
@@ -140,10 +141,10 @@ public final class Batch {
         }
     }
 
-    /// Starts new episodes in single lanes, all different, after a step that has filled `arrays`; their
-    /// streams continue. `finals`, the ``finalArrays`` with one row for each of `lanes`, gets the last rows of
-    /// their old episodes. The reset arrays in `arrays`, and infos among the finals, get the first rows of the new
-    /// ones; reward, flags and all other extra infos of the step stay.
+    /// Starts new episodes in these lanes, all different, after a step that has filled `arrays`. The lanes' streams
+    /// continue. The last rows of the old episodes go to `finals`, which has the ``finalArrays`` with one row for each
+    /// of `lanes`. The first rows of the new episodes replace the reset arrays in `arrays`, and the infos that `finals`
+    /// keeps. The step's reward, flags and other extra infos stay.
     public func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
         let (engine, passes, phases, returns, keys) = (engine, passes, phases, returns, keys)
         let finalLane = finalLane
@@ -187,7 +188,7 @@ public final class Batch {
         forEachBlock { block, worker in engine.observe(block, into: arrays, worker: worker) }
     }
 
-    /// Writes the state of all lanes after some of them have got other boards.
+    /// Writes the state of all lanes after some of them have received other boards.
     private func observeNew(into arrays: BatchArrays) {
         let (engine, passes) = (engine, passes)
         forEachBlock { block, worker in
@@ -205,8 +206,8 @@ public final class Batch {
 
     // MARK: snapshots
 
-    /// Writes everything that the future of these lanes depends on, apart from ``returns``: ``recordSize`` bytes for
-    /// each.
+    /// Writes ``recordSize`` bytes for each of these lanes: everything that its future depends on, apart from
+    /// ``returns``.
     public func snapshot(
         _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
     ) throws(EnvironmentError) {
@@ -216,7 +217,7 @@ public final class Batch {
         forEach(of: lanes) { index, lane in engine.store(lane, into: records[index]) }
     }
 
-    /// Puts records into lanes, and writes the current state of all lanes.
+    /// Puts records into lanes and writes the current state of all lanes.
     public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(input)
         isSeeded = true
@@ -230,7 +231,7 @@ public final class Batch {
 
     // MARK: workers
 
-    /// Calls `body` for each block of 64 lanes, the last of which may be partly used.
+    /// Calls `body` for each block of 64 lanes. The last block may be partly used.
     @inline(__always)
     private func forEachBlock(_ body: @Sendable (_ block: Range<Int>, _ worker: Int) -> Void) {
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, worker in
@@ -240,7 +241,7 @@ public final class Batch {
         }
     }
 
-    /// Calls `body` for each of some lanes, all different.
+    /// Calls `body` for each of these lanes, which are all different.
     @inline(__always)
     private func forEach(of lanes: [Int], _ body: @Sendable (_ index: Int, _ lane: Int) -> Void) {
         options.workers.run(lanes: lanes.count, nanosecondsPerLane: engine.nanosecondsPerSingleLane) {
@@ -253,7 +254,7 @@ public final class Batch {
 // MARK: checks, made before the first lane is touched
 
 extension Batch {
-    /// Throws before the first reset, which has to include all lanes.
+    /// Throws before the first reset, which has to reset all lanes.
     public func checkSeeded() throws(EnvironmentError) {
         guard isSeeded else {
             throw .precondition("reset", lane: 0, "lane 0 was never reset: call reset first")
@@ -264,7 +265,7 @@ extension Batch {
         _ actions: UnsafeRawBufferPointer, skippingFinished: Bool
     ) throws(EnvironmentError) {
         try checkSeeded()
-        // Only a refused batch is searched for the lane.
+        // The search for the lane only runs if the batch is refused.
         var largest: UInt8 = 0
         for lane in 0..<lanes { largest = max(largest, actions[lane]) }
         if Int(largest) >= actionCount, let lane = actions.firstIndex(where: { Int($0) >= actionCount }) {
@@ -280,24 +281,26 @@ extension Batch {
         }
     }
 
-    /// `game` is the batch's: calls of its functions need its type.
+    /// `game` is the batch's game. It is an argument because calls of its functions need its type.
     private func check(_ input: ResetInput, _ game: some Game) throws(EnvironmentError) {
         var scratch = game.makeState()
         for lane in 0..<lanes {
             guard (input.mask?[lane] ?? 1) <= 2 else {
-                throw .invalid("reset_mask", lane: lane, "the mask of lane \(lane) is neither 0, 1 nor 2")
+                throw .invalid(
+                    "reset_mask", lane: lane,
+                    "the mask of lane \(lane) is \(input.mask![lane]); it has to be 0, 1 or 2")
             }
             guard input.resets(lane) else {
                 guard isSeeded else {
                     throw .precondition(
                         "reset_mask", lane: lane,
-                        "lane \(lane) was never reset, so the mask has to include it")
+                        "lane \(lane) was never reset; the mask has to include it")
                 }
                 continue
             }
             guard input.seed(lane) != nil || isSeeded else {
                 throw .precondition(
-                    "seed", lane: lane, "the first reset of lane \(lane) has to bring a seed")
+                    "seed", lane: lane, "lane \(lane) has no seed; the first reset needs one for each lane")
             }
             guard let board = input.board(lane, bytes: bytesPerBoard) else { continue }
             do throws(Reason) {
@@ -313,14 +316,14 @@ extension Batch {
             let restored = Set(input.lanes)
             let lane = (0..<lanes).first { !restored.contains($0) }!
             throw .precondition(
-                "lanes", lane: lane, "lane \(lane) was never reset, so the restore has to include it")
+                "lanes", lane: lane, "lane \(lane) was never reset; the restore has to include it")
         }
         for (index, lane) in input.lanes.enumerated() {
             do throws(Reason) {
                 try engine.check(input.record(index))
             } catch {
                 throw .invalid(
-                    "blob", lane: lane, "the record \(input.rows[index]) for lane \(lane) \(error)")
+                    "blob", lane: lane, "record \(input.rows[index]) for lane \(lane) \(error)")
             }
         }
     }
@@ -328,28 +331,28 @@ extension Batch {
 
 // MARK: SAME_STEP
 
-/// SAME_STEP autoreset follows the step instead of being a part of it, so that the kernel's loops and the
-/// other modes know nothing of it:
+/// In SAME_STEP, autoreset follows the step instead of being a part of it. The kernel's loops and the other modes
+/// therefore don't deal with it:
 ///
 ///     step ──► ended lanes ──► keep their final rows, restart them, write their new rows ──► reply
 extension Batch {
-    /// The lanes of `range`, ascending, whose episode has ended in the step that has just filled `arrays`;
-    /// ``restart(_:in:keeping:)`` takes them. All lanes without a range.
+    /// Returns the lanes of `range`, ascending, whose episodes ended in the step that has just filled `arrays`. Without
+    /// a range, returns all such lanes. Pass them to ``restart(_:in:keeping:)``.
     public func endedLanes(in arrays: BatchArrays, among range: Range<Int>? = nil) -> [Int] {
         var ended: [Int] = []
         forEachEnded(in: arrays, among: range ?? 0..<lanes) { ended.append($0) }
         return ended
     }
 
-    /// The number of all lanes that ``endedLanes(in:among:)`` returns.
+    /// Returns the number of all lanes that ``endedLanes(in:among:)`` returns.
     public func endedCount(in arrays: BatchArrays) -> Int {
         var count = 0
         forEachEnded(in: arrays, among: 0..<lanes) { _ in count += 1 }
         return count
     }
 
-    /// Restarts all lanes that a step has ended, ``restart(_:in:keeping:)`` for some of them at a time, so that their
-    /// list stays small. Returns their number.
+    /// Restarts all lanes whose episodes a step has ended, and returns their number. It calls
+    /// ``restart(_:in:keeping:)`` for some of them at a time, so that the list of lanes stays small.
     public func restartEnded(in arrays: BatchArrays, keeping finals: BatchArrays) -> Int {
         var count = 0
         for first in stride(from: 0, to: lanes, by: endedAtATime) {
@@ -366,7 +369,7 @@ extension Batch {
         let terminated = UnsafeRawPointer(arrays.address(keys.terminated, lane: 0))
         let truncated = UnsafeRawPointer(arrays.address(keys.truncated, lane: 0))
         var lane = range.lowerBound
-        // Few episodes end at a time: look at eight lanes at once.
+        // Looks at eight lanes at once, because few episodes end at the same time.
         while lane + 8 <= range.upperBound {
             let flags =
                 terminated.loadUnaligned(fromByteOffset: lane, as: UInt64.self)
@@ -388,5 +391,5 @@ extension Batch {
     }
 }
 
-/// Lanes that are listed at a time.
+/// The number of lanes that ``Batch/restartEnded(in:keeping:)`` lists at a time.
 private let endedAtATime = 1 << 16

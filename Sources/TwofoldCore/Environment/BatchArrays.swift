@@ -1,20 +1,20 @@
-/// The arrays of one reply, somewhere in the carrier's memory, one row per lane in each.
+/// The arrays of one reply in the carrier's memory, each with one row per lane.
 ///
-/// This is the room for unsafe writes to memory of others. `@unchecked Sendable` because the lanes of a
-/// batch own disjoint rows: workers that write different lanes never touch the same byte. The memory
-/// is the carrier's and outlives the call that fills it. It may have any alignment.
+/// This type holds the unsafe memory of a reply. `@unchecked Sendable` because the lanes of a batch own disjoint rows:
+/// workers that write different lanes never touch the same byte. The memory belongs to the carrier, outlives the call
+/// that fills it, and may have any alignment.
 public struct BatchArrays: @unchecked Sendable {
     /// The rows of one array.
     @usableFromInline struct Rows {
-        /// The address of the first one.
+        /// The address of the first row.
         @usableFromInline let base: UnsafeMutableRawPointer
-        /// Bytes of each.
+        /// The bytes of each row.
         @usableFromInline let stride: Int
     }
 
     @usableFromInline let arrays: [Rows]
 
-    /// The arrays of `specs`, the i-th of them at `offsets[i]` in `memory`.
+    /// Makes the arrays of `specs`; the i-th one is at `offsets[i]` in `memory`.
     public init(_ memory: UnsafeMutableRawBufferPointer, specs: [ArraySpec], offsets: [Int], lanes: Int) {
         precondition(specs.count == offsets.count)
         for (spec, offset) in zip(specs, offsets) {
@@ -23,24 +23,24 @@ public struct BatchArrays: @unchecked Sendable {
         arrays = zip(specs, offsets).map { Rows(base: memory.baseAddress! + $1, stride: $0.bytesPerLane) }
     }
 
-    /// The arrays of `specs`, each at its address.
+    /// Makes the arrays of `specs`, each at its address.
     init(_ specs: [ArraySpec], at address: (_ array: Int) -> UnsafeMutableRawPointer) {
         arrays = specs.indices.map { Rows(base: address($0), stride: specs[$0].bytesPerLane) }
     }
 
     private init(_ arrays: [Rows]) { self.arrays = arrays }
 
-    /// The same memory without the first arrays, and without the first rows of the others.
+    /// Returns the same memory without the first arrays, and without the first rows of the others.
     func dropping(arrays: Int, rows: Int) -> BatchArrays {
         BatchArrays(
             self.arrays.dropFirst(arrays).map { Rows(base: $0.base + rows * $0.stride, stride: $0.stride) })
     }
 
-    /// One lane's row in each array.
+    /// Returns one lane's row in each array.
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
-    /// Copies the first rows of `other` to these rows: of the first `count` arrays, or of all that it has.
+    /// Copies the first rows of `other` to these rows, for the first `count` arrays or for all arrays of `other`.
     func copyRows(_ rows: Range<Int>, of count: Int? = nil, from other: BatchArrays) {
         for array in 0..<(count ?? other.arrays.count) {
             address(array: array, lane: rows.lowerBound).copyMemory(
@@ -48,7 +48,7 @@ public struct BatchArrays: @unchecked Sendable {
         }
     }
 
-    /// Copies a lane's rows of the first `count` arrays to a row of as many of these, from array `first` on.
+    /// Copies a lane's rows of the first `count` arrays of `step` to one row of the arrays from `first` on.
     @inline(__always)
     func keep(_ count: Int, from step: BatchArrays, lane: Int, asArray first: Int, row: Int) {
         for array in 0..<count {
@@ -58,13 +58,13 @@ public struct BatchArrays: @unchecked Sendable {
         }
     }
 
-    /// The address of a lane's row in the array of a key; of any alignment.
+    /// Returns the address of a lane's row in the array of a key. It may have any alignment.
     @inlinable @inline(__always)
     public func address<Element>(_ key: ArrayKey<Element>, lane: Int) -> UnsafeMutableRawPointer {
         address(array: key.index, lane: lane)
     }
 
-    /// The address of a lane's row in one array.
+    /// Returns the address of a lane's row in one array.
     @inlinable @inline(__always)
     func address(array: Int, lane: Int) -> UnsafeMutableRawPointer {
         let rows = arrays[array]
@@ -104,13 +104,13 @@ struct ArrayRow<Element: ArrayElement> {
 
 /// A request's array with one fixed-width number per lane, of any alignment.
 ///
-/// `@unchecked Sendable` because it is only read, and the carrier keeps the memory for the call.
+/// `@unchecked Sendable` because nothing writes to it, and the carrier keeps the memory during the call.
 public struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
     @usableFromInline let bytes: UnsafeRawBufferPointer
 
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// The address of a lane's number.
+    /// Returns the address of a lane's number.
     func address(_ lane: Int) -> UnsafeRawPointer {
         bytes.baseAddress! + lane * MemoryLayout<Value>.stride
     }

@@ -3,37 +3,37 @@ package import Platform
 /// The player of a batch's boards: the readable rules of any game, or the kernel of 2048. All engines give the same
 /// bytes.
 ///
-/// An engine plays, and nothing else: it steps and observes a range of lanes, and starts, stores and loads one lane.
-/// ``Batch`` checks, seeds and restarts. Workers call it with disjoint lanes at a time; a range begins with a block of
-/// 64 lanes.
+/// An engine only plays: it steps and observes a range of lanes, and starts, stores and loads single lanes. ``Batch``
+/// checks, seeds and restarts. Workers that call it at the same time pass disjoint lanes. A range begins with a block
+/// of 64 lanes.
 package protocol BatchEngine: AnyObject, Sendable {
-    /// Estimated time for one lane on one thread.
+    /// The estimated time for one lane on one thread.
     var nanosecondsPerLane: Int { get }
-    /// Estimated time of an operation on one lane.
+    /// The estimated time of an operation on a single lane.
     var nanosecondsPerSingleLane: Int { get }
 
-    /// Plays each lane's action, or does what else ``LanePhases`` says, and writes the arrays of a step, among them the
-    /// declared reward and infos of the transition, which only the engine has. The arrays of passes may get anything.
+    /// Plays each lane's action, or starts or keeps the lane as ``LanePhases`` says. Writes the arrays of a step,
+    /// including the declared reward and the infos of the transition. May leave any bytes in the arrays of passes.
     func step(_ lanes: Range<Int>, actions: LaneInput<UInt8>, into arrays: BatchArrays, worker: Int)
     /// Writes the arrays of a reset.
     func observe(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int)
     /// Writes each board's afterstate under each action.
     func afterstates(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int)
 
-    /// Starts an episode from a given board, which was checked before, or by drawing from the lane's stream, which a
-    /// seed replaces.
+    /// Starts an episode from a given board, which has been checked, or by drawing from the lane's stream. A seed first
+    /// replaces the stream.
     func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?)
     /// Writes the arrays of a reset for any lane.
     func observe(lane: Int, into arrays: BatchArrays)
     /// Writes a lane's record.
     func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer)
-    /// Throws if no lane can be in the state of a record.
+    /// Throws if a lane can't be in the state of this record.
     func check(_ record: UnsafeRawBufferPointer) throws(Reason)
-    /// Puts a checked record into a lane, whose stream a seed replaces. Returns its phase.
+    /// Puts a checked record into a lane and returns its phase. A seed replaces the record's stream.
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase
 }
 
-/// The parts from which an engine of a game is made.
+/// The parts that an engine of a game is made from.
 package struct BatchPlan<Rules: Game> {
     package let game: Rules
     package let options: BatchOptions

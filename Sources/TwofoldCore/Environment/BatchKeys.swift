@@ -9,13 +9,13 @@ package struct BatchKeys: Sendable {
     package let observation: ArrayKey<UInt8>
     package let actionMask: ArrayKey<Int8>
     package let episodeLength: ArrayKey<Int32>
-    /// Number of the arrays of a reset.
+    /// The number of arrays of a reset.
     let resetCount: Int
     package let reward: ArrayKey<Float>
     package let terminated: ArrayKey<Bool>
     package let truncated: ArrayKey<Bool>
 
-    /// Adds a game's arrays to a list; `infos` gets the keys of its infos.
+    /// Adds a game's arrays to a list, and sets `infos` to the keys of its infos.
     init<Rules: Game>(_ game: Rules, in arrays: inout ArrayList, infos: inout Rules.Infos?) {
         observation = arrays.add("observation", shape: game.observationSpace.shape)
         actionMask = arrays.add("action_mask", shape: [game.actions.count])

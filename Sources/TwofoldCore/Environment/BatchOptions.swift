@@ -1,10 +1,10 @@
-/// The options of a batch beside the game's own configuration.
+/// The options of a batch, in addition to the game's own configuration.
 public struct BatchOptions: Sendable {
-    /// Number of boards, at least 1.
+    /// The number of boards, at least 1.
     public var lanes: Int
     /// The autoreset mode of all lanes.
     public var autoreset: AutoresetMode
-    /// Steps after which an episode is truncated; nil means never.
+    /// The number of steps after which an episode is truncated; nil means never.
     public var maxEpisodeSteps: Int?
     /// The threads over which the lanes are spread.
     public var workers: Workers
@@ -12,12 +12,12 @@ public struct BatchOptions: Sendable {
     public var engine: Engine
     /// The declared reward; nil for the game's own.
     public var reward: RewardSpec?
-    /// Names of the infos that each step reports beyond the usual ones.
+    /// The names of the infos that each step reports in addition to the usual infos.
     public var extraInfos: [String] = []
-    /// Called before memory of the batch is allocated, with its bytes.
+    /// The function that reserves a number of bytes before the batch allocates memory.
     public var reserve: MemoryReserve = { _ in }
 
-    /// Options for a batch.
+    /// Makes options for a batch.
     public init(
         lanes: Int, autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil,
         workers: Workers = Workers(threads: 1), engine: Engine = .automatic
@@ -29,25 +29,25 @@ public struct BatchOptions: Sendable {
         self.engine = engine
     }
 
-    /// ``maxEpisodeSteps`` as the engines compare it; never reached where there is no limit.
+    /// The limit that the engines compare with an episode's length. Without ``maxEpisodeSteps`` it is never reached.
     var stepLimit: Int32 { maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max }
 }
 
-/// What happens to a lane whose episode has ended; Gymnasium's names.
+/// The treatment of a lane whose episode has ended. The names are Gymnasium's.
 public enum AutoresetMode: Sendable {
-    /// The next step ignores its action and returns the new episode's first observation, reward 0.
+    /// The next step ignores its action and returns the new episode's first observation, with reward 0.
     case nextStep
-    /// The episode's last step already returns the new episode's first observation, and the final rows of
-    /// the old episode beside it. See ``Batch/endedLanes(in:)``.
+    /// The last step of an episode already returns the new episode's first observation, together with the final rows of
+    /// the old episode. See ``Batch/endedLanes(in:)``.
     case sameStep
-    /// The lane has to be reset; a step of it is refused.
+    /// The lane has to be reset; a step of the lane is refused before that.
     case disabled
 }
 
-/// An implementation of the rules. All of them give the same bytes. For tests, benchmarks and debugging;
-/// users get the automatic choice.
+/// An implementation of the rules. All of them give the same bytes. Tests, benchmarks and debugging choose one; users
+/// get the automatic choice.
 public enum Engine: String, CaseIterable, Sendable {
-    /// The fastest that the game, the board's size and the processor allow.
+    /// The fastest implementation for the game, the board's size and the processor.
     case automatic
     /// The readable rules, one board at a time.
     case reference

@@ -1,6 +1,6 @@
 /// The CRC-32 of zlib, PNG and Ethernet (polynomial 0xedb88320, reflected), eight bytes at a time.
 package enum Checksum {
-    /// Eight tables of 256: the k-th has the effect of a byte with k bytes behind it.
+    /// Eight tables of 256 entries. Table k gives the effect of a byte that k more bytes follow.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
         for byte in 0..<256 {
@@ -15,7 +15,7 @@ package enum Checksum {
         return tables
     }()
 
-    /// The checksum of some bytes.
+    /// Returns the checksum of these bytes.
     package static func of(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
         tables.withUnsafeBufferPointer { tables in
             var sum = UInt32.max

@@ -1,6 +1,6 @@
 package import Platform
 
-/// An environment's refusal of a request; nothing has changed.
+/// An environment's refusal of a request, which has changed nothing.
 public struct EnvironmentError: Error, Equatable, Sendable {
     /// The kinds of refusal.
     public enum Kind: Sendable {
@@ -14,42 +14,43 @@ public struct EnvironmentError: Error, Equatable, Sendable {
 
     /// The kind of refusal.
     public let kind: Kind
-    /// The name of the wrong argument, as users know it.
+    /// The name of the wrong argument, as users write it.
     public let field: String
-    /// The first lane with a wrong argument, if lanes have arguments of their own.
+    /// The first lane with a wrong argument; nil if the argument applies to all lanes.
     public let lane: Int?
-    /// One sentence with the wrong value and the expected ones.
+    /// One sentence with the given value and the allowed values.
     public let message: String
 
-    /// An argument that is wrong in any state.
+    /// Returns the error for an argument that is wrong in any state.
     public static func invalid(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError {
         EnvironmentError(kind: .invalidArgument, field: field, lane: lane, message: message)
     }
 
-    /// An argument that is wrong in this state.
+    /// Returns the error for an argument that is wrong in this state.
     public static func precondition(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError
     {
         EnvironmentError(kind: .failedPrecondition, field: field, lane: lane, message: message)
     }
 
-    /// A request that exceeds a limit.
+    /// Returns the error for a request that exceeds a limit.
     public static func exhausted(_ field: String, _ message: String) -> EnvironmentError {
         EnvironmentError(kind: .resourceExhausted, field: field, lane: nil, message: message)
     }
 }
 
 extension EnvironmentError {
-    /// The process can't have the memory that a request takes.
+    /// Makes the error for a request whose memory the process can't allocate.
     package init(_ error: OutOfMemory, for field: String = "") {
-        self = .exhausted(field, "no memory to carry the request out: \(error)")
+        self = .exhausted(field, "there is not enough memory to execute the request: \(error)")
     }
 }
 
-/// Reserves bytes that a batch is about to allocate and keeps for its life; throws if too few are left.
+/// A function that reserves bytes that a batch allocates next and keeps as long as it lives. Throws if too few are
+/// left.
 public typealias MemoryReserve = @Sendable (_ bytes: Int) throws(EnvironmentError) -> Void
 
 extension OwnedMemory {
-    /// Memory that a request takes, once it is reserved; throws with the name of the field that decides how much.
+    /// Reserves and allocates memory for a request. An error names the field that decides the size.
     package init(
         byteCount: Int, for field: String, reserve: MemoryReserve = { _ in }
     ) throws(EnvironmentError) {

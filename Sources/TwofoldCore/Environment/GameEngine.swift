@@ -1,6 +1,6 @@
 internal import Platform
 
-/// The engine of any ``Game``: the readable rules, one lane after the other.
+/// The engine of any ``Game``: the readable rules, one lane after another.
 final class GameEngine<Rules: Game>: BatchEngine {
     private let game: Rules
     private let keys: BatchKeys
@@ -25,8 +25,8 @@ final class GameEngine<Rules: Game>: BatchEngine {
 
     // MARK: the entries
     //
-    // Each finds the form that is compiled for the game, and does nothing else. because: before that, generic code looks
-    // up every type that it mentions, on each call.
+    // Each only calls the function that is compiled for the game. because: without this split, generic code looks up
+    // every type that it mentions, on each call.
 
     @_specialize(where Rules == Game2048)
     @_specialize(where Rules == Concentration)
@@ -80,7 +80,8 @@ final class GameEngine<Rules: Game>: BatchEngine {
 
     @inline(never)
     private func step(_ block: Range<Int>, _ actions: LaneInput<UInt8>, into arrays: BatchArrays) {
-        // because: two loops, each compiled for its case; a plain step needs no copy of the state before it.
+        // because: each of the two loops is compiled for its case, and a plain step needs no copy of the previous
+        // state.
         if report.isPlain {
             step(block, actions, into: arrays, isReported: false)
         } else {
@@ -92,7 +93,7 @@ final class GameEngine<Rules: Game>: BatchEngine {
     private func step(
         _ block: Range<Int>, _ actions: LaneInput<UInt8>, into arrays: BatchArrays, isReported: Bool
     ) {
-        // because: other memory is written meanwhile, so the loop would load these again for each lane.
+        // because: the loop writes to other memory, so it would load these properties again for each lane.
         let (game, keys, phases, stepLimit, lanes) = (game, keys, phases, stepLimit, lanes)
         for index in block {
             let row = arrays.row(index)
@@ -161,7 +162,7 @@ final class GameEngine<Rules: Game>: BatchEngine {
 
     @inline(never)
     private func put(_ record: UnsafeRawBufferPointer, into lane: Int, _ seed: UInt64?) -> LanePhase {
-        // Checked for every lane before the first one was changed.
+        // Every lane was checked before the first one was changed.
         var (state, phase) = try! game.decode(record)
         if let seed { state.generator = Generator(seed: seed) }
         lanes[lane] = state
@@ -185,9 +186,9 @@ final class GameEngine<Rules: Game>: BatchEngine {
     }
 }
 
-/// The lanes of one batch in memory of their own.
+/// The memory of one batch's lanes.
 ///
-/// This is the room for unsafe access to lanes. `@unchecked Sendable` because the batch that owns it is called by one
+/// This type holds the unsafe memory of the lanes. `@unchecked Sendable` because the batch that owns it serves one
 /// caller at a time, and within a call workers have disjoint ranges of lanes.
 final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
     private let memory: OwnedMemory
@@ -209,7 +210,7 @@ final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
         set { lanes[lane] = newValue }
     }
 
-    /// Changes a lane where it is, without a copy.
+    /// Changes a lane in its memory, without a copy.
     @inline(__always)
     func change(_ lane: Int, _ body: (inout Lane) -> Void) { body(&lanes[lane]) }
 }

@@ -1,32 +1,32 @@
 internal import Platform
 
-/// The phase of a lane's episode; the numbers are those of snapshots, and the kernel reads them.
+/// The phase of a lane's episode. Snapshots and the kernel use the same numbers.
 package enum LanePhase: UInt8, Sendable {
     case playing = 0
     /// The episode has ended by the rules.
     case terminated = 1
-    /// The episode was cut by the step limit only.
+    /// Only the step limit has ended the episode.
     case truncated = 2
 }
 
-/// The phases of a batch's lanes, and the law of autoreset, which engines, passes and rollouts read here:
+/// The phases of a batch's lanes, and the law of autoreset, which engines, passes and rollouts follow:
 ///
 ///     first reset ──► playing ──step──► terminated or truncated ──┬─ NEXT_STEP: the next step ──► playing …
 ///                                                                 ├─ SAME_STEP: restart, after the step
 ///                                                                 └─ disabled:  reset
 ///
-/// While a step runs, they are the phases before it; ``advance(_:in:_:)`` ends it.
+/// During a step, they are the phases before the step. ``advance(_:in:_:)`` then updates them.
 ///
-/// This is the room for that memory. `@unchecked Sendable` because the batch that owns it is called by one caller at a
-/// time, and within a call workers have disjoint lanes.
+/// This type holds the phases' unsafe memory. `@unchecked Sendable` because the batch that owns it serves one caller at
+/// a time, and within a call workers have disjoint lanes.
 package final class LanePhases: @unchecked Sendable {
     private let memory: OwnedMemory
-    /// A byte for each lane of the blocks of 64; the last one may be partly used.
+    /// One byte for each lane, in whole blocks of 64. The last block may be partly used.
     let bytes: UnsafeMutablePointer<UInt8>
     private let autoreset: AutoresetMode
 
     init(_ options: BatchOptions) throws(EnvironmentError) {
-        // Whole blocks.
+        // The memory consists of whole blocks.
         memory = try OwnedMemory(
             byteCount: (options.lanes + 63) / 64 * 64, for: "num_envs", reserve: options.reserve)
         bytes = memory.initialized(repeating: LanePhase.playing.rawValue).baseAddress!
@@ -38,7 +38,7 @@ package final class LanePhases: @unchecked Sendable {
         set { bytes[lane] = newValue.rawValue }
     }
 
-    /// Whether a lane's episode has ended and its next one has not begun.
+    /// Returns true if a lane's episode has ended and its next one has not begun.
     @inline(__always)
     func isFinished(_ lane: Int) -> Bool { bytes[lane] != LanePhase.playing.rawValue }
 
@@ -50,19 +50,19 @@ package final class LanePhases: @unchecked Sendable {
         case play
         /// Ignore the action and start the next episode.
         case start
-        /// Ignore the action and leave the lane as it is, until a reset.
+        /// Ignore the action and leave the lane as it is until a reset.
         case wait
     }
 
     /// The effect of a step on a finished lane.
     var turnOfFinished: Turn { autoreset == .disabled ? .wait : .start }
 
-    /// The effect of a step on a lane.
+    /// Returns the effect of a step on a lane.
     @inline(__always)
     func turn(_ lane: Int) -> Turn { isFinished(lane) ? turnOfFinished : .play }
 
-    /// Ends a step of these lanes, which has written its flags to `arrays`; both are 0 where nothing was played, and
-    /// where both are 1 the episode has ended by the rules.
+    /// Updates the phases of these lanes after a step that has written its flags to `arrays`. Where both flags are 1,
+    /// the episode has ended by the rules. Where nothing was played, both are 0.
     @inline(__always)
     func advance(_ lanes: Range<Int>, in arrays: BatchArrays, _ keys: BatchKeys) {
         let first = lanes.lowerBound
@@ -75,7 +75,8 @@ package final class LanePhases: @unchecked Sendable {
             typealias Flags = SIMD16<UInt8>
             let isTerminated = terminated.loadUnaligned(fromByteOffset: index, as: Flags.self)
             let isTruncated = truncated.loadUnaligned(fromByteOffset: index, as: Flags.self)
-            // -1 where both are 1: then the phase is `terminated`. because: comparing with a number is not vector code.
+            // -1 where both flags are 1, which means `terminated`. because: comparing with a number is not vector code.
+            // code.
             let both = unsafeBitCast(
                 (isTerminated &+ isTruncated) .== Flags(repeating: 2), to: Flags.self)
             let kept = waits ? phases.load(fromByteOffset: index, as: Flags.self) : Flags()
@@ -93,14 +94,14 @@ package final class LanePhases: @unchecked Sendable {
         }
     }
 
-    /// Writes 1 for each lane whose action the next step plays, else 0.
+    /// Writes 1 for each lane whose action the next step plays, and 0 for the others.
     func writePlaying(_ lanes: Int, to flags: UnsafeMutableRawPointer) {
         for lane in 0..<lanes {
             flags.storeBytes(of: isFinished(lane) ? 0 : 1, toByteOffset: lane, as: UInt8.self)
         }
     }
 
-    /// Whether a step plays a lane's action.
+    /// Returns true if a step plays a lane's action.
     @inline(__always)
     package func plays(_ lane: Int) -> Bool { !isFinished(lane) }
 }

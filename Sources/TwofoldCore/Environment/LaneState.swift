@@ -1,7 +1,7 @@
 internal import Platform
 
-/// One board of a batch, whatever its game: together with its phase everything that its future depends on, and
-/// everything that a snapshot's record holds:
+/// One board of a batch, of any game. Together with its phase it is the whole state that the board's future depends on
+/// and that a snapshot's record holds:
 ///
 ///     0               16      17       21
 ///     ┌───────────────┬───────┬────────┬─────────────────┐
@@ -11,12 +11,12 @@ internal import Platform
 struct LaneState<State: Sendable>: Sendable {
     var state: State
     var generator = Generator(seed: 0)
-    /// Steps in this episode, illegal actions included.
+    /// The number of steps in this episode, including illegal actions.
     var episodeLength: Int32 = 0
 }
 
 extension Game {
-    /// Bytes of a record.
+    /// The bytes of a record.
     var recordSize: Int { recordHeadSize + stateSize }
 
     func encode(
@@ -33,7 +33,7 @@ extension Game {
         _ record: UnsafeRawBufferPointer
     ) throws(Reason) -> (lane: LaneState<State>, phase: LanePhase) {
         let words = record.streamWords(at: 0)
-        guard words != (0, 0, 0, 0) else { throw Reason("has a stream of zeros") }
+        guard words != (0, 0, 0, 0) else { throw Reason("has a random stream of zeros") }
         guard let phase = LanePhase(rawValue: record[16]) else {
             throw Reason("has phase \(record[16]); it has to be in 0...2")
         }
@@ -50,5 +50,5 @@ extension Game {
 
 private let recordHeadSize = 21
 
-/// The most steps or moves that a record may have: far from where a count would overflow.
+/// The maximum number of steps or moves in a record, which is far from an overflow of any count.
 let maxRecordedCount: Int32 = 1 << 30

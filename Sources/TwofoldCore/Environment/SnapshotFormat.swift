@@ -1,5 +1,5 @@
-/// The format of a snapshot: any number of lanes of one game, as bytes to keep. All numbers are
-/// little-endian; `docs/reference/formats.md` describes every field.
+/// The format of a snapshot: any number of lanes of one game, as bytes to keep. All numbers are little-endian.
+/// `docs/reference/formats.md` describes every field.
 ///
 ///     0          8         12      16      24      28
 ///     ┌──────────┬─────────┬───────┬───────┬───────┬─────────┬───────────┬───────────┬───────────┬───────┐
@@ -7,25 +7,25 @@
 ///     │          │ 1 or 2  │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │ 2: k x 8  │       │
 ///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────────┴───────┘
 ///
-/// In rollouts the lanes' policies draw from the streams. The returns are in version 2 only, which an environment
-/// that keeps them writes; both versions are read.
+/// The lanes' policies draw from the streams in rollouts. Only version 2 has returns; environments that keep returns
+/// write it. Both versions are read.
 public struct SnapshotFormat: Sendable {
     private static let magic = Array("TWOFOLDS".utf8)
     private static let headSize = 28
     private static let checksumSize = 4
     private static let streamSize = 16
     private static let returnSize = 8
-    /// The most bytes of rules that are read: many times as many as any game has.
+    /// The maximum size of the rules that are read, many times the size of any game's rules.
     private static let maxRulesSize = 4096
 
     /// The environment's id and the rules of its game, one line `name=value` each.
     private let rules: [UInt8]
-    /// Bytes of one lane's record.
+    /// The bytes of one lane's record.
     public let recordSize: Int
     /// Whether the environment keeps the returns of episodes.
     private let hasReturns: Bool
 
-    /// The format for an environment.
+    /// Makes the format for an environment.
     public init(environmentID: String, rules: [Rule], recordSize: Int, hasReturns: Bool = false) {
         let lines = [Rule("environment_id", environmentID)] + rules
         self.rules = Array(lines.map { "\($0.name)=\($0.value)\n" }.joined().utf8)
@@ -33,25 +33,25 @@ public struct SnapshotFormat: Sendable {
         self.hasReturns = hasReturns
     }
 
-    /// Bytes of one lane's stream, and its return, behind the records.
+    /// Returns the bytes that one lane's stream and return take after the records.
     private static func tailSize(hasReturns: Bool) -> Int { streamSize + (hasReturns ? returnSize : 0) }
 
-    /// Bytes of one lane in all.
+    /// The total bytes of one lane.
     private var bytesPerLane: Int { recordSize + Self.tailSize(hasReturns: hasReturns) }
 
-    /// Bytes of a snapshot of this many lanes.
+    /// Returns the bytes of a snapshot of this many lanes.
     public func size(lanes: Int) -> Int {
         Self.headSize + rules.count + lanes * bytesPerLane + Self.checksumSize
     }
 
-    /// The records within the memory of a snapshot.
+    /// Returns the records within the memory of a snapshot.
     public func records(in memory: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer {
         let start = Self.headSize + rules.count
         let lanes = (memory.count - size(lanes: 0)) / bytesPerLane
         return UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + lanes * recordSize])
     }
 
-    /// Writes the lanes' streams behind the records.
+    /// Writes the lanes' streams after the records.
     public func write(
         _ streams: PolicyStreams, of lanes: [Int], into memory: UnsafeMutableRawBufferPointer
     ) {
@@ -62,7 +62,7 @@ public struct SnapshotFormat: Sendable {
         }
     }
 
-    /// Writes the returns of the lanes' episodes behind the streams.
+    /// Writes the returns of the lanes' episodes after the streams.
     public func write(
         _ returns: EpisodeReturns, of lanes: [Int], into memory: UnsafeMutableRawBufferPointer
     ) {
@@ -88,8 +88,8 @@ public struct SnapshotFormat: Sendable {
         memory.storeBytes(of: checksum.littleEndian, toByteOffset: end, as: UInt32.self)
     }
 
-    /// The parts of a snapshot; throws unless it is whole, and has this environment's rules, and the returns if it
-    /// keeps them.
+    /// Returns the parts of a snapshot. Throws unless it is complete, has this environment's rules, and has the
+    /// episodes' returns if the environment keeps them.
     public func open(
         _ blob: UnsafeRawBufferPointer
     ) throws(EnvironmentError) -> (
@@ -99,11 +99,12 @@ public struct SnapshotFormat: Sendable {
             Number(littleEndian: blob.loadUnaligned(fromByteOffset: offset, as: Number.self))
         }
         guard blob.count >= 12, blob.prefix(8).elementsEqual(Self.magic) else {
-            throw .invalid("blob", "the blob is not a snapshot of twofold's")
+            throw .invalid("blob", "the blob is not a snapshot made by Twofold")
         }
         let version = number(8, as: UInt32.self)
         guard version == 1 || version == 2 else {
-            throw .invalid("blob", "the blob is a snapshot of version \(version); this server reads 1 and 2")
+            throw .invalid(
+                "blob", "the blob is a snapshot of version \(version); this server reads versions 1 and 2")
         }
         let tailSize = UInt64(Self.tailSize(hasReturns: version == 2))
         guard blob.count >= Self.headSize + Self.checksumSize else { throw Self.wrongSize(blob.count, nil) }
@@ -117,25 +118,25 @@ public struct SnapshotFormat: Sendable {
         }
         guard rulesSize <= Self.maxRulesSize else {
             throw .invalid(
-                "blob", "the blob has \(rulesSize) bytes of rules; at most \(Self.maxRulesSize) are read")
+                "blob", "the blob has \(rulesSize) bytes of rules; at most \(Self.maxRulesSize) are allowed")
         }
         let end = blob.count - Self.checksumSize
         guard number(end, as: UInt32.self) == Checksum.of(UnsafeRawBufferPointer(rebasing: blob[..<end]))
         else {
-            throw .invalid("blob", "the blob is damaged: its checksum is not that of its bytes")
+            throw .invalid("blob", "the blob is damaged: its checksum does not match its bytes")
         }
         let start = Self.headSize + Int(rulesSize)
         try check(blob[Self.headSize..<start])
         guard Int(number(24, as: UInt32.self)) == recordSize else {
             throw .invalid(
                 "blob",
-                "the blob has \(number(24, as: UInt32.self)) bytes for a lane; expected \(recordSize)")
+                "the blob has \(number(24, as: UInt32.self)) bytes per lane; expected \(recordSize)")
         }
         guard version == 2 || !hasReturns else {
             throw .invalid(
                 "extra_infos",
                 "the snapshot was taken without the extra info \(EpisodeReturns.name); this environment has it, and "
-                    + "can't know what the episodes have earned")
+                    + "needs the returns of the episodes so far")
         }
         let lanes = Int(number(16, as: UInt64.self))
         let streams = start + lanes * recordSize
@@ -150,11 +151,11 @@ public struct SnapshotFormat: Sendable {
     private static func wrongSize(_ size: Int, _ expected: UInt64?) -> EnvironmentError {
         .invalid(
             "blob",
-            "the blob has \(size) bytes" + (expected.map { " and says that it has \($0)" } ?? "")
-                + ": a part of it is missing, or too much")
+            "the blob has \(size) bytes" + (expected.map { "; its header gives \($0)" } ?? "")
+                + ": it is cut off, or has extra bytes")
     }
 
-    /// Refuses other rules by the name of the first that differs.
+    /// Throws with the name of the first rule that differs.
     private func check(_ theirs: Slice<UnsafeRawBufferPointer>) throws(EnvironmentError) {
         if theirs.elementsEqual(rules) { return }
         func lines(_ bytes: some Collection<UInt8>) -> [(name: Substring, value: Substring)] {
@@ -172,26 +173,26 @@ public struct SnapshotFormat: Sendable {
                 "the snapshot was taken with \(name) \(theirs?.prefix(100) ?? "unknown"); this environment has "
                     + "\(value)")
         }
-        throw .invalid("blob", "the blob has rules that this server does not know")
+        throw .invalid("blob", "the blob has rules that this server does not support")
     }
 }
 
-/// The policies' streams in a snapshot, a row of four words for each of its lanes.
+/// The policies' streams in a snapshot: a row of four words for each lane.
 public struct SavedStreams {
     private let bytes: UnsafeRawBufferPointer
 
     fileprivate init(_ bytes: UnsafeRawBufferPointer) throws(EnvironmentError) {
         self.bytes = bytes
         for row in 0..<bytes.count / 16 where self[row] == (0, 0, 0, 0) {
-            throw .invalid("blob", "row \(row) of the blob has a policy's stream of zeros")
+            throw .invalid("blob", "row \(row) of the blob has a policy stream of zeros")
         }
     }
 
-    /// The words of a row.
+    /// Returns the words of a row.
     public subscript(row: Int) -> Generator.Words { bytes.streamWords(at: 16 * row) }
 }
 
-/// The returns of the episodes in a snapshot, one for each of its lanes.
+/// The episodes' returns in a snapshot, one for each lane.
 public struct SavedReturns {
     private let bytes: UnsafeRawBufferPointer
 
@@ -199,11 +200,11 @@ public struct SavedReturns {
         self.bytes = bytes
         for row in 0..<bytes.count / 8 where !self[row].isFinite {
             throw .invalid(
-                "blob", "row \(row) of the blob has the return \(self[row]), which is not a number")
+                "blob", "row \(row) of the blob has the return \(self[row]), which is not a finite number")
         }
     }
 
-    /// The return of a row.
+    /// Returns the return of a row.
     public subscript(row: Int) -> Double {
         Double(
             bitPattern: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * row, as: UInt64.self)))
@@ -213,7 +214,7 @@ public struct SavedReturns {
 // MARK: streams as bytes, for records and policies alike
 
 extension UnsafeRawBufferPointer {
-    /// The four words of a stream.
+    /// Returns the four words of a stream.
     func streamWords(at offset: Int) -> Generator.Words {
         func word(_ index: Int) -> UInt32 {
             UInt32(littleEndian: loadUnaligned(fromByteOffset: offset + 4 * index, as: UInt32.self))

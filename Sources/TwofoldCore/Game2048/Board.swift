@@ -8,7 +8,7 @@
 ///      8  9 10 11        . . . .
 ///     12 13 14 15        4 . . .
 ///
-/// A value without heap storage: copying one copies at most 66 bytes.
+/// The value needs no heap storage. Copying it copies at most 66 bytes.
 public struct Board: Equatable, Sendable {
     /// The allowed numbers of rows and columns.
     public static let sides = 2...8
@@ -31,11 +31,11 @@ public struct Board: Equatable, Sendable {
         for (cell, exponent) in exponents.enumerated() { cells[cell] = exponent }
     }
 
-    /// Number of rows.
+    /// The number of rows.
     public var rows: Int { Int(rowCount) }
-    /// Number of columns.
+    /// The number of columns.
     public var columns: Int { Int(columnCount) }
-    /// Number of cells.
+    /// The number of cells.
     public var count: Int { rows * columns }
 
     /// The exponent in a cell, 0 where empty.
@@ -47,7 +47,7 @@ public struct Board: Equatable, Sendable {
     /// The exponents, row by row.
     public var exponents: [UInt8] { (0..<count).map { cells[$0] } }
 
-    /// Number of cells without a tile.
+    /// The number of cells without a tile.
     public var emptyCount: Int {
         var empty = 0
         for cell in 0..<count where cells[cell] == 0 { empty += 1 }
@@ -61,7 +61,7 @@ public struct Board: Equatable, Sendable {
         return largest
     }
 
-    /// Sum of the tiles' values.
+    /// The sum of the tiles' values.
     public var tileSum: Int {
         var sum = 0
         for cell in 0..<count where cells[cell] != 0 { sum += 1 << Int(cells[cell]) }

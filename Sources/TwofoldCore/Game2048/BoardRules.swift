@@ -185,14 +185,14 @@ public struct BoardRules: Sendable {
         _ boards: BoardInput, limit: UInt8 = BoardRules.maxExponent
     ) throws(EnvironmentError) {
         precondition(boards.bytes.count == boards.count * cells)
-        // Search for the wrong row only after a refusal.
+        // The search for the wrong row only runs after a refusal.
         var largest: UInt8 = 0
         for exponent in boards.bytes { largest = max(largest, exponent) }
         guard largest > limit, let first = boards.bytes.firstIndex(where: { $0 > limit }) else { return }
         throw .invalid(
             boards.field, lane: first / cells,
             "board \(first / cells) has exponent \(boards.bytes[first]) in cell \(first % cells); at most "
-                + "\(limit) can be given")
+                + "\(limit) is allowed")
     }
 
     private func check(actions: UnsafeRawBufferPointer) throws(EnvironmentError) {

@@ -47,7 +47,7 @@ extension Game2048 {
         }
         state.legalActions = state.board.legalActions
         guard !isPlaying || !state.legalActions.isEmpty else {
-            throw Reason("is in play and has no legal action")
+            throw Reason("is in play but has no legal action")
         }
         return state
     }

@@ -121,14 +121,14 @@ public struct Game2048: Game {
             guard exponent <= Game2048.maxGivenExponent else {
                 throw Reason(
                     "has exponent \(exponent) in cell \(cell); at most \(Game2048.maxGivenExponent) "
-                        + "can be given")
+                        + "is allowed")
             }
             fresh.board[cell] = exponent
         }
         fresh.legalActions = fresh.board.legalActions
         guard !fresh.legalActions.isEmpty else { throw Reason("has no legal action") }
         guard !stopsAtGoal(fresh) else {
-            throw Reason("holds the goal already, and stop_at_goal is set")
+            throw Reason("already holds the goal, and stop_at_goal is set")
         }
         state = fresh
     }

@@ -1,7 +1,7 @@
 public import Platform
 
-/// One effect of a move on one tile. Effects are in display order: the slides of each line from the wall on,
-/// each merge directly behind its two slides, the spawn last.
+/// One effect of a move on one tile. Effects are in display order: the slides of each line from the wall on, each merge
+/// directly after its two slides, the spawn last.
 ///
 /// Cells are numbered row by row; values are tile values (2, 4, 8 …).
 public enum MoveAction: Equatable, Sendable {
@@ -114,7 +114,7 @@ extension TrackedBoard {
         guard different.count == 1, tracked.board[cell] == 0, next[cell] <= 2 else {
             let wrong: Int = different.first { tracked.board[$0] != 0 } ?? different[different.count - 1]
             throw Reason(
-                "does not follow: cell \(wrong) is neither what \(direction) leaves there nor the one "
+                "does not follow: cell \(wrong) has neither its tile after \(direction) nor the one "
                     + "new tile, a 2 or a 4")
         }
         return moves + [tracked.spawn(Spawn(cell: cell, exponent: next[cell]))]

@@ -12,7 +12,7 @@ public struct Spawn: Equatable, Sendable, BitwiseCopyable {
     }
 }
 
-/// The probability that a new tile is a 4, in the exact form used to draw it.
+/// The probability that a new tile is a 4, in the exact form that the draw uses.
 public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
     /// The bound below which a 32-bit word makes a 4: round(probability x 2^32).
     public let threshold: UInt64

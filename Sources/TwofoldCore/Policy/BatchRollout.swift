@@ -5,7 +5,7 @@
 ///              then the requested infos
 ///     finals   step, lane, the arrays of a reset              a row for each ended episode (SAME_STEP)
 ///
-/// A row holds all lanes. Belongs to one caller at a time.
+/// A row holds all lanes. One caller at a time uses a rollout.
 public struct BatchRollout {
     /// The source of a rollout's actions.
     public enum Source {
@@ -58,7 +58,7 @@ public struct BatchRollout {
             guard let info = known.first(where: { specs[$0].name == name }) else {
                 throw .invalid(
                     "infos",
-                    "no info '\(name.prefix(100))' here; there are "
+                    "this environment has no info '\(name.prefix(100))'; it has "
                         + known.map { specs[$0].name }.joined(separator: ", "))
             }
             guard destinations[info] == .discarded else {
@@ -90,9 +90,9 @@ public struct BatchRollout {
         public var finals = 0
     }
 
-    /// Plays up to `steps` steps. It ends early at `answer`. In SAME_STEP it also ends early once `finals`,
-    /// which has `finalsRoom` rows in all, has fewer free rows than there are lanes. It completes at least
-    /// one step, or throws without changing anything. A search for actions ends at `searchEnd`.
+    /// Plays up to `steps` steps, or fewer if `answer` passes meanwhile. In SAME_STEP it also ends early once `finals`,
+    /// which has `finalsRoom` rows in all, has fewer free rows than there are lanes. It completes at least one step, or
+    /// throws without changing anything. A search for actions ends at `searchEnd`.
     public func run(
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,
         finalsRoom: Int, answer: Deadline? = nil, searchEnd: Deadline? = nil

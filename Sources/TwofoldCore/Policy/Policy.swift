@@ -14,9 +14,9 @@ public protocol Policy: AnyObject {
 public struct PolicyView: @unchecked Sendable {
     /// The batch.
     package let batch: Batch
-    /// Number of lanes.
+    /// The number of lanes.
     package let lanes: Int
-    /// Number of actions, legal or not.
+    /// The number of actions, legal or not.
     let actionCount: Int
     /// The observations, one row per lane.
     package let observations: UnsafeRawPointer

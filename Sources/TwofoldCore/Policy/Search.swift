@@ -28,8 +28,8 @@ struct Search: Sendable {
         guard !isLate.load(ordering: .relaxed) else {
             throw .exhausted(
                 "policy",
-                "a step of all boards did not fit into the time that this server gives a request's "
-                    + "search (--max-search-milliseconds): take fewer boards or a smaller depth")
+                "a step of all boards did not fit into the time that this server allows for a request's "
+                    + "search (--max-search-milliseconds): use fewer boards or a smaller depth")
         }
     }
 }

@@ -1,9 +1,8 @@
 /// One board's stream of random words: xoshiro128++ (Blackman and Vigna, "Scrambled linear
 /// pseudorandom number generators", 2021).
 ///
-/// A trajectory is a pure function of (environment id, config, seed, actions). Nothing here may change,
-/// therefore: neither the algorithm, nor the state of a seed, nor the number of words that each purpose
-/// draws.
+/// A trajectory is a pure function of (environment id, config, seed, actions). Therefore nothing here may change:
+/// neither the algorithm, nor the state of a seed, nor the number of words that each purpose draws.
 ///
 ///     seed ── SplitMix64 ──► first output  = word1 : word0   (high : low 32 bits)
 ///                            second output = word3 : word2

@@ -1,4 +1,4 @@
-/// A ``RewardSpec`` compiled for one game. Names and numbers are checked once, at create.
+/// A ``RewardSpec`` compiled for one game. Its names and numbers are checked once, by the initializer.
 struct RewardProgram<Rules: Game>: Sendable {
     /// One compiled term.
     struct Line: Sendable {
@@ -39,7 +39,9 @@ struct RewardProgram<Rules: Game>: Sendable {
         low = try spec.clipLow.checkedClip(or: -.infinity, limit: Self.limit)
         high = try spec.clipHigh.checkedClip(or: .infinity, limit: Self.limit)
         guard low <= high else {
-            throw .invalid("reward.clip", "the reward's clip is \(low) ... \(high); the first has to be less")
+            throw .invalid(
+                "reward.clip",
+                "the reward's clip is \(low) ... \(high); the lower bound must not exceed the upper bound")
         }
         isDefault = spec == defaultSpec
     }
@@ -98,7 +100,7 @@ extension RewardProgram.Line {
                         + taken.joined(separator: ", "))
             }
             guard given.updateValue(parameter.values, forKey: parameter.name) == nil else {
-                throw .invalid("reward.\(name).\(parameter.name)", "\(name) has two of '\(parameter.name)'")
+                throw .invalid("reward.\(name).\(parameter.name)", "\(name) has '\(parameter.name)' twice")
             }
         }
         gamma = term.isPotential ? try Self.gamma(given["gamma"], of: name) : 1
@@ -112,7 +114,7 @@ extension RewardProgram.Line {
         guard let given else {
             throw .invalid(
                 "reward.\(name).gamma",
-                "\(name) is a potential and needs gamma, the discount that the learner uses, in 0...1")
+                "\(name) is a potential and needs gamma, the learner's discount, in 0...1")
         }
         guard given.count == 1, (0...1).contains(given[0]) else {
             let shown = given.count == 1 ? "\(given[0])" : "a list of \(given.count)"
@@ -134,8 +136,8 @@ extension RewardProgram.Line {
                 let kind = shape.isInteger ? "an integer" : "a number"
                 throw .invalid(
                     field,
-                    "entry \(index) of the table of \(name) is \(entry); it has to be \(kind) of at most "
-                        + "\(Int(shape.limit)) either way")
+                    "entry \(index) of the table of \(name) is \(entry); it has to be \(kind) in "
+                        + "-\(Int(shape.limit))...\(Int(shape.limit))")
             }
         }
         return given
@@ -150,7 +152,7 @@ private func checked(
         let name = field.split(separator: ".").last!
         throw .invalid(
             field,
-            "\(name) of \(owner) is \(value); it has to be a number of at most \(Int(limit)) either way")
+            "\(name) of \(owner) is \(value); it has to be a number in -\(Int(limit))...\(Int(limit))")
     }
     return value
 }

@@ -5,7 +5,7 @@ internal import Synchronization
 ///
 /// The results of a lane never depend on its chunk.
 public struct Workers: Sendable {
-    /// The time of a chunk's work, many times the cost of waking another thread.
+    /// The intended duration of a chunk's work, many times the cost of waking another thread.
     private static let nanosecondsPerChunk = 80_000
 
     /// The number of threads that one batch may use, including the calling thread.

@@ -10,14 +10,14 @@
 final class BoardNumbers: @unchecked Sendable {
     /// The largest exponent.
     let limit: Int
-    /// The number of numbers. A few of them have no canonical board.
+    /// The number of possible numbers. A few of them have no canonical board.
     let count: Int
 
     private let otherBits: UInt64
     private let others: Int
-    /// For each content of the corners, their number times the combinations of the other cells.
+    /// The corners' number times the combinations of the other cells, for each content of the corners.
     private let corners: UnsafeMutablePointer<Int>
-    /// For three cells, and for the cells above them, their part of the number of the other cells.
+    /// The parts of the other cells' number: for the three cells of lowest place value, and for the cells above them.
     private let low: UnsafeMutablePointer<Int>
     private let high: UnsafeMutablePointer<Int>
 

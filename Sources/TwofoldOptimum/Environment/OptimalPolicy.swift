@@ -37,8 +37,8 @@ public final class OptimalPolicy: Policy {
         let lane = lost.load(ordering: .relaxed)
         guard lane == .max else {
             throw .precondition(
-                "policy", lane: lane, "no game reaches the board of lane \(lane), so its optimum is not known"
-            )
+                "policy", lane: lane,
+                "no game reaches the board of lane \(lane), so the table has no values for it")
         }
     }
 }

@@ -4,7 +4,7 @@ internal import TwofoldCore
 /// The pass that computes the optimal values, from the last layer back to the first:
 ///
 ///     value of an action = reward + Σ probability · value of the next board      (0 where play is over)
-///     value of a board   = the largest of its actions'
+///     value of a board   = the largest value of its actions
 ///
 /// Computes in Double. The log gets each action's value, rounded once to Float, and the board's value.
 final class BackwardPass {
@@ -103,8 +103,8 @@ final class BackwardPass {
 
 /// One number for each board, by the board's rank.
 ///
-/// This type holds the numbers' unsafe memory. `@unchecked Sendable` because workers write disjoint numbers,
-/// and read only those of other layers.
+/// This type holds the numbers' unsafe memory. `@unchecked Sendable` because workers write disjoint numbers, and read
+/// only the numbers of other layers.
 final class BoardValues: @unchecked Sendable {
     private let values: UnsafeMutablePointer<Double>
 

@@ -36,8 +36,7 @@ final class ForwardPass {
         try resume()
         while let sum = waiting.keys.min() {
             var layer = expand(waiting.removeValue(forKey: sum)!, sum, beyond: sum)
-            // Always the same order, regardless of threads and interruptions: sums in this order have equal
-            // bits.
+            // Sorting makes the order independent of threads and interruptions, so sums have equal bits.
             layer.playable.sort()
             try log.append(tileSum: sum, ended: layer.ended, rows: try LayerRows(layer.playable))
             states += layer.playable.count + layer.ended

@@ -7,7 +7,7 @@ internal import Platform
 ///     rows                           rows · rowBytes
 ///     checksum                       8 bytes, of both
 ///
-/// Belongs to one caller at a time.
+/// One caller at a time uses a log.
 final class LayerLog {
     /// A layer in the file.
     struct Layer {

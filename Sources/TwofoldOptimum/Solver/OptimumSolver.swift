@@ -51,7 +51,7 @@ public struct OptimumSolver: Sendable {
         do {
             guard let lock = try claim(logs) else {
                 throw OptimumFailure(
-                    "another process is solving this board: it has locked '\(logs)/lock'. Wait for its table")
+                    "another process is solving this board and has locked '\(logs)/lock'. Wait for its table")
             }
             let table = try solve(to: path, logs: logs, report)
             remove(logs, lock)
@@ -108,14 +108,14 @@ public struct OptimumSolver: Sendable {
         // Play by the rounded values differs from the optimum by at most one rounding for each move.
         guard abs(play.value - value) <= header.results.errorBound * Double(boards.layers.count) else {
             throw OptimumFailure(
-                "optimal play has the value \(play.value), and the optimum \(value): the logs in '\(logs)' are "
-                    + "damaged; remove them, and start again")
+                "optimal play has the value \(play.value) instead of \(value), so the logs in '\(logs)' are "
+                    + "damaged. Remove them and start again")
         }
         return try writer.finish(header, at: path)
     }
 
-    /// Returns half a unit in the last place of a Float, plus the loss of the sums of all layers in Double.
-    /// Each sum adds at most 18 products, so it has fewer than 32 roundings.
+    /// Returns half a unit in the last place of a Float, plus the rounding errors of all layers' sums in Double. Each
+    /// sum adds at most 18 products, so it has fewer than 32 roundings.
     private static func errorBound(_ largest: Double, layers: Int) -> Double {
         largest * (0x1p-24 + Double(layers) * 32 * 0x1p-53)
     }

@@ -1,8 +1,8 @@
 internal import Platform
 
-/// Optimal play from the start boards forward. It computes each board's probability of a visit, and from
-/// these the expected score, the number of moves and the highest tiles. It uses the table like a game; its
-/// value checks the backward pass.
+/// Optimal play from the start boards forward. It computes the probability that a game visits each board, and from that
+/// the expected score, the number of moves and the highest tiles. It looks boards up in the table as a game does, so
+/// its value checks the backward pass.
 struct PlayPass {
     private let rules: OptimumRules
     private let boards: LayerLog

@@ -55,7 +55,7 @@ public final class OptimumTable: Sendable {
         self.init(memory, header, rules, reservation)
         guard bodyChecksum == header.checksum else { throw source.damaged("its checksum is wrong") }
         guard ranked.checkedCount(lines: RankedBits.lineCount(rules.numbers.count)) == records else {
-            throw source.damaged("it counts its boards wrong")
+            throw source.damaged("its count of boards is wrong")
         }
     }
 
@@ -130,8 +130,8 @@ public final class OptimumTable: Sendable {
         }
     }
 
-    /// Two values in the place of an image: one for a board that already holds the goal, one for a board that
-    /// no game reaches.
+    /// The values that take the place of an image's number: ``ended`` for a board that already holds the goal,
+    /// ``unknown`` for a board that no game reaches.
     private static let ended = 8
     private static let unknown = 9
 

@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// A directory of tables. Each table is read into memory once and then kept.
 public final class TableDirectory: Sendable {
-    /// Reserves memory in a budget while the result lives. Throws if too little is left.
+    /// A function that reserves memory in a budget for as long as its result lives. Throws if too little is left.
     public typealias Reserve = @Sendable (_ bytes: Int) throws -> any Sendable
 
     private let directory: String
@@ -17,10 +17,10 @@ public final class TableDirectory: Sendable {
         var turn = Turn()
     }
 
-    /// The lock on one reading of a table. The first of several callers reads it, and the others wait.
+    /// A lock on the reading of one table. The first of several callers reads the table, and the others wait.
     private final class Turn: Sendable {
-        /// The process of the reading thread. A forked child has another id: no thread there would end its
-        /// parent's turn.
+        /// The process of the reading thread. A forked child has another id, and no thread of the child would ever end
+        /// its parent's turn.
         let process = getpid()
         let lock = Mutex<Void>(())
     }

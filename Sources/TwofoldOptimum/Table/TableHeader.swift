@@ -6,7 +6,7 @@ internal import Platform
 ///     0   magic "TWOFOLD\n"       7   four_probability       14   moves
 ///     1   version, 1              8   states                 15   unused
 ///     2   rows                    9   terminal               16 … 31   highest tiles
-///     3   columns                10   records                32   checksum of everything behind the header
+///     3   columns                10   records                32   checksum of everything after the header
 ///     4   start_tiles            11   start value            33   checksum of words 0 … 32
 ///     5   objective              12   error bound             …   zeros
 ///     6   exponent of the end    13   score
@@ -53,16 +53,18 @@ struct TableHeader {
 
     /// Reads the first bytes of a file. Throws the reason if they are invalid.
     init(_ bytes: UnsafeRawBufferPointer) throws(Reason) {
-        guard bytes.count >= Self.size else { throw .init("it has \(bytes.count) bytes, less than a header") }
+        guard bytes.count >= Self.size else {
+            throw .init("it has \(bytes.count) bytes; its header alone takes \(Self.size)")
+        }
         let words = (0..<Self.words + 1).map {
             UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * $0, as: UInt64.self))
         }
-        guard words[0] == Self.magic else { throw .init("it is not a table of Twofold's") }
+        guard words[0] == Self.magic else { throw .init("it is not a table made by Twofold") }
         guard words[1] == Self.version else {
-            throw .init("it has version \(words[1]) of the format; this is version \(Self.version)")
+            throw .init("its format has version \(words[1]); expected \(Self.version)")
         }
         guard words[..<Self.words].withUnsafeBytes({ WordChecksum.of($0) }) == words[33] else {
-            throw .init("the checksum of its header is wrong")
+            throw .init("its header's checksum is wrong")
         }
         guard words[2...6].allSatisfy({ $0 < 64 }), words[8...10].allSatisfy({ $0 < 1 << 32 }),
             words[5] < UInt64(Self.objectives.count),
@@ -70,7 +72,7 @@ struct TableHeader {
                 rows: Int(words[2]), columns: Int(words[3]),
                 fourProbability: Double(bitPattern: words[7]), startTiles: Int(words[4]),
                 objective: Self.objectives[Int(words[5])], endExponent: Int(words[6]))
-        else { throw .init("its header states rules that no board has") }
+        else { throw .init("its header states impossible rules") }
         self.problem = problem
         records = Int(words[10])
         checksum = words[32]

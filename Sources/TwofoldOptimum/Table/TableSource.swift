@@ -35,7 +35,7 @@ struct TableSource: ~Copyable {
                 case S_IFIFO: "FIFO"
                 default: "device"
                 }
-            throw OptimumFailure("'\(path)' is a \(kind); the table of an optimum is a regular file")
+            throw OptimumFailure("'\(path)' is a \(kind); a table has to be a regular file")
         }
         self.path = path
         self.problem = problem
@@ -50,7 +50,7 @@ struct TableSource: ~Copyable {
         do throws(SystemError) { return try Descriptor(opening: path, O_RDONLY | O_NONBLOCK) } catch {
             guard error.code == ENOENT else { throw OptimumFailure("can't read '\(path)': \(error)") }
             throw OptimumFailure(
-                "there is no table of this optimum, '\(path)': `\(problem.command)` makes it")
+                "the table of this optimum, '\(path)', does not exist. Make it with `\(problem.command)`")
         }
     }
 
@@ -80,7 +80,8 @@ struct TableSource: ~Copyable {
         } catch let error as OptimumFailure {
             throw error
         } catch {
-            throw OptimumFailure(kind: .outOfMemory, "no memory for the table '\(path)': \(error)")
+            throw OptimumFailure(
+                kind: .outOfMemory, "there is not enough memory for the table '\(path)': \(error)")
         }
     }
 
@@ -96,6 +97,6 @@ struct TableSource: ~Copyable {
     func damaged(_ damage: String) -> OptimumFailure {
         OptimumFailure(
             kind: .damagedTable,
-            "'\(path)' can't be used: \(damage); remove it, and `\(problem.command)` makes it again")
+            "'\(path)' can't be used: \(damage). Remove it and make it again with `\(problem.command)`")
     }
 }

@@ -1,6 +1,6 @@
-/// A checksum that is as fast as memory. It has four sums over the 64-bit words of a file, each sum = (sum ^
-/// word) · 0x9e3779b97f4a7c15, rotated by 29 bits. Word i belongs to sum i mod 4. At the end a fifth sum
-/// takes the number of bytes, then the four sums as words.
+/// A checksum that is computed as fast as memory is read. It has four sums over the 64-bit words of a file, each sum =
+/// (sum ^ word) · 0x9e3779b97f4a7c15, rotated by 29 bits. Word i belongs to sum i mod 4. At the end a fifth sum takes
+/// the number of bytes, then the four sums as words.
 ///
 /// It detects corruption, not tampering.
 enum WordChecksum {

@@ -23,7 +23,7 @@ def make(num_envs: int, seed: int, **config: Any) -> Any:
 
 
 def main() -> None:
-    """Whole games first, then one step from boards of all kinds, then the step limit."""
+    """Plays whole games, then one step from boards of all kinds, then tests the step limit."""
     wanted = arguments()
     recorder, rng = Recorder(), np.random.default_rng(wanted.seed)
 
@@ -62,10 +62,10 @@ def main() -> None:
 
 
 def limits(seed: int) -> dict[str, Any]:
-    """Returns the effect of max_episode_steps.
+    """Returns the effects of max_episode_steps.
 
     Returns:
-        steps_past_limit: number of steps of an episode beyond its limit of 1000;
+        steps_past_limit: the number of steps that an episode continues beyond its limit of 1000;
         told_as: the flags (terminated, truncated) of ends by the rules after a limit of 10 steps.
     """
     envs = make(1, seed)
@@ -73,7 +73,7 @@ def limits(seed: int) -> dict[str, Any]:
     steps, is_over = 0, False
     while not is_over and steps < 1100:
         mask = np.asarray(observations["action_mask"])[0].astype(np.bool_)
-        action = mask.argmin() if not mask.all() else mask.argmax()  # illegal, if any is
+        action = mask.argmin() if not mask.all() else mask.argmax()  # illegal, if possible
         observations, _, terminated, truncated, _ = envs.step(np.array([action], np.int32))
         is_over, steps = bool(terminated[0] or truncated[0]), steps + 1
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from recorder import Recorder, arguments, boards_of_all_kinds, choose
 
 
 def main() -> None:
-    """Whole games first, then one step from boards of all kinds."""
+    """Plays whole games, then one step from boards of all kinds."""
     wanted = arguments()
     recorder, rng = Recorder(), np.random.default_rng(wanted.seed)
     env = pgx.make("2048")

@@ -1,9 +1,9 @@
-"""Plays POPGym's Concentration and records everything; needs popgym to be installed.
+"""Plays POPGym's Concentration and records everything. Requires popgym.
 
     python popgym_games.py Easy 60 7 out.npz
 
-Three players take the episodes in turn: any card at random, face down or not; face-down cards at
-random; and a perfect memory.
+Three players take turns, one episode each. The first takes any random card, the second a random
+face-down card, and the third has a perfect memory.
 """
 
 import sys
@@ -14,7 +14,7 @@ import popgym.envs.concentration as peer  # type: ignore[import-not-found]
 
 
 class PerfectMemory:
-    """Takes a known pair, else an unseen card and its known mate, else a second unseen card."""
+    """A player that takes known pairs, else an unseen card, then its known mate or another card."""
 
     def __init__(self, cards: int, face_down: int) -> None:
         self.cards, self.face_down = cards, face_down
@@ -36,7 +36,7 @@ class PerfectMemory:
 
 
 def play(name: str, episodes: int, seed: int) -> dict[str, Any]:
-    """Returns every transition of this many episodes, padded to the same length with -1."""
+    """Plays this many episodes and returns their transitions, padded with -1 to the same length."""
     env = getattr(peer, f"Concentration{name}")()
     cards, steps = int(env.action_space.n), int(env.episode_length)
     rng = np.random.default_rng(seed)

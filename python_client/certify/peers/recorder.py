@@ -1,6 +1,6 @@
-"""Records a package's 2048, for comparison; runs in the package's virtual environment.
+"""Records a package's 2048 for comparisons. Runs in the package's virtual environment.
 
-Needs only numpy. Boards are uint8 exponents (4, 4), actions and masks the package's own.
+Needs only numpy. Boards are uint8 exponents (4, 4). Actions and masks have the package's form.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ Array = NDArray[Any]
 
 
 class Recorder:
-    """Transitions and start boards, in order of arrival."""
+    """The recorded transitions and start boards, in order of arrival."""
 
     def __init__(self) -> None:
         self._transitions: dict[str, list[Array]] = {}
         self._starts: list[Array] = []
 
     def transitions(self, kept: Array | None = None, **columns: Any) -> None:
-        """Adds one transition of each board; `kept` (N,) selects the boards."""
+        """Adds one transition of each board, or only of the boards that `kept` (N,) selects."""
         for name, column in columns.items():
             array = np.asarray(column)
             chosen = array if kept is None else array[kept]
             self._transitions.setdefault(name, []).append(chosen.copy())
 
     def starts(self, boards: Any) -> None:
-        """Boards (N, 4, 4) that episodes begin with."""
+        """Adds boards (N, 4, 4) from which episodes start."""
         self._starts.append(np.asarray(boards).astype(np.uint8).reshape(-1, 4, 4))
 
     def save(self, path: str, **facts: Any) -> None:
-        """Writes everything, with single facts."""
+        """Writes the transitions, the start boards and these single facts."""
         columns = {name: np.concatenate(parts) for name, parts in self._transitions.items()}
         for name in ("before", "after"):
             columns[name] = columns[name].astype(np.uint8).reshape(-1, 4, 4)
@@ -42,14 +42,14 @@ class Recorder:
 
 
 def choose(rng: np.random.Generator, mask: Array, any_share: float = 0.1) -> Array:
-    """Returns a random legal action for each board, and now and then any action."""
+    """Returns an action for each board: usually a random legal one, sometimes any."""
     legal = ((1 - rng.random(mask.shape)) * mask).argmax(axis=1)
     free = rng.random(len(mask)) < any_share
     return np.where(free, rng.integers(0, 4, len(mask)), legal).astype(np.int32)
 
 
 def boards_of_all_kinds(rng: np.random.Generator, count: int) -> Array:
-    """Boards that no game would reach: empty to full, tiles up to 65,536."""
+    """Returns random boards that a game need not reach: empty to full, with tiles up to 65,536."""
     boards = np.zeros((count, 4, 4), np.int32)
     for index in range(count):
         highest = rng.choice([2, 3, 5, 9, 16])
@@ -58,11 +58,11 @@ def boards_of_all_kinds(rng: np.random.Generator, count: int) -> Array:
 
 
 def arguments() -> argparse.Namespace:
-    """OUT.npz, boards and steps of the games, boards of all kinds, seed."""
+    """Parses OUT.npz, the games' boards and steps, the number of other boards, and the seed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
     parser.add_argument("--boards", type=int, default=256)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--given", type=int, default=256, help="boards of all kinds")
+    parser.add_argument("--given", type=int, default=256, help="number of boards of all kinds")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()

@@ -12,9 +12,9 @@
 public struct Heuristic: Equatable, Sendable {
     /// The weights of a line.
     public struct Line: Equatable, Sendable {
-        /// The weight of disorder.
+        /// The weight of monotonicity.
         public var monotonicity: Double
-        /// The weight of tiles.
+        /// The weight of crowding.
         public var crowding: Double
 
         /// Makes a line with these weights.

@@ -19,7 +19,7 @@ public final class NTupleNetwork: @unchecked Sendable {
     public struct Form: Equatable, Sendable {
         /// The cells of each tuple, numbered row by row.
         public var tuples: [[Int]]
-        /// Number of distinct exponents, 2 ... 32: larger exponents count as `exponents - 1`.
+        /// The number of distinct exponents, 2 ... 32. Larger exponents count as `exponents - 1`.
         public var exponents: Int
         /// Whether the network reads all images of a board.
         public var isSymmetric: Bool
@@ -31,7 +31,7 @@ public final class NTupleNetwork: @unchecked Sendable {
             self.isSymmetric = isSymmetric
         }
 
-        /// Bytes of all weights; nil if they overflow.
+        /// The bytes of all weights; nil if they overflow.
         public var bytes: Int? {
             var bytes = 0
             for tuple in tuples {
@@ -64,9 +64,9 @@ public final class NTupleNetwork: @unchecked Sendable {
 
     /// The tuples.
     public let form: Form
-    /// Cells of a board.
+    /// The number of cells of a board.
     let cells: Int
-    /// Bytes of all weights.
+    /// The bytes of all weights.
     public let bytes: Int
     /// The number of bytes that have arrived.
     public private(set) var received = 0
@@ -127,10 +127,10 @@ public final class NTupleNetwork: @unchecked Sendable {
     /// Whether all weights have arrived.
     public var isComplete: Bool { received == bytes }
 
-    /// Adds the next weights, float32, little-endian. Throws if they are not the next ones or too many.
+    /// Adds the next weights, float32, little-endian. Throws if they start at another offset or are too many.
     public func add(_ piece: UnsafeRawBufferPointer, at offset: Int) throws(EnvironmentError) {
         guard offset == received else {
-            throw .invalid("offset", "offset is \(offset); the weights that are missing begin at \(received)")
+            throw .invalid("offset", "offset is \(offset); the missing weights start at \(received)")
         }
         guard !piece.isEmpty, piece.count % 4 == 0, piece.count <= bytes - received else {
             throw .invalid(
@@ -146,7 +146,7 @@ public final class NTupleNetwork: @unchecked Sendable {
         body(UnsafeRawBufferPointer(start: weights, count: received))
     }
 
-    /// Returns the value of a board. Sums are Floats, image by image within a tuple and tuple by tuple.
+    /// Returns the value of a board. The sum is a Float, tuple by tuple, and image by image within a tuple.
     @inline(__always)
     func value(_ board: UnsafePointer<UInt8>) -> Float {
         let weights = weights.assumingMemoryBound(to: Float.self)

@@ -12,7 +12,7 @@ public final class NTuplePolicy: Policy {
         guard network.isComplete else {
             throw .precondition(
                 "policy",
-                "of the network's weights \(network.received) of \(network.bytes) bytes have come: send the rest"
+                "\(network.received) of \(network.bytes) bytes of the network's weights have arrived: send the rest"
             )
         }
         self.network = network
