@@ -95,45 +95,48 @@ public struct ServiceSettings: Sendable {
     public static var numbers: [Number] {
         [
             (
-                "threads", 1...1024, \.threads, "Threads that one batch is spread over.",
-                "the processors it may use"
+                "threads", 1...1024, \.threads, "Number of threads that execute one batch.",
+                "the processors available to it"
             ),
             (
-                "search-threads", 1...1024, \.searchThreads, "Threads that a search may use.",
+                "search-threads", 1...1024, \.searchThreads, "Number of threads of a search.",
                 "all but one of --threads"
             ),
             (
                 "max-message-bytes", 1...1 << 40, \.limits.maxMessageBytes,
-                "Bytes in one frame of a request.",
+                "Maximum size of one frame of a request, in bytes.",
                 "\(Limits().maxMessageBytes), or less under ulimit -v"
             ),
             (
-                "max-boards-per-session", 1...1 << 26, \.limits.maxBoardsPerSession, "Boards in one session.",
-                nil
+                "max-boards-per-session", 1...1 << 26, \.limits.maxBoardsPerSession,
+                "Maximum number of boards in one session.", nil
             ),
-            ("max-sessions", 1...1 << 24, \.limits.maxSessions, "Sessions at a time.", nil),
+            ("max-sessions", 1...1 << 24, \.limits.maxSessions, "Maximum number of open sessions.", nil),
             (
                 "max-sessions-per-client", 1...1 << 24, \.limits.maxSessionsPerClient,
-                "Sessions at a time of one client key; without encryption there are none.", nil
+                "Maximum number of open sessions of one client key; applies to encrypted endpoints only.", nil
             ),
-            ("max-boards", 1...1 << 40, \.limits.maxBoards, "Boards of all sessions together.", nil),
+            (
+                "max-boards", 1...1 << 40, \.limits.maxBoards,
+                "Maximum number of boards in all sessions together.", nil
+            ),
             (
                 "max-bytes", 1...1 << 50, \.limits.maxBytes,
-                "Bytes of all sessions: boards, replies, kept requests, policies.",
-                "half of the memory that is left to the process"
+                "Maximum bytes of all sessions: boards, replies, kept requests, policies.",
+                "half of the memory available to the process"
             ),
             (
                 "idle-timeout", 0...1 << 32, \.idleSeconds,
-                "Seconds without a request after which a session ends; 0 for never.",
+                "Seconds without a request after which a session ends; 0 means never.",
                 "86400, a day; never with --parent-pid"
             ),
             (
                 "max-policy-bytes", 1...1 << 40, \.policyBudget.maxBytes,
-                "Bytes that a session's policy may take: its network and tables.", nil
+                "Maximum bytes of a session's policy: its network and tables.", nil
             ),
             (
                 "max-search-milliseconds", 1...3_600_000, \.searchMilliseconds,
-                "How long a request may search for actions, in milliseconds.", nil
+                "Maximum time that a request may search for actions, in milliseconds.", nil
             ),
         ]
     }

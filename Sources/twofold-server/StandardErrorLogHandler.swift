@@ -29,7 +29,7 @@ struct StandardErrorLogHandler: LogHandler {
     func log(event: LogEvent) {
         let metadata = metadata.merging(event.metadata ?? [:]) { $1 }
         StandardError.shared.write(line(event.level, event.message, metadata)) { count in
-            line(.warning, "dropped log lines that nobody read", ["lines": .stringConvertible(count)])
+            line(.warning, "dropped log lines: standard error was full", ["lines": .stringConvertible(count)])
         }
     }
 

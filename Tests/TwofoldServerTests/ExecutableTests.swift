@@ -194,7 +194,7 @@ import ZeroMQ
         #expect(mode == 0o700)
     }
 
-    @Test func `a session that can't be kept is an error in the log and in the status, and others are kept`()
+    @Test func `a session that can't be saved is an error in the log and in the status, and others are saved`()
         throws
     {
         let program = try #require(ServerProcess.program)
@@ -213,7 +213,7 @@ import ZeroMQ
         let errors = server.standardError.split(separator: "\n").filter { $0.contains(" error ") }
         #expect(errors.count == 1, "\(server.standardError)")
         #expect(
-            errors.first?.contains(/session [0-9a-f]{8} can't be kept: File too large/) == true,
+            errors.first?.contains(/session [0-9a-f]{8} can't be saved: File too large/) == true,
             "\(server.standardError)")
         let second = try ServerProcess("serve", "--endpoint", directory.ipc(), "--state-dir", state)
         _ = try second.endpoints()

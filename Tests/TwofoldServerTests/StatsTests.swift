@@ -145,7 +145,7 @@ import ZeroMQ
     }
 
     private static let unready: [(reason: String, answer: Reply)] = {
-        let other = "the answer is not that of a twofold-server"
+        let other = "the answer does not come from a twofold-server"
         var (draining, refusing, stepping) = (Reply(), Reply(), Reply())
         draining.stats.draining = true
         refusing.error.message = "later"
