@@ -61,7 +61,7 @@ extension ServedEnvironment {
                 throw .invalid("lanes", "lanes contains \(number); the lanes are 0...\(lanes - 1)")
             }
             let lane = Int(number)
-            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lanes contains \(lane) twice") }
+            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lanes contains lane \(lane) twice") }
             isNamed[lane] = true
             numbers.append(lane)
         }

@@ -187,7 +187,7 @@ package final class SessionMachine {
         else { return }
         throw ServiceError(
             .invalidArgument, field: "actions",
-            "actions has \(actions.count) entries; the session has \(boards) boards")
+            "the step has \(actions.count) actions; the session has \(boards) boards")
     }
 
     private func begin(_ work: Work, _ effects: inout [Effect]) {

@@ -102,7 +102,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
     private let directory = ScratchDirectory()
 
     @Test(arguments: [1, 4])
-    func `at most sixteen messages of a connection wait, however many frames they have`(frames: Int) throws {
+    func `at most sixteen messages of a connection wait, regardless of their frames`(frames: Int) throws {
         let gate = DispatchSemaphore(value: 0)
         let server = try RunningServer(directory.ipc(), gate: gate)
         defer { gate.signal() }
@@ -171,7 +171,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(statistics.refused == 0)
     }
 
-    @Test func `nothing behind the delimiter is an error`() throws {
+    @Test func `a message that ends with the delimiter is an error`() throws {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(.dealer, to: server.endpoint)
         for frames in [[[]], [[7, 7], []]] as [[[UInt8]]] {
@@ -183,7 +183,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(try peer.ask(Request(.hello)).error == nil)
     }
 
-    @Test func `a route through proxies comes back whole`() throws {
+    @Test func `a reply has the whole route through proxies`() throws {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(.dealer, to: server.endpoint)
         let route: [[UInt8]] = [[1], [2, 2], [3, 3, 3], []]
@@ -193,7 +193,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(try Reply(bytes: raw.last ?? []).seq == 3)
     }
 
-    @Test func `ten thousand messages of garbage stop nothing and leave no memory behind`() throws {
+    @Test func `ten thousand messages of garbage stop nothing and leak no memory`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc())
         let endpoint = try server.endpoints()[0]
         let peer = try Peer(.dealer, to: endpoint)
@@ -231,7 +231,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(server.standardError.contains(counted), "\(server.standardError.suffix(200))")
     }
 
-    @Test func `closed sessions leave no memory behind`() throws {
+    @Test func `closed sessions leak no memory`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc())
         let peer = try Peer(to: server.endpoints()[0])
         func live(_ count: Int, lanes: Int) throws {

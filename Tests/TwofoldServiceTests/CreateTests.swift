@@ -184,14 +184,14 @@ private func term(
         #expect(!error.message.isEmpty)
     }
 
-    @Test func `the message repeats the goal that was sent`() throws {
+    @Test func `the message repeats the goal of the request`() throws {
         let error = try #require(throws: ServiceError.self) {
             try service().create(createRequest { $0.game2048.goal = 1 << 63 })
         }
         #expect(error.message.contains("9223372036854775808"), "\(error.message)")
     }
 
-    @Test func `an unknown environment id is repeated, shortened, with those that are served`() throws {
+    @Test func `the error for an unknown environment id repeats it in short and lists known ids`() throws {
         let name = String(repeating: "x", count: 1000)
         let error = try #require(throws: ServiceError.self) {
             try service().create(createRequest { $0.environmentID = name })
@@ -236,7 +236,7 @@ private func term(
 
     // MARK: the effects of each argument
 
-    @Test func `without arguments a board is 4 x 4 with two tiles and plays on after the goal`() throws {
+    @Test func `without arguments a board is 4 x 4 with two tiles and continues after the goal`() throws {
         let session = try Session()
         let answer = try session.reset()
         #expect(session.lanes == 4)
@@ -260,7 +260,7 @@ private func term(
         #expect(session.created.observationSpace.box.shape == [3, 5])
     }
 
-    @Test func `start_tiles and four_probability make the first board`() throws {
+    @Test func `start_tiles and four_probability determine the first board`() throws {
         let session = try Session {
             $0.game2048.startTiles = 7
             $0.game2048.fourProbability = 1
@@ -327,7 +327,7 @@ private func term(
         }
     }
 
-    @Test func `NEXT_STEP goes on by itself, and is what unspecified means; DISABLED does not`() throws {
+    @Test func `NEXT_STEP, the default, starts the next episode itself; DISABLED does not`() throws {
         for mode in [Twofold_V1_AutoresetMode.unspecified, .nextStep] {
             let session = try Session {
                 $0.autoresetMode = mode
@@ -360,7 +360,7 @@ private func term(
         #expect(created.boardSpace == created.observationSpace)
     }
 
-    @Test func `boards may be of another shape than observations`() throws {
+    @Test func `boards may have another shape than observations`() throws {
         let session = try Session {
             $0.environmentID = "twofold/Concentration-v0"
             $0.numEnvs = 2

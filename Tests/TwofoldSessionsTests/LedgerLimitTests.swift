@@ -23,7 +23,7 @@ import TwofoldTestSupport
 
     // MARK: boards
 
-    @Test func `boards of all sessions together are limited, those being created included`() throws {
+    @Test func `the boards of all sessions are limited together, including those being created`() throws {
         var ledger = ledger { $0.maxBoards = 10 }
         let first = try #require(try ledger.admit(create(1, lanes: 6)).entry)
         let refusal = try #require(try ledger.admit(create(2, lanes: 5)).refusal)
@@ -40,7 +40,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [1_048_577, .max] as [UInt64])
-    func `a create beyond a session's limit is left to the service, and takes no boards`(lanes: UInt64) throws
+    func `a create beyond a session's limit is left to the service and counts no boards`(lanes: UInt64) throws
     {
         var ledger = ledger { $0.maxBoards = 10 }
         var request = create(1, lanes: 1)
@@ -52,7 +52,7 @@ import TwofoldTestSupport
     // MARK: clients
 
     @Test
-    func `a client key has only so many sessions at a time, and those without a key as many as there are`()
+    func `the number of sessions is limited for a client with a key, and not for a client without one`()
         throws
     {
         var ledger = ledger { $0.maxSessionsPerClient = 2 }
@@ -68,7 +68,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `to everybody but its owner a session is not there`() throws {
+    @Test func `for every client but its owner a session does not exist`() throws {
         var ledger = ledger { _ in }
         let entry = try #require(try ledger.admit(create(1, lanes: 1), from: Route(alice)).entry)
         _ = try ledger.complete(entry, StoredReply(seq: 1), creating: .small())
@@ -92,7 +92,7 @@ import TwofoldTestSupport
 
     // MARK: idle sessions
 
-    @Test func `an idle session ends, one that is asked something or busy doesn't`() throws {
+    @Test func `an idle session ends, and a session that is busy or gets a request does not`() throws {
         var ledger = ledger { _ in }
         for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
         let later = Moment(nanoseconds: 20_000_000)

@@ -96,7 +96,7 @@ private struct Model {
 
 @Suite struct SessionLedgerModelTests {
     @Test(arguments: 1...20)
-    func `any sequence of requests, replies and refusals goes as in the model`(seed: UInt64) throws {
+    func `any sequence of requests, replies and refusals has the model's outcome`(seed: UInt64) throws {
         var dice = Dice(seed: seed)
         var ledger = SessionLedger(maxSessions: 3)
         var model = Model(limit: 3)

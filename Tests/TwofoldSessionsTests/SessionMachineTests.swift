@@ -43,7 +43,7 @@ import TwofoldTestSupport
         try execute(.seededReset, seq: 2, [UInt8](repeating: 0, count: 8))
     }
 
-    @Test func `a request is performed and answered, and its repeat is answered at once`() throws {
+    @Test func `a request is performed and answered, and its repeat gets the stored reply`() throws {
         try open()
         let work = try #require(take(.step, seq: 3, [0]).first?.work)
         let first = try #require(finish(work).first?.sent?.reply)
@@ -79,7 +79,7 @@ import TwofoldTestSupport
         #expect(machine.ledger.openCount == 0)
     }
 
-    @Test func `a machine in a process counts no request, since no route tells its time`() throws {
+    @Test func `a machine in a process counts no requests, because routes there have no time`() throws {
         let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
         var effects: [SessionMachine.Effect] = []
         var hello = HelloRequest()
