@@ -12,7 +12,7 @@ extension ServedEnvironment {
         }
         guard payload.count == lanes else {
             throw .invalid(
-                "actions", "actions has \(payload.count) bytes; it must be uint8 [\(lanes)], \(lanes) bytes")
+                "actions", "actions has \(payload.count) bytes; expected \(lanes): uint8 [\(lanes)]")
         }
         return payload
     }
@@ -61,7 +61,7 @@ extension ServedEnvironment {
                 throw .invalid("lanes", "lanes contains \(number); the lanes are 0...\(lanes - 1)")
             }
             let lane = Int(number)
-            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lanes contains lane \(lane) twice") }
+            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lane \(lane) occurs twice") }
             isNamed[lane] = true
             numbers.append(lane)
         }

@@ -59,7 +59,7 @@ import Testing
     func `the processors in a mask of any size are counted`(processors: Int) {
         let system = [UInt](repeating: .max, count: processors / 64) + [(1 << (processors % 64)) - 1]
         let count = affinityCount { mask, size in
-            // As Linux does it.
+            // Linux refuses a mask that is too small.
             guard size * 8 >= processors else { return false }
             for index in 0..<(size / 8) where index < system.count { mask[index] = system[index] }
             return true

@@ -56,7 +56,7 @@ private func leave(_ bytes: Int) {
     setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
 }
 
-/// More than any of the requests needs.
+/// The bytes that suffice for each of the requests.
 private let ample = 200 << 20
 
 private let requests = ["expand", "create", "reset", "step", "snapshot", "restore", "random", "greedy"]

@@ -110,7 +110,7 @@ enum JSON: Decodable, Equatable {
         let type = try #require(messageTypes[fixture.type])
         let message = try type.init(serializedBytes: fixture.bytes)
         #expect(try message.serializedBytes() == fixture.bytes)
-        // JSON has no room for unknown fields at any depth.
+        // JSON can't hold unknown fields, so this also proves that there are none, at any depth.
         let json: String = try message.jsonString()
         let again = try type.init(jsonString: json)
         #expect(again.isEqualTo(message: message))

@@ -108,7 +108,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         defer { gate.signal() }
         let context = try Context()
         let socket = try Socket(.dealer, in: context)
-        // One message waits on this side.
+        // One more message waits in the client.
         try socket.setNumber(Self.sendHighWaterMark, name: "ZMQ_SNDHWM", to: CInt(1))
         try socket.connect(server.endpoint)
         // Larger than the system's buffers.

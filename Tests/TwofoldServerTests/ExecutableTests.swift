@@ -102,7 +102,7 @@ import ZeroMQ
         _ = try parent.exit()
         let isGone = eventually { directory.files == [] }
         #expect(isGone, "it left \(directory.files)")
-        // Leaves nothing behind, whatever the result.
+        // Ends the server even if the test fails.
         if !isGone, let pid = pid_t(parent.standardOutput.prefix { $0.isNumber }) { kill(pid, SIGKILL) }
     }
 

@@ -45,8 +45,7 @@ import ZeroMQ
             let gate = DispatchSemaphore(value: 0)
             let server = try RunningServer(endpoint, gate: gate)
             let peer = try Peer(.dealer, to: endpoint)
-            // More than the loop takes from one socket in one turn, and than libzmq takes from one
-            // connection.
+            // More messages than the loop takes from one socket in one turn, or libzmq from one connection.
             for number: UInt8 in 1...200 {
                 let session = Data(repeating: number, count: 16)
                 try peer.send(Request(.create(lanes: 1), session: session, seq: 1))

@@ -12,9 +12,9 @@ func service(
     EnvironmentService(limits: limits, workers: Workers(threads: threads), tables: tables)
 }
 
-/// A session as a carrier has it. It lends the memory for the replies and checks its use.
+/// A session and the memory for its replies, whose use it checks.
 ///
-/// The memory starts at an odd address. Before each call it is filled with another byte, and its margin must
+/// The memory starts at an odd address. Before each call, the session fills it with another byte. The margins must
 /// not change:
 ///
 ///     fill × 3 | the requested size | fill × 8

@@ -96,7 +96,7 @@ import TwofoldTestSupport
         var ledger = ledger { _ in }
         for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
         let later = Moment(nanoseconds: 20_000_000)
-        // The second session gets a request, which fails; the third one is busy.
+        // The second session gets a request, which is refused. The third session is busy.
         #expect(try ledger.admit(Request(.step, session: sessionBytes(2), seq: 7), at: later).refusal != nil)
         let busy = try #require(
             try ledger.admit(Request(.step, session: sessionBytes(3), seq: 2), at: later).entry)
@@ -135,7 +135,7 @@ import TwofoldTestSupport
         try ledger.open(sessionBytes(1))
         ledger.excuse(.seconds(10), until: .start + .seconds(20))
         #expect(ledger.endIdle(since: .start + .seconds(10)).isEmpty)
-        // A session with a request right after the pause does not count as idle from a later moment.
+        // However long the pause, the idle time never starts in the future.
         ledger.excuse(.seconds(90), until: .start + .seconds(20))
         #expect(ledger.endIdle(since: .start + .seconds(21)).count == 1)
     }

@@ -67,7 +67,7 @@ import TwofoldProtocol
     }
 }
 
-/// Buffers that are only watched.
+/// Weak references to buffers.
 private final class Others {
     private struct Watched {
         weak var buffer: PayloadPool.Buffer?

@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import ZeroMQ
 
-/// A raw descriptor to poll, and its other end.
+/// A pipe: a descriptor to poll, and its writing end.
 private final class Pipe: Sendable {
     let reader: CInt
     private let writer: Atomic<CInt>

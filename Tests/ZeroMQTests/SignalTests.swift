@@ -5,7 +5,7 @@ import ZeroMQ
 
 private let handled = Atomic(0)
 
-/// SIGUSR1 interrupts system calls from now on: its handler only counts, and has no SA_RESTART.
+/// Lets SIGUSR1 interrupt system calls: installs a handler without SA_RESTART that only counts.
 private let installed: Bool = {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in handled.add(1, ordering: .relaxed) }

@@ -129,7 +129,7 @@ import ZeroMQ
         #expect(try client.receiveText() == (correlates ? "to b" : "to a"))
     }
 
-    /// With a limit, the next message to arrive is not the large frame.
+    /// With a limit, the large frame never arrives, and a later message is the next one.
     @Test(arguments: [nil, 1000] as [Int64?])
     func `a frame above maxMessageSize never arrives`(limit: Int64?) throws {
         let context = try Context()

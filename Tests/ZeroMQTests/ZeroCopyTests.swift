@@ -2,7 +2,7 @@ import Testing
 import ZeroMQ
 
 @Suite struct ZeroCopyTests {
-    /// Adopted bytes are never copied inline, however few.
+    /// Sizes of adopted buffers. libzmq never copies adopted bytes into the message, however few they are.
     static let sizes = [1, 8, 33, 34, 1000, 1_000_000]
 
     @Test(arguments: sizes)

@@ -229,7 +229,7 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   /// 0 ... 16, 0 for never.
   public var `extension`: UInt32 = 0
 
-  /// Size of the table of computed values; 0 leaves the choice to the server.
+  /// Size of the table of computed values in bytes; 0 leaves the choice to the server.
   public var tableBytes: UInt64 = 0
 
   /// The weights that value the boards at which the search ends; absent means the standard weights.
