@@ -19,7 +19,7 @@ import TwofoldTestSupport
             return
         }
         #expect(hello.serverVersion == EnvironmentService.version)
-        #expect(hello.limits.idleTimeout == 0, "nothing is idle for too long")
+        #expect(hello.limits.idleTimeout == 0, "sessions never time out")
     }
 
     @Test(arguments: [1, 64, 67, 1000])

@@ -36,7 +36,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
     /// For a session of three boards.
     static let all = [
         Garbage("random bytes", "request", echoesSeq: false) { _, _ in [[0xff, 0x00, 0x80, 0x13, 0x37]] },
-        Garbage("a header cut short", "request", echoesSeq: false) { session, seq in
+        Garbage("a truncated header", "request", echoesSeq: false) { session, seq in
             [step(session, seq).dropLast(), [0, 0, 0]].map { Array($0) }
         },
         Garbage("a string that is not UTF-8", "request", echoesSeq: false) { session, seq in
@@ -63,9 +63,9 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         Garbage("100 frames", "frames", echoesSeq: false) { session, seq in
             [step(session, seq)] + [[UInt8]](repeating: [0, 0, 0], count: 99)
         },
-        Garbage("a payload cut short", "actions") { session, seq in [step(session, seq), [0, 0]] },
+        Garbage("a payload that is too short", "actions") { session, seq in [step(session, seq), [0, 0]] },
         Garbage("no payload", "actions") { session, seq in [step(session, seq)] },
-        Garbage("a payload too long", "actions") { session, seq in
+        Garbage("a payload that is too long", "actions") { session, seq in
             [step(session, seq), [UInt8](repeating: 0, count: 100_000)]
         },
         Garbage("action 7", "actions") { session, seq in [step(session, seq), [0, 0, 7]] },
@@ -177,7 +177,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         for frames in [[[]], [[7, 7], []]] as [[[UInt8]]] {
             try peer.send(raw: frames)
             let raw = try peer.receiveRaw()
-            #expect(Array(raw.dropLast()) == frames, "the route comes back")
+            #expect(Array(raw.dropLast()) == frames, "the reply has the route")
             #expect(try Reply(bytes: raw.last ?? []).error.field == "frames")
         }
         #expect(try peer.ask(Request(.hello)).error == nil)
@@ -211,7 +211,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
                 }
                 for _ in 0..<expected {
                     guard case .error = try Reply(bytes: peer.receiveRaw().last ?? []).result else {
-                        Issue.record("garbage was carried out")
+                        Issue.record("garbage was executed")
                         continue
                     }
                 }

@@ -76,7 +76,7 @@ import ZeroMQ
         #expect(throws: Reason.self) { try CurveFiles.readSecret(path + ".key") }
         unlink(path + ".key_secret")
         #expect(throws: Reason.self) { try CurveFiles.generate(path) }
-        #expect(access(path + ".key_secret", F_OK) != 0, "a half is cleared away")
+        #expect(access(path + ".key_secret", F_OK) != 0, "an incomplete pair is removed")
         #expect(try CurveFiles.readPublic(path + ".key") == key)
     }
 
@@ -109,7 +109,7 @@ import ZeroMQ
             return counters.keysRefused > 0
         }
         #expect(isRefused)
-        #expect(counters.received == 2 + asked, "nothing else came in")
+        #expect(counters.received == 2 + asked, "no other request was received")
     }
 
     @Test func `a server whose list can't be read does not start`() throws {

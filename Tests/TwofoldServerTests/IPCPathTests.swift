@@ -71,7 +71,7 @@ import Testing
     func `a live socket without our lock is refused and left alone`(kind: UnixSocket.Kind) throws {
         let listener = try UnixSocket(kind, at: path)
         let error = try? refusal(of: path)
-        #expect(error?.contains("another process serves the ipc path") == true, "\(error ?? "it was taken")")
+        #expect(error?.contains("another process serves the ipc path") == true, "\(error ?? "claimed")")
         #expect(directory.files == ["s"])
         withExtendedLifetime(listener) {}
     }

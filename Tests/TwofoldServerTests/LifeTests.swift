@@ -35,7 +35,7 @@ enum Manner: CaseIterable {
         let peer = try manner.peer(to: server.endpoint)
 
         let hello = try peer.ask(Request(.hello, seq: 77))
-        #expect(hello.reply.seq == 77, "the seq comes back, though it means nothing")
+        #expect(hello.reply.seq == 77, "the reply repeats the seq, which has no meaning here")
         #expect(hello.payload == nil)
         #expect(hello.reply.hello.protocolVersion == 1)
         #expect(hello.reply.hello.serverVersion == EnvironmentService.version)

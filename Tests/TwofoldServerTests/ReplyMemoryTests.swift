@@ -61,7 +61,7 @@ import ZeroMQ
             machine.take(
                 message, isWhole: true, through: 0, from: { _ in .anonymous }, at: .now, into: &effects)
             guard case .perform(let work)? = effects.first else {
-                Issue.record("it is not performed")
+                Issue.record("the work was not performed")
                 return
             }
             route = work.route.address

@@ -90,7 +90,7 @@ import ZeroMQ
         guard case .perform(let stats) = asked, machine.place(of: stats) == .statistics,
             case .perform(let create) = created
         else {
-            Issue.record("the socket thread would finish them")
+            Issue.record("the stats work has the wrong place")
             return
         }
         var effects: [SessionMachine.Effect] = []
@@ -100,7 +100,7 @@ import ZeroMQ
         effects = []
         machine.finish(stats, result, at: .now, into: &effects)
         guard case .send(let reply, _)? = effects.first else {
-            Issue.record("nothing is sent")
+            Issue.record("no reply was sent")
             return
         }
         let usage = try Reply(bytes: reply.header).stats.usage
@@ -112,12 +112,12 @@ import ZeroMQ
         let machine = machine()
         for _ in 0..<16 {
             guard case .perform = try take(Request(.stats(.init())), machine) else {
-                Issue.record("they are not begun")
+                Issue.record("a stats request was not started")
                 return
             }
         }
         guard case .send(let reply, _) = try take(Request(.stats(.init())), machine) else {
-            Issue.record("they are begun")
+            Issue.record("the request was started")
             return
         }
         #expect(try Reply(bytes: reply.header).error.code == .resourceExhausted)

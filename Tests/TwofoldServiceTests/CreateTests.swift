@@ -101,7 +101,7 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
                 term("cell_weights", ["gamma": [1], "table": Array(repeating: 1, count: 16)])
             ]
         },
-        WrongCreate("cell weights that are no integers", "reward.cell_weights.table") {
+        WrongCreate("cell weights that are not integers", "reward.cell_weights.table") {
             $0.reward.terms = [
                 term("cell_weights", ["gamma": [1], "table": Array(repeating: 0.5, count: 16)])
             ]
@@ -110,7 +110,7 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
             $0.reward.terms = [term("goal")]
             $0.reward.scale = .nan
         },
-        WrongCreate("a clip upside down", "reward.clip") {
+        WrongCreate("a clip whose low is above its high", "reward.clip") {
             $0.reward.terms = [term("goal")]
             $0.reward.clipLow = 1
             $0.reward.clipHigh = 0
@@ -202,7 +202,7 @@ private func term(
     }
 
     @Test(arguments: [
-        WrongCreate("as many boards as are allowed", "") { $0.numEnvs = 100 },
+        WrongCreate("the maximum number of boards", "") { $0.numEnvs = 100 },
         WrongCreate("one board", "") { $0.numEnvs = 1 },
         WrongCreate("NEXT_STEP", "") { $0.autoresetMode = .nextStep },
         WrongCreate("SAME_STEP", "") { $0.autoresetMode = .sameStep },

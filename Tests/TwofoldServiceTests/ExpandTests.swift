@@ -24,7 +24,7 @@ import TwofoldService
         let expansion = try service(limits: limits).expansion(request)
         func perform(_ payload: UnsafeRawBufferPointer?) throws -> ExpandReply {
             try expansion.perform(payload: payload) { size in
-                if memory != nil { Issue.record("memory was asked for twice") }
+                if memory != nil { Issue.record("memory was requested twice") }
                 memory = .allocate(byteCount: size, alignment: 64)
                 return memory!
             }

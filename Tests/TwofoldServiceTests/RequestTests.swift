@@ -38,8 +38,8 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         [
             WrongRequest("a step without payload", step, nil, "actions"),
             WrongRequest("a step with an empty payload", step, [], "actions"),
-            WrongRequest("a step with an action too few", step, [0, 0, 0], "actions"),
-            WrongRequest("a step with an action too many", step, [0, 0, 0, 0, 0], "actions"),
+            WrongRequest("a step with one action too few", step, [0, 0, 0], "actions"),
+            WrongRequest("a step with one action too many", step, [0, 0, 0, 0, 0], "actions"),
             WrongRequest("actions of four bytes each", step, [UInt8](repeating: 0, count: 16), "actions"),
             WrongRequest("action 4", step, [4, 0, 0, 0], "actions", lane: 0),
             WrongRequest("action 7", step, [0, 0, 7, 0], "actions", lane: 2),
@@ -51,7 +51,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
             WrongRequest("a payload that is not announced", reset(), [1], "payload"),
             WrongRequest("mask announced, none there", reset(mask: true), [], "payload"),
             WrongRequest(
-                "seeds and mask announced, seeds there", reset(seeds: true, mask: true),
+                "seeds and mask announced, only seeds sent", reset(seeds: true, mask: true),
                 [UInt8](zeros.prefix(32)), "payload"),
             WrongRequest(
                 "boards too short", reset(seeds: true, boards: true), [UInt8](repeating: 1, count: 95),

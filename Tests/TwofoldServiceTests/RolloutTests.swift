@@ -107,7 +107,7 @@ import TwofoldService
         #expect(throws: ServiceError.self) {
             _ = try session.session.execute(huge, payload: nil) { (size) throws(EnvironmentError) in
                 asked = size
-                throw .exhausted("", "that much is not there")
+                throw .exhausted("", "this much memory is not available")
             }
         }
         #expect((28_000..<(256 << 20) + 28_000).contains(asked))

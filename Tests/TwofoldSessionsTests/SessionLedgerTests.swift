@@ -197,7 +197,7 @@ import TwofoldTestSupport
         // A request with other bytes is refused and parks nothing.
         #expect(try ledger.admit(step(2), payload: [2]).refusal?.code == .conflict)
         #expect(try ledger.complete(entry, StoredReply()).route === routes[3])
-        #expect(entry.lastSeq == 2, "it was carried out once")
+        #expect(entry.lastSeq == 2, "the request was executed once")
     }
 
     @Test mutating func `if a request in progress is refused, the newest route gets the error`() throws {

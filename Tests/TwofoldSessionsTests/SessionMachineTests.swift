@@ -67,12 +67,12 @@ import TwofoldTestSupport
     @Test func `a session begins with its create and ends with its close`() throws {
         let create = try #require(take(.create(lanes: 1), seq: 1).first?.work)
         guard case .began(let entry)? = finish(create).first else {
-            Issue.record("it does not begin")
+            Issue.record("the session did not begin")
             return
         }
         let close = try #require(take(.close, seq: 2).first?.work)
         guard case .ended(let ended, "closed")? = finish(close).first else {
-            Issue.record("it does not end")
+            Issue.record("the session did not end")
             return
         }
         #expect(entry === ended && entry.id == SessionID(id))

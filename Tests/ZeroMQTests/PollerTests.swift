@@ -138,6 +138,6 @@ private final class Pipe: Sendable {
             var poller = Poller()
             _ = try poller.wait(timeout: .zero)
         }
-        #expect(died(result, saying: "a poller of nothing"))
+        #expect(died(result, saying: "an empty poller"))
     }
 }

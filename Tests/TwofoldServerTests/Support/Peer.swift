@@ -100,10 +100,10 @@ final class Peer {
     /// Sends a request whose job a latch delays, and waits until the server has taken it. A DEALER's messages
     /// are taken in order, and hello is answered at once.
     func sendAndWaitUntilTaken(_ request: Request, _ payload: [UInt8]? = nil) throws {
-        precondition(writesDelimiter, "a REQ can't ask ahead")
+        precondition(writesDelimiter, "a REQ can't send two requests at a time")
         try send(request, payload)
         let hello = try ask(Request(.hello, seq: 4711))
-        #expect(hello.reply.seq == 4711, "nothing held the request up")
+        #expect(hello.reply.seq == 4711, "the latch did not delay the request")
     }
 
     /// Checks that no reply was on its way: the next reply belongs to a new request.
