@@ -97,7 +97,7 @@ package final class Work: @unchecked Sendable {
         .init(seq: seq, header: kept.header, payload: kept.payload, reservation, reply: reply)
     }
 
-    /// Sets the route of the reply to that of a newer copy.
+    /// Sends the reply to the route of a newer copy.
     func reroute(to route: Route) { self.route = route }
 
     /// Makes a resume wait for the end of this work; returns true if it replaces an earlier resume.

@@ -16,7 +16,7 @@ public struct ServerStatistics: Equatable, Sendable {
     public package(set) var parked = 0
     /// The number of messages without an empty delimiter, which can't be answered.
     public package(set) var dropped = 0
-    /// The number of board steps, including those of rollouts.
+    /// The number of board steps, including the steps of rollouts.
     public package(set) var steps = 0
     /// The number of sessions created, or restored from another server.
     public package(set) var sessionsCreated = 0
