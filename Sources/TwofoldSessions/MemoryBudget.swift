@@ -87,8 +87,8 @@ package final class MemoryBudget: Sendable {
 
         fileprivate init(_ bytes: Int, _ limit: Int) {
             description =
-                "\(bytes) bytes more are needed; this server allows max_bytes = \(limit) for all sessions "
-                + "together, and too much of that is in use"
+                "\(bytes) more bytes are needed; this server allows max_bytes = \(limit) for all sessions "
+                + "together, and fewer are left"
         }
 
         package init(_ error: OutOfMemory) { description = error.description }
