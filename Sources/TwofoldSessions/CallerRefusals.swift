@@ -4,7 +4,7 @@ internal import TwofoldService
 // Refusals that only callers in this process get.
 
 extension ServiceError {
-    /// The payload exceeds the limit. A server needs no such check, because libzmq closes the connection.
+    /// Refuses a payload that exceeds the limit. A server needs no such check, because libzmq closes the connection.
     static func tooLong(_ payload: Frame, _ limits: Limits) -> ServiceError {
         ServiceError(
             .resourceExhausted,
@@ -12,14 +12,14 @@ extension ServiceError {
         )
     }
 
-    /// The request is for servers only: callers in a process can't be distinguished.
+    /// The refusal of a request that only servers execute: callers in a process can't be distinguished.
     static var oneClient: ServiceError {
         ServiceError(
             .invalidArgument, field: "op",
             "sessions in this process have no statistics and can't be resumed; connect to a server for that")
     }
 
-    /// Another caller in this process is waiting for the reply.
+    /// The refusal of a repeat while another caller in this process is waiting for the reply.
     static var busy: ServiceError {
         ServiceError(
             .failedPrecondition, field: "session",

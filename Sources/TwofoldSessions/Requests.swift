@@ -23,12 +23,12 @@ extension Request {
 }
 
 extension ServiceError {
-    /// The request's `op` belongs to another version of the protocol.
+    /// The refusal of an `op` of another version of the protocol.
     package static var unknownOp: ServiceError {
         ServiceError(.invalidArgument, field: "op", "the request has no operation that this server knows")
     }
 
-    /// The server is about to stop. `retryAfter` is about the time that a restart takes.
+    /// The refusal of a request while the server stops. `retryAfter` is about the time that a restart takes.
     package static var stopping: ServiceError {
         var error = ServiceError(.shuttingDown, "this server is about to stop; try again in a second")
         error.retryAfter = 1000
@@ -42,7 +42,7 @@ extension ServiceError {
                 + "repeat the request later")
     }
 
-    /// The request has a payload, but its kind takes none.
+    /// The refusal of a payload for a kind of request that takes none.
     package static var noPayload: ServiceError {
         ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
     }

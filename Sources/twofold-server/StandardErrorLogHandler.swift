@@ -10,7 +10,7 @@ enum LogFormat: String, ExpressibleByArgument {
     case json
 }
 
-/// Writes each log entry to standard error as one line, unless the write would have to wait.
+/// A log handler that writes each entry to standard error as one line, unless the write would have to wait.
 struct StandardErrorLogHandler: LogHandler {
     let format: LogFormat
     var logLevel: Logger.Level

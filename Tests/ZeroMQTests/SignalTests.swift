@@ -5,7 +5,7 @@ import ZeroMQ
 
 private let handled = Atomic(0)
 
-/// Lets SIGUSR1 interrupt system calls: installs a handler without SA_RESTART that only counts.
+/// The installed handler of SIGUSR1. It only counts, and has no SA_RESTART, so the signal interrupts system calls.
 private let installed: Bool = {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in handled.add(1, ordering: .relaxed) }

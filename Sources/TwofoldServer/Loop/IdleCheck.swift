@@ -1,7 +1,7 @@
 package import TwofoldCore
 package import TwofoldSessions
 
-/// Decides when sessions have been idle for too long. A session is safe while its client's request may still
+/// The check for sessions that have been idle for too long. A session is safe while its client's request may still
 /// be unread: in the sockets, in libzmq, or in the kernel's buffers.
 ///
 ///     turn ──► longer than two intervals since the last: the process was stopped, or busy ──► pause

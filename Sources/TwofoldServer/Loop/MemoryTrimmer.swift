@@ -2,7 +2,7 @@ internal import Dispatch
 internal import Platform
 internal import Synchronization
 
-/// Returns the memory of ended sessions to the system.
+/// The part of the server that returns the memory of ended sessions to the system.
 ///
 /// The allocator keeps freed memory for its next allocation. The trimmer returns it after large sessions have
 /// ended. It waits a moment, because libzmq may still be sending the last reply. It works on another thread,

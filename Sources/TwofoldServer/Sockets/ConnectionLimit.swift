@@ -34,7 +34,7 @@ public enum ConnectionLimit {
     }
 }
 
-/// Reports refused connections in the log at most once a minute, because there can be thousands per second.
+/// The log's report of refused connections, at most once a minute, because there can be thousands per second.
 struct RefusedConnectionsReport {
     private static let interval = Duration.seconds(60)
 

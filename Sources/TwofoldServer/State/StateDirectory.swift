@@ -59,7 +59,7 @@ package final class StateDirectory {
         let session: Result<SavedSession, Reason>
     }
 
-    /// Reads one record after another, so a large file never has to fit into memory.
+    /// The records of a file, read one after another, so that a large file never has to fit into memory.
     struct Records: Sequence, IteratorProtocol {
         private let files: any StateFiles
         private let name: String

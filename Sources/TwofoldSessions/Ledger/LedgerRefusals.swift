@@ -10,7 +10,7 @@ extension ServiceError {
             "session has \(header.session.count) bytes; it must be 16 random bytes")
     }
 
-    /// The session is not open, or not this client's.
+    /// Refuses a request for a session that is not open, or not this client's.
     static func unknown(_ id: SessionID) -> ServiceError {
         ServiceError(
             .notFound, field: "session",

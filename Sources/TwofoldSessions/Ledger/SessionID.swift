@@ -28,7 +28,7 @@ package struct SessionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         return bytes
     }
 
-    /// An arbitrary order, the same in each run.
+    /// Orders ids arbitrarily, but in the same way in each run.
     package static func < (left: SessionID, right: SessionID) -> Bool {
         (left.high, left.low) < (right.high, right.low)
     }

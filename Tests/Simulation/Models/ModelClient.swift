@@ -14,8 +14,7 @@ final class ModelClient {
     private let number: Int
     private let owner: Client
     private var dice: Dice
-    /// Draws for features that were added later, so that runs of older seeds stay the same as far as
-    /// possible.
+    /// The dice for features that were added later. Separate dice keep runs of older seeds the same as far as possible.
     private var laterDice: Dice
     private var socket: Int?
     private var state = State.free

@@ -20,8 +20,7 @@ final class ModelSession {
     var epoch: UInt32 = 1
     /// Whether any client has sent a resume.
     var mayHaveMoved = false
-    /// Draws for features that were added later, so that runs of older seeds stay the same as far as
-    /// possible.
+    /// The dice for features that were added later. Separate dice keep runs of older seeds the same as far as possible.
     var later: Dice
     /// Whether many of its requests are about its network.
     let isNetworked: Bool

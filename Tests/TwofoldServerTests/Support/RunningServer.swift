@@ -58,7 +58,7 @@ final class RunningServer: Sendable {
     deinit { bell.ring() }
 }
 
-/// Delays the jobs of a server's queues while it is closed: they have started but do nothing yet.
+/// A latch that delays the jobs of a server's queues while it is closed: they have started but do nothing yet.
 final class Latch: Sendable {
     private let isOpen = DispatchSemaphore(value: 1)
     private let waiting = Atomic(0)
