@@ -38,8 +38,8 @@ extension ServiceError {
         ServiceError(.staleEpoch, field: "epoch", "another client has resumed the session")
     }
 
-    /// The request's epoch is not the session's. A larger one belongs to a lost session, which a late copy of its
-    /// create request has begun again.
+    /// Refuses a request with another epoch than the session's. A larger epoch belongs to a lost session, which a late
+    /// copy of its create request has begun again.
     static func wrongEpoch(_ epoch: UInt32, of current: UInt32) -> ServiceError {
         epoch < current
             ? shutOut
