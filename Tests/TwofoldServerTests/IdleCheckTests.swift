@@ -9,7 +9,7 @@ import TwofoldCore
     /// Makes a check with a timeout of 8 s, which looks every 2 s.
     private func check() -> IdleCheck { IdleCheck(.seconds(8), at: start) }
 
-    @Test func `a check happens once an interval, and judges the sessions by the check before`() {
+    @Test func `a check happens once an interval, and ends sessions that were idle at the last check`() {
         var check = check()
         #expect(check.interval == .seconds(2))
         #expect(check.turn(at: start + .seconds(1), hasReadAll: true) == .nothing)

@@ -53,7 +53,7 @@ import TwofoldProtocol
         }
     }
 
-    @Test func `a flipped bit costs one session, or in a head also the following ones`() throws {
+    @Test func `a flipped bit costs one session, and in a head also the following ones`() throws {
         let name = try write(1...3)
         let whole = try Data(contentsOf: URL(filePath: path(name)))
         let second = Array(directory.records(of: name))[1].range

@@ -49,7 +49,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
             WrongRequest("seeds too short", reset(seeds: true), [UInt8](zeros.prefix(31)), "payload"),
             WrongRequest("seeds too long", reset(seeds: true), [UInt8](zeros.prefix(33)), "payload"),
             WrongRequest("a payload that is not announced", reset(), [1], "payload"),
-            WrongRequest("mask announced, none there", reset(mask: true), [], "payload"),
+            WrongRequest("mask announced, none sent", reset(mask: true), [], "payload"),
             WrongRequest(
                 "seeds and mask announced, only seeds sent", reset(seeds: true, mask: true),
                 [UInt8](zeros.prefix(32)), "payload"),
