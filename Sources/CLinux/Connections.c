@@ -48,8 +48,8 @@ int accept4(int listener, struct sockaddr *restrict address, socklen_t *restrict
         return -1;
     default:
         // A lack of descriptors or memory, a firewall (EPERM), or an error of the network (accept(2)). The connection
-        // may stay in the queue, so that the listener stays readable: without a pause libzmq's thread would only ask
-        // again. The pause is short, because all clients wait meanwhile.
+        // may stay in the queue, and then the listener stays readable. Without a pause, libzmq's thread would spin. The
+        // pause is short, because all clients wait meanwhile.
         poll(NULL, 0, 1);
         return refuse();
     }

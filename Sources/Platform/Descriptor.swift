@@ -1,6 +1,6 @@
 /// A file descriptor that closes itself at the end of its life.
 package struct Descriptor: ~Copyable, Sendable {
-    /// Valid until deinit, which alone closes it.
+    /// The descriptor's number, valid until deinit closes it.
     package let number: Int32
 
     /// Owns the descriptor that `make` returns. `name` is the name of the call, as in ``system(named:_:)``.
@@ -30,8 +30,7 @@ package struct Descriptor: ~Copyable, Sendable {
                 guard error.code == EWOULDBLOCK else { throw error }
                 return nil
             }
-            // because: the owner may have removed the file between open and flock, which makes the lock
-            // meaningless.
+            // because: the lock is useless if the owner has removed the file between open and flock.
             var held = stat()
             var there = stat()
             if fstat(file.number, &held) == 0, stat(path, &there) == 0, held.st_ino == there.st_ino {
@@ -77,12 +76,12 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Returns once the written bytes (in a directory: the names) will survive a loss of power.
+    /// Writes the file's bytes, or a directory's names, to the disk, so that they survive a loss of power.
     ///
     /// The corresponding C function is `fsync`.
     package func flush() throws(SystemError) { try system { fsync(number) } }
 
-    /// Returns the bytes of any file, and follows links. Throws EFBIG if there are more than `limit`.
+    /// Reads the bytes of any file; follows links. Throws EFBIG if there are more than `limit`.
     package static func contents(of path: String, limit: Int) throws(SystemError) -> [UInt8] {
         let file = try Descriptor { open(path, O_RDONLY | O_CLOEXEC) }
         var bytes: [UInt8] = []

@@ -1,15 +1,15 @@
 internal import Synchronization
 
-/// Bytes that this process is about to allocate within its own limits (`ulimit -v`, `ulimit -d`).
+/// A promise that the process can allocate some bytes within its own limits (`ulimit -v`, `ulimit -d`).
 ///
 ///     limit ┌──────────┬──────────────────┬──────┬───────────┐
 ///           │ in use   │ promised         │ left │ kept free │
 ///           └──────────┴──────────────────┴──────┴───────────┘
 ///
-/// While the promise exists, nobody else is promised the same bytes. The part kept free serves small
-/// allocations that must not fail.
+/// While the promise exists, no other promise includes these bytes. The part kept free serves small allocations
+/// that must not fail.
 package final class MemoryPromise: Sendable {
-    /// The bytes that are never promised: 64 MiB, and the stacks of the threads that Dispatch may start.
+    /// The number of bytes that are never promised: 64 MiB, and the stacks of the threads that Dispatch may start.
     package static let kept = 64 << 20 + (availableProcessors() + 2) * threadStackBytes()
     /// The sum of all promises in bytes.
     private static let promised = Atomic(0)

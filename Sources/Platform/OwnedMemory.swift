@@ -1,6 +1,6 @@
-/// Memory whose size a request decides. If the process cannot get it, the request fails, not the process.
+/// Memory whose size depends on a request. If the allocation fails, only the request fails, not the process.
 ///
-/// It has one owner. It is freed even if the creation of its owner fails.
+/// It has one owner. It is freed even if its owner's initialiser throws.
 package struct OwnedMemory: ~Copyable, @unchecked Sendable {
     /// The memory, aligned to a cache line; uninitialized.
     package let bytes: UnsafeMutableRawBufferPointer
@@ -33,8 +33,8 @@ package struct OutOfMemory: Error, CustomStringConvertible {
     package var description: String {
         let reason =
             memoryLeft().map {
-                "its limits (ulimit -v, ulimit -d) leave \(max(0, $0)), and keep \(MemoryPromise.kept) free"
-            } ?? "the system refuses them"
-        return "this process needs \(bytes) bytes more; \(reason)"
+                "its limits (ulimit -v, ulimit -d) leave \(max(0, $0)), of which \(MemoryPromise.kept) stay free"
+            } ?? "the system refuses to allocate them"
+        return "this process needs \(bytes) more bytes; \(reason)"
     }
 }

@@ -1,8 +1,8 @@
 // The operating system: its C library, which every other module imports from here, and system calls
 // (`system`, `Descriptor`). The folder Linux holds the parts that exist on Linux only.
 //
-// A port to another system must rewrite that folder and CLinux. These functions may do on macOS; nobody has
-// tried them:
+// A port to another system must rewrite that folder and CLinux. These functions may work on macOS, but are
+// untested:
 //
 //     Memory         availableMemory        sysctl hw.memsize, and getrlimit
 //                    memoryLeft             getrlimit, and proc_pidinfo with PROC_PIDTASKINFO

@@ -1,14 +1,14 @@
-/// An error in words for the user: the reason why something failed.
+/// An error whose text tells the user why something failed.
 public struct Reason: Error, CustomStringConvertible {
     /// The text.
     public let description: String
 
-    /// Makes a reason of this text.
+    /// Makes a reason from its text.
     public init(_ description: String) { self.description = description }
 }
 
-/// Runs code whose failure its caller cannot handle. A system call that fails in it becomes a ``Reason`` with
-/// `failure` and the error's text: "can't make the lock: Permission denied".
+/// Runs `body`, and turns its ``SystemError`` into a ``Reason`` with `failure` and the error's text: "can't make
+/// the lock: Permission denied".
 @discardableResult
 package func explaining<Result: ~Copyable>(
     _ failure: @autoclosure () -> String, _ body: () throws(SystemError) -> Result

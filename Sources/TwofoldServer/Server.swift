@@ -4,10 +4,10 @@ internal import TwofoldCore
 public import TwofoldSessions
 internal import ZeroMQ
 
-/// Serves until `stopDescriptor` becomes readable or the parent process has ended. Then answers every request in flight,
-/// removes its ipc files and returns its counts.
+/// Serves until `stopDescriptor` becomes readable or the parent process has ended. Then answers every request in
+/// flight, removes its ipc files and returns its counts.
 ///
-/// Calls `onListening` with each endpoint as clients reach it, once all endpoints can be served. Runs on the
+/// Calls `onListening` with each endpoint's real address once all endpoints can be served. Runs on the
 /// calling thread, which must not have other work.
 ///
 /// - Throws: ``Reason`` if it cannot listen.
@@ -68,7 +68,8 @@ private func serve(
     if let path = configuration.stateDirectory {
         let files = try SystemStateFiles(path)
         if files.isOpenToOthers {
-            logger.warning("others can look into the state directory, and take sessions over: chmod 700 it")
+            logger.warning(
+                "other users can read the state directory and take over its sessions: run chmod 700 on it")
         }
         let directory = StateDirectory(files)
         let begin = Moment.now
@@ -80,7 +81,7 @@ private func serve(
             logger.info("stopping: the saved sessions stay in the state directory")
             return machine.statistics
         }
-        // No request could be read until now.
+        // The server could not read any request until now.
         machine.excuse(.now - begin, until: .now)
         stateDirectory = directory
     }
@@ -88,7 +89,7 @@ private func serve(
         if Endpoint.isOpenToAll(endpoint.name, configuration) {
             logger.warning(
                 """
-                ANYBODY WHO REACHES \(endpoint.name) CAN USE THIS SERVER, AND READ AND CHANGE WHAT IS SENT. \
+                ANYBODY WHO REACHES \(endpoint.name) CAN USE THIS SERVER, AND READ AND CHANGE ALL MESSAGES. \
                 Listen on 127.0.0.1 or ipc, or encrypt with --curve-secret-key and --curve-clients.
                 """)
         }

@@ -1,18 +1,18 @@
-/// About what a request costs on one thread: from its boards, its steps and its bytes together, since each of them alone
-/// is wrong for some request.
+/// The estimated time of a request on one thread. It counts boards, steps and bytes, because an estimate from only one
+/// of them is wrong for some requests.
 public struct Cost: Sendable {
-    /// A step takes this many nanoseconds by itself, however few its boards.
+    /// The minimum time of a step, in nanoseconds.
     private static let nanosecondsPerStep = 2000
-    /// What it may take to read a whole table of an optimum, which is checked when it is first used.
+    /// The time to read a table of optimal values when it is first used.
     static let nanosecondsPerTable = 1_000_000_000
-    /// More steps than any request gets to.
+    /// A number of steps that no request reaches.
     private static let maxSteps = 1 << 20
 
-    /// The whole, in nanoseconds.
+    /// The estimated time in nanoseconds.
     public let nanoseconds: Int
 
-    /// `steps` times all lanes; `bytes` of a payload that is read before it can be refused, at a nanosecond each; and
-    /// maybe a table to open.
+    /// Estimates `steps` steps of all lanes, plus a nanosecond for each of the payload's `bytes`, which are read even
+    /// if the request is then refused.
     public init(
         lanes: Int, nanosecondsPerLane: Int, steps: Int = 1, bytes: Int = 0, opensTable: Bool = false
     ) {

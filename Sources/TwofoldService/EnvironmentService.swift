@@ -2,32 +2,32 @@ public import TwofoldCore
 public import TwofoldOptimum
 public import TwofoldProtocol
 
-/// Turns one accepted request into one reply: synchronous, and ignorant of sockets, sessions and repeats, which are the
-/// carrier's business.
+/// The service that turns each accepted request into one reply. It is synchronous, and knows nothing of sockets,
+/// sessions and repeats.
 public struct EnvironmentService: Sendable {
-    /// Twofold's version, which Hello reports, and which the Python package takes from here.
+    /// Twofold's version, which hello reports. The Python package reads it from this line.
     public static let version = "0.1.0"
-    /// The version of the protocol that is spoken here.
+    /// The version of the protocol.
     public static let protocolVersion: UInt32 = 1
 
-    /// After about this long, a request that can be answered in part is: a rollout after its step, an expand
-    /// beforehand. So no client waits for long, be it for its own answer or for those of others.
+    /// The approximate time after which a request is answered in part: a rollout ends after the current step, and an
+    /// expand answers only as many boards as it can in this time. So no client waits long for any request.
     static let answerTime = Duration.milliseconds(100)
 
-    /// Limits of requests.
+    /// The limits of requests.
     public let limits: Limits
-    /// Limits of each session's policies.
+    /// The limits of each session's policies.
     public let policyBudget: PolicyBudget
-    /// To be set when requests in progress have to end soon: a rollout then answers after the step in progress, and a
-    /// search for its first step is refused.
+    /// A flag that ends requests in progress soon: a rollout answers after the step in progress, and a search for its
+    /// first step is refused.
     public let stop = Flag()
     let workers: Workers
     let engine: Engine
     let clock: Clock
-    /// The tables of optima.
+    /// The tables of optimal values.
     let tables: TableDirectory
 
-    /// A service that spreads each batch over `workers`. By `clock` long requests end, and are answered in part.
+    /// Creates a service that spreads each batch over `workers`, and ends long requests by `clock`.
     public init(
         limits: Limits, workers: Workers, engine: Engine = .automatic,
         policyBudget: PolicyBudget = PolicyBudget(), clock: Clock = .system,
@@ -72,7 +72,7 @@ public struct EnvironmentService: Sendable {
         guard let entry = catalog.first(where: { $0.id == request.environmentID }) else {
             throw ServiceError(
                 .notFound, field: "environment_id",
-                "no environment '\(request.environmentID.prefix(100))' here; this server has "
+                "this server has no environment '\(request.environmentID.prefix(100))'; it has "
                     + catalog.map(\.id).joined(separator: ", "))
         }
         var options = try batchOptions(request)
@@ -80,7 +80,7 @@ public struct EnvironmentService: Sendable {
         if let unknown = options.extraInfos.first(where: { !entry.extraInfos.contains($0) }) {
             throw ServiceError(
                 .invalidArgument, field: "extra_infos",
-                "extra_infos has '\(unknown.prefix(100))', which this environment does not have; it has "
+                "extra_infos contains '\(unknown.prefix(100))', which this environment does not have; it has "
                     + entry.extraInfos.joined(separator: ", "))
         }
         do throws(EnvironmentError) {
@@ -94,7 +94,7 @@ public struct EnvironmentService: Sendable {
 
     private func batchOptions(_ request: CreateRequest) throws(ServiceError) -> BatchOptions {
         guard request.numEnvs >= 1 else {
-            throw ServiceError(.invalidArgument, field: "num_envs", "num_envs is 0; it has to be at least 1")
+            throw ServiceError(.invalidArgument, field: "num_envs", "num_envs is 0; it must be at least 1")
         }
         guard request.numEnvs <= limits.maxBoardsPerSession else {
             throw ServiceError(
@@ -116,7 +116,7 @@ public struct EnvironmentService: Sendable {
             guard request.maxEpisodeSteps >= 1 else {
                 throw ServiceError(
                     .invalidArgument, field: "max_episode_steps",
-                    "max_episode_steps is 0; it has to be at least 1, or absent for no limit")
+                    "max_episode_steps is 0; it must be at least 1, or absent for no limit")
             }
             options.maxEpisodeSteps = Int(clamping: request.maxEpisodeSteps)
         }

@@ -1,18 +1,18 @@
 public import TwofoldCore
 public import TwofoldProtocol
 
-/// One request for the rules over arrays of boards, which needs no session: checked, then carried out.
+/// One request for the rules over arrays of boards, which needs no session. It is checked, then executed.
 ///
 ///     payload   boards | actions or seeds | next_boards      without gaps, as announced by the operation
 public struct Expansion: Sendable {
     private let rules: BoardRules
     private let operation: ExpandOperation
-    /// Boards in the request, and those of them that are answered.
+    /// The number of boards in the request, and the number of leading boards that the reply answers.
     private let asked: Int
     private let count: Int
     private let nanosecondsPerBoard: Int
 
-    /// About what it costs.
+    /// The estimated cost.
     public var cost: Cost { Cost(lanes: count, nanosecondsPerLane: nanosecondsPerBoard) }
 
     fileprivate init(
@@ -21,17 +21,17 @@ public struct Expansion: Sendable {
         guard request.environmentID == "twofold/Game2048-v0" else {
             throw ServiceError(
                 .notFound, field: "environment_id",
-                "no rules over arrays of boards for '\(request.environmentID.prefix(100))' here; there are "
-                    + "those of twofold/Game2048-v0")
+                "this server has no rules over arrays of boards for '\(request.environmentID.prefix(100))'; "
+                    + "it has them for twofold/Game2048-v0")
         }
         guard request.count >= 1 else {
-            throw ServiceError(.invalidArgument, field: "count", "count is 0; it has to be at least 1")
+            throw ServiceError(.invalidArgument, field: "count", "count is 0; it must be at least 1")
         }
         guard request.count <= limits.maxBoardsPerSession else {
             throw ServiceError(
                 .resourceExhausted, field: "count",
                 "count is \(request.count); this server allows \(limits.maxBoardsPerSession) boards in a "
-                    + "request: ask for the rest in another")
+                    + "request: send the others in another request")
         }
         switch request.operation {
         case .afterstates, .move, .legal, .spawn, .explain: operation = request.operation
@@ -50,8 +50,7 @@ public struct Expansion: Sendable {
         count = min(asked, max(1, Int(EnvironmentService.answerTime / .nanoseconds(nanosecondsPerBoard))))
     }
 
-    /// Carries it out. The reply's payload, if it has one, is written to the memory that `replyMemory` is
-    /// asked for, at most once.
+    /// Executes the request. Calls `replyMemory` at most once, for the memory of the reply's payload.
     public func perform(
         payload: UnsafeRawBufferPointer?, replyMemory: ServedEnvironment.ReplyMemory
     ) throws(ServiceError) -> ExpandReply {
@@ -94,7 +93,7 @@ public struct Expansion: Sendable {
         }
     }
 
-    /// Cuts the payload into the arrays that the operation takes, of the boards that are answered.
+    /// Cuts the payload into the operation's arrays, each only as long as the answered boards need.
     private func cut(
         _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> [UnsafeRawBufferPointer] {
@@ -119,8 +118,8 @@ public struct Expansion: Sendable {
         }
     }
 
-    /// One row of numbers for each thing that happened, in the order of the protocol. The boards are gone
-    /// through twice, so that nothing is kept but the reply.
+    /// Writes one row of numbers for each move action, in the order of the protocol. A first pass over the boards
+    /// counts the rows, so that only the reply needs memory.
     private func explain(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, _ nextBoards: BoardInput,
         _ replyMemory: ServedEnvironment.ReplyMemory
@@ -150,7 +149,7 @@ public struct Expansion: Sendable {
 }
 
 extension MoveAction {
-    /// kind, tile, other, made, source, target, value.
+    /// The columns kind, tile, other, made, source, target and value of an explanation's row.
     fileprivate var numbers: [Int] {
         switch self {
         case .slide(let tile, let source, let target, let value):

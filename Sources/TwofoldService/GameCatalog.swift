@@ -2,21 +2,21 @@ internal import TwofoldCore
 internal import TwofoldOptimum
 internal import TwofoldProtocol
 
-/// A game that the service can make environments of.
+/// A game that the service offers.
 struct CatalogEntry: Sendable {
-    /// The published id: its behaviour never changes.
+    /// The published id, whose behaviour never changes.
     let id: String
     /// The actions' names, in the order of their numbers.
     let actions: [String]
-    /// The reward terms that it has.
+    /// The names of the game's reward terms.
     let rewardTerms: [String]
-    /// The infos that steps report on request.
+    /// The names of the infos that steps report on request.
     let extraInfos: [String]
-    /// Makes a batch, with the service's tables of optima; throws with the argument's name.
+    /// Makes a batch, with the service's tables of optimal values; errors name the wrong argument.
     let make: @Sendable (CreateRequest, BatchOptions, TableDirectory) throws(EnvironmentError) -> Batch
 }
 
-/// All games that are served. A new game adds its entry here, and its config message to the protocol.
+/// The games of the service. A new game adds an entry here, and its config message to the protocol.
 let catalog: [CatalogEntry] = [
     CatalogEntry(
         id: "twofold/Game2048-v0", actions: Game2048.actionNames,
@@ -46,21 +46,21 @@ let catalog: [CatalogEntry] = [
 ]
 
 extension CreateRequest {
-    /// The config is another game's.
+    /// The error that the config belongs to another game.
     fileprivate var wrongConfig: EnvironmentError {
-        .invalid("config", "the config is not one of \(environmentID)")
+        .invalid("config", "the config belongs to another game than \(environmentID)")
     }
 }
 
 extension Game2048.Config {
-    /// The config of a request, an absent field being the default.
+    /// Reads the config of a request; an absent field has its default.
     init(_ wire: Game2048Config) throws(EnvironmentError) {
         self.init()
         if wire.hasRows { rows = Int(wire.rows) }
         if wire.hasColumns { columns = Int(wire.columns) }
         if wire.hasGoal {
             guard let exact = Int(exactly: wire.goal) else {
-                throw .invalid("goal", "goal is \(wire.goal); it has to be a power of two in 4...2^31")
+                throw .invalid("goal", "goal is \(wire.goal); it must be a power of two in 4...2^31")
             }
             goal = exact
         }
@@ -77,7 +77,7 @@ extension Game2048.Config {
 }
 
 extension RewardSpec {
-    /// The declaration of a request, not checked yet; an absent field is the default.
+    /// Reads the reward of a request without checking it; an absent field has its default.
     init(_ wire: RewardSpecMessage) {
         self.init(
             wire.terms.map { term in
@@ -92,7 +92,7 @@ extension RewardSpec {
 }
 
 extension Concentration.Config {
-    /// The config of a request, an absent field being the default.
+    /// Reads the config of a request; an absent field has its default.
     init(_ wire: ConcentrationConfig) throws(EnvironmentError) {
         self.init()
         if wire.hasRows { rows = Int(wire.rows) }

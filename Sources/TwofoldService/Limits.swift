@@ -1,27 +1,28 @@
 public import TwofoldProtocol
 
-/// What the server accepts. Hello reports it, so that clients can check before they send; the service, the ledger and
-/// the socket keep to it.
+/// The limits of requests and sessions. Hello reports them, so that clients can check sizes before they send. The
+/// service, the ledger and the socket enforce them.
 public struct Limits: Sendable {
-    /// Bytes in one frame of a request.
+    /// The maximum number of bytes in one frame of a request.
     public var maxMessageBytes = 256 << 20
-    /// Boards in one session.
+    /// The maximum number of boards in one session.
     public var maxBoardsPerSession = 1 << 20
-    /// Sessions at a time.
+    /// The maximum number of open sessions.
     public var maxSessions = 10_000
-    /// Sessions at a time of one client key; clients without a key can't be distinguished and are not counted.
+    /// The maximum number of open sessions of one client key. Clients without a key can't be distinguished, so this
+    /// limit does not apply to them.
     public var maxSessionsPerClient = 1000
-    /// Boards of all sessions together.
+    /// The maximum number of boards in all sessions together.
     public var maxBoards = 1 << 24
-    /// Bytes of all sessions together: boards, the memory of replies, requests that are kept, policies.
+    /// The maximum number of bytes of all sessions together: boards, reply buffers, kept requests and policies.
     public var maxBytes = 4 << 30
-    /// After how long without a request a session ends; nil means never.
+    /// The time without a request after which a session ends; nil means never.
     public var idleTimeout: Duration? = .seconds(24 * 3600)
 
-    /// The defaults.
+    /// Creates the default limits.
     public init() {}
 
-    /// As they go over the wire.
+    /// The limits as the protocol's message.
     public var wire: Twofold_V1_Limits {
         var wire = Twofold_V1_Limits()
         wire.maxMessageBytes = UInt64(maxMessageBytes)

@@ -2,12 +2,12 @@ internal import TwofoldCore
 internal import TwofoldOptimum
 internal import TwofoldProtocol
 
-/// The optimum of an environment's boards: which one it is, and the service's table of it.
+/// The optimum of an environment's boards: the problem that it solves, and the service's tables.
 struct Optimum: Sendable {
     let problem: OptimumProblem
     let tables: TableDirectory
 
-    /// The optimum that a request's boards have; throws where they have none.
+    /// Creates the optimum for a request's config; throws if there is none for such boards.
     init(_ config: Game2048Config, _ tables: TableDirectory) throws(EnvironmentError) {
         let objective: OptimumProblem.Objective =
             switch config.objective {
@@ -21,7 +21,7 @@ struct Optimum: Sendable {
         self.tables = tables
     }
 
-    /// The policy that plays it.
+    /// Makes the policy that plays optimally.
     func makePolicy() throws(EnvironmentError) -> OptimalPolicy {
         do throws(OptimumFailure) { return OptimalPolicy(try tables.table(of: problem)) } catch {
             throw error.kind == .outOfMemory
@@ -31,7 +31,7 @@ struct Optimum: Sendable {
 }
 
 extension Game2048 {
-    /// A batch with the options' extra infos, those of the optimum from the service's table.
+    /// Makes a batch with the options' extra infos; the optimum's infos come from the service's table.
     func makeBatch(
         _ request: Game2048Config, _ options: BatchOptions, _ tables: TableDirectory
     ) throws(EnvironmentError) -> Batch {

@@ -2,7 +2,7 @@ internal import TwofoldCore
 internal import TwofoldProtocol
 
 extension BatchLayout {
-    /// The layout of a payload frame, as replies announce it.
+    /// The layout as the protocol's message.
     var wire: PayloadLayoutMessage {
         var wire = PayloadLayoutMessage()
         wire.size = UInt64(size)

@@ -1,7 +1,7 @@
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-// What requests bring in their payload frames, cut into arrays and checked.
+// The payload frames of requests: cut into arrays and checked.
 
 extension ServedEnvironment {
     func stepActions(
@@ -12,7 +12,7 @@ extension ServedEnvironment {
         }
         guard payload.count == lanes else {
             throw .invalid(
-                "actions", "actions have \(payload.count) bytes; uint8 [\(lanes)] has \(lanes)")
+                "actions", "actions has \(payload.count) bytes; expected \(lanes): uint8 [\(lanes)]")
         }
         return payload
     }
@@ -45,11 +45,11 @@ extension ServedEnvironment {
         return ResetInput(seeds: part(seeds), mask: part(mask), boards: part(boards))
     }
 
-    /// The lanes whose numbers are in an array; all without an array.
+    /// Reads the lane numbers in an array; returns all lanes without an array.
     func laneNumbers(_ bytes: UnsafeRawBufferPointer?) throws(EnvironmentError) -> [Int] {
         guard let bytes else { return Array(0..<lanes) }
         guard bytes.count % 8 == 0 else {
-            throw .invalid("lanes", "lanes have \(bytes.count) bytes, which is not an array of uint64")
+            throw .invalid("lanes", "lanes has \(bytes.count) bytes, which is not an array of uint64")
         }
         guard !bytes.isEmpty else { throw .invalid("lanes", "lanes is empty; expected at least one") }
         var isNamed = [Bool](repeating: false, count: lanes)
@@ -58,28 +58,29 @@ extension ServedEnvironment {
         for offset in stride(from: 0, to: bytes.count, by: 8) {
             let number = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
             guard number < UInt64(lanes) else {
-                throw .invalid("lanes", "there is no lane \(number); lanes are 0...\(lanes - 1)")
+                throw .invalid("lanes", "lanes contains \(number); the lanes are 0...\(lanes - 1)")
             }
             let lane = Int(number)
-            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lane \(lane) is named twice") }
+            guard !isNamed[lane] else { throw .invalid("lanes", lane: lane, "lane \(lane) occurs twice") }
             isNamed[lane] = true
             numbers.append(lane)
         }
         return numbers
     }
 
-    /// Cuts a restore's payload into the arrays that the request announces and the blob behind them.
+    /// Cuts a restore's payload into the arrays that the request announces, and the blob after them.
     func restoreInput(
         _ request: RestoreRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> (RestoreInput, SavedStreams) {
         guard let payload else { throw .invalid("blob", "a restore needs a payload frame: the snapshot") }
         guard request.count >= 1 else { throw .invalid("lanes", "lanes is empty; expected at least one") }
         guard request.count <= UInt64(lanes) else {
-            throw .invalid("lanes", "\(request.count) lanes are to be restored; there are \(lanes)")
+            throw .invalid("lanes", "the request restores \(request.count) lanes; the session has \(lanes)")
         }
         guard request.lanes || request.count == UInt64(lanes) else {
             throw .invalid(
-                "lanes", "\(request.count) lanes to restore without their numbers; there are \(lanes)")
+                "lanes",
+                "the request restores \(request.count) of \(lanes) lanes, but does not say which: send lanes")
         }
         let count = Int(request.count)
         var start = 0
@@ -99,7 +100,7 @@ extension ServedEnvironment {
             UnsafeRawBufferPointer(rebasing: payload[start...]))
         let held = records.count / snapshotFormat.recordSize
         guard request.rows || held == count else {
-            throw .invalid("blob", "the blob has \(held) lanes; \(count) are to be restored")
+            throw .invalid("blob", "the blob has \(held) lanes; the request restores \(count)")
         }
         let input = RestoreInput(
             lanes: try laneNumbers(named), rows: try rowNumbers(rows, count: count, held: held),
@@ -116,7 +117,7 @@ extension ServedEnvironment {
         for index in 0..<count {
             let row = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self))
             guard row < UInt64(held) else {
-                throw .invalid("rows", "there is no row \(row) in the blob; it has \(held) lanes")
+                throw .invalid("rows", "rows contains \(row); the blob has only \(held) rows")
             }
             rows.append(Int(row))
         }

@@ -1,14 +1,14 @@
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-/// The steps that fit into a reply, and the layout of their arrays.
+/// The number of steps that fit into a reply, and the layout of their arrays.
 struct RolloutPlan {
     let steps: Int
     let frames: BatchLayout
     let rows: BatchLayout
-    /// Room for the ended episodes, in SAME_STEP.
+    /// The layout of the ended episodes' final values, in SAME_STEP.
     let finals: BatchLayout
-    /// About the most bytes that a rollout writes before it has to answer.
+    /// The maximum size of a reply. A rollout has to answer before it has written much more than this.
     private static let maxBytes = 256 << 20
 
     init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int, maxSteps: Int) {
@@ -31,7 +31,7 @@ struct RolloutPlan {
 
     var size: Int { finals.size }
 
-    /// Moves the arrays to their places in a reply of the completed steps.
+    /// Moves the arrays to their places in a reply that has only the completed steps.
     func reply(
         _ done: BatchRollout.Progress, in memory: UnsafeMutableRawBufferPointer
     ) -> (RolloutReply, payloadSize: Int) {
@@ -51,7 +51,7 @@ struct RolloutPlan {
             reply.finals = finals.wire
             size = finals.size
         }
-        // Towards the front and in this order, so that no move overwrites bytes that are still to move.
+        // All moves go to the front and in this order, so that no move overwrites bytes of a later one.
         var end = 0
         for (source, target) in moves {
             memory[end..<target.lowerBound].initializeMemory(as: UInt8.self, repeating: 0)

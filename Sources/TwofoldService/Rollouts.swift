@@ -3,22 +3,23 @@ internal import TwofoldCore
 internal import TwofoldOptimum
 internal import TwofoldProtocol
 
-/// The rollouts of one environment: its policies, their streams, and the network that it was given.
+/// The rollouts of one environment: its policies, their streams, and the network from the client.
 ///
-/// Used by one caller at a time.
+/// Only one caller at a time may use it.
 final class Rollouts {
     private let environment: Batch
-    /// The arguments of 2048; nil for another game.
+    /// The config of 2048; nil for another game.
     private let game: Game2048Config?
     private let tables: TableDirectory
     private let budget: PolicyBudget
     private let stop: Flag
     private let clock: Clock
-    /// Steps that no machine does before a rollout has to answer: memory for more would never be used.
+    /// The maximum number of steps in a reply. No machine gets further before a rollout has to answer, so a reply needs
+    /// no memory for more.
     private let maxSteps: Int
     let streams: PolicyStreams
     private(set) var network: NTupleNetwork?
-    /// The policy of the last rollout, with the request that made it: tables are worth keeping.
+    /// The policy of the last rollout and its source in the request. The next rollout can use its tables again.
     private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
 
     init(
@@ -30,21 +31,21 @@ final class Rollouts {
         budget = service.policyBudget
         stop = service.stop
         clock = service.clock
-        // Twice as fast as estimated, on all threads; and a step takes something by itself.
+        // Assumes twice the estimated speed on all threads, and at least 400 ns for each step.
         let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
         maxSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
         streams = try PolicyStreams(
             lanes: environment.lanes, reserve: environment.options.reserve)
     }
 
-    /// A reset brings the lanes' seeds: the policies' streams follow.
+    /// Seeds the policies' streams with the lanes' seeds of a reset.
     func reset(_ input: ResetInput) {
         for lane in 0..<environment.lanes where input.resets(lane) {
             if let seed = input.seed(lane) { streams.seed(lane, seed) }
         }
     }
 
-    /// A restore brings new seeds, or streams that go on as the snapshot's would have.
+    /// Seeds the policies' streams with the seeds of a restore, or else continues the snapshot's streams.
     func restore(_ input: RestoreInput, _ saved: SavedStreams) {
         for (index, lane) in input.lanes.enumerated() {
             if let seed = input.seed(index) {
@@ -65,7 +66,7 @@ final class Rollouts {
             guard payload == nil else { throw .invalid("payload", "a network's form takes no payload frame") }
             let shape = environment.observationSpace.shape
             guard shape.count == 2, !environment.afterstateArrays.isEmpty else {
-                throw .invalid("policy", "the policy 'ntuple' needs a game on a board that has afterstates")
+                throw .invalid("policy", "the policy 'ntuple' needs a game that has a board and afterstates")
             }
             let fresh = try NTupleNetwork(
                 Self.form(form), rows: shape[0], columns: shape[1], maxBytes: budget.maxBytes)
@@ -86,16 +87,16 @@ final class Rollouts {
         return reply
     }
 
-    /// Bytes of the policies once this is taken; nil where it changes nothing.
+    /// Returns the bytes of the policies after the request; nil if the request does not change them.
     func bytes(after request: PolicyRequest) -> Int? {
-        // A new network ends the last policy, and its tables. What is too large will be refused.
+        // A new network ends the last policy and its tables. A network that is too large will be refused.
         guard case .network(let form) = request.part, let bytes = Self.form(form).bytes,
             bytes <= budget.maxBytes
         else { return nil }
         return bytes
     }
 
-    /// Bytes of the policies once this is run; nil where it changes nothing.
+    /// Returns the bytes of the policies after the rollout; nil if the rollout does not change them.
     func bytes(after request: RolloutRequest) -> Int? {
         guard let source = request.source, last?.source != source else { return nil }
         let network = network?.bytes ?? 0
@@ -108,7 +109,7 @@ final class Rollouts {
         }
     }
 
-    /// Bytes that a rollout takes while it runs: its own arrays, and the streams as they were before.
+    /// Returns the bytes that a rollout needs while it runs: its arrays, and a copy of the streams.
     func workingBytes(_ request: RolloutRequest) -> Int {
         BatchRollout.bytes(environment) + (request.policySeeds ? 16 * environment.lanes : 0)
     }
@@ -124,7 +125,7 @@ final class Rollouts {
             isSymmetric: form.symmetric)
     }
 
-    /// Saves the network and its weights.
+    /// Saves the network and the weights received so far.
     func save(into saved: inout SavedSession) {
         guard let network else { return }
         saved.network.exponents = UInt32(network.form.exponents)
@@ -137,7 +138,7 @@ final class Rollouts {
         saved.weights = network.withReceived { Data($0) }
     }
 
-    /// Restores the network that was saved.
+    /// Restores a saved network.
     func restore(from saved: SavedSession) throws(EnvironmentError) {
         guard saved.hasNetwork else { return }
         var request = PolicyRequest()
@@ -151,7 +152,7 @@ final class Rollouts {
 
     // MARK: rollouts
 
-    /// About what a rollout costs, whose payload has `size` bytes. A kernel's block of 64 is stepped as a whole.
+    /// Estimates the cost of a rollout whose payload has `size` bytes.
     func cost(_ request: RolloutRequest, payload size: Int) -> Cost {
         let each = Self.isSearch(request) ? 4000 : environment.nanosecondsPerLane
         let frame = environment.lanes * environment.resetArrays.reduce(0) { $0 + $1.bytesPerLane }
@@ -163,7 +164,7 @@ final class Rollouts {
             opensTable: opensTable)
     }
 
-    /// Whether a request's actions are searched for.
+    /// Returns true if the rollout's policy searches for its actions.
     static func isSearch(_ request: RolloutRequest) -> Bool {
         switch request.source {
         case .expectimax, .ntuple: true
@@ -176,7 +177,7 @@ final class Rollouts {
         replyMemory: ServedEnvironment.ReplyMemory
     ) throws(EnvironmentError) -> (RolloutReply, payloadSize: Int) {
         guard request.steps >= 1 else {
-            throw .invalid("steps", "steps is 0; it has to be at least 1")
+            throw .invalid("steps", "steps is 0; it must be at least 1")
         }
         let rollout = try BatchRollout(environment, infos: request.infos)
         let source = try source(request, payload)
@@ -197,7 +198,7 @@ final class Rollouts {
                 answer: Deadline(after: EnvironmentService.answerTime, on: clock, or: stop),
                 searchEnd: Self.isSearch(request)
                     ? Deadline(after: budget.maxSearch, on: clock, or: stop) : nil)
-            // Kept only now: a refused request changes nothing, and gives its memory back.
+            // The policy is kept only now, because a refused request changes nothing and releases its memory.
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)
         } catch {
@@ -215,7 +216,7 @@ final class Rollouts {
         var what = "nothing is announced"
         if case .actions = request.source {
             guard !request.policySeeds else {
-                throw .invalid("policy_seed", "given actions need no policy_seed")
+                throw .invalid("policy_seed", "policy_seed does not apply to given actions")
             }
             (expected, what) = (Int(request.steps) * lanes, "actions, uint8 [\(request.steps), \(lanes)]")
         } else if request.policySeeds {
@@ -238,12 +239,12 @@ final class Rollouts {
 
     private func makePolicy(_ source: RolloutRequest.OneOf_Source) throws(EnvironmentError) -> any Policy {
         switch source {
-        case .actions: preconditionFailure("given actions are no policy")
+        case .actions: preconditionFailure("given actions are not a policy")
         case .random: return RandomPolicy()
         case .fixedOrder: return FixedOrderPolicy()
         case .greedy: return try GreedyPolicy(environment)
         case .optimal:
-            guard let game else { throw .invalid("policy", "the policy 'optimal' is for boards of 2048") }
+            guard let game else { throw .invalid("policy", "the policy 'optimal' plays only 2048") }
             return try Optimum(game, tables).makePolicy()
         case .ntuple:
             guard let network else {
@@ -256,8 +257,8 @@ final class Rollouts {
             guard bytes <= room else {
                 throw .exhausted(
                     "table_bytes",
-                    "table_bytes is \(bytes); of what this server gives a session for its policy "
-                        + "(--max-policy-bytes) \(room) are left")
+                    "table_bytes is \(bytes); of the bytes that this server allows for a session's policy "
+                        + "(--max-policy-bytes), \(room) are left")
             }
             return try ExpectimaxPolicy(
                 environment, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
@@ -266,7 +267,7 @@ final class Rollouts {
     }
 }
 
-/// The weights that were sent, or the standard ones.
+/// Reads the heuristic's weights from the request; returns the standard weights if it has none.
 private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(EnvironmentError) -> Heuristic {
     var heuristic = Heuristic()
     guard wanted.hasHeuristic else { return heuristic }
@@ -278,7 +279,7 @@ private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(Environment
     heuristic.inner = .init(monotonicity: sent.innerMonotonicity, crowding: sent.innerCrowding)
     heuristic.room = sent.room
     guard heuristic.weights.allSatisfy({ $0.magnitude <= 1e9 }) else {
-        throw .invalid("heuristic", "a weight of the heuristic is not a number, or beyond 1e9")
+        throw .invalid("heuristic", "a weight of the heuristic is not a number in -1e9...1e9")
     }
     return heuristic
 }

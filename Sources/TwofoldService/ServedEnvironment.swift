@@ -3,13 +3,11 @@ internal import Platform
 public import TwofoldCore
 public import TwofoldProtocol
 
-/// An environment that is served: it carries out requests, and knows the layout of its replies. Which session it belongs
-/// to is the carrier's business.
+/// An environment that executes a session's requests and lays out their replies. It knows nothing of sessions.
 ///
-/// Used by one caller at a time.
+/// Only one caller at a time may use it.
 public final class ServedEnvironment {
-    /// Asks the carrier for the memory of a reply's payload, of exactly this many bytes; throws when it is
-    /// exhausted.
+    /// Returns memory of exactly `size` bytes for a reply's payload; throws if memory is exhausted.
     public typealias ReplyMemory = (_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer
 
     /// The environment's published id.
@@ -20,7 +18,8 @@ public final class ServedEnvironment {
     private let resetLayout: BatchLayout
     private let stepLayout: BatchLayout
     private let afterstatesLayout: BatchLayout
-    /// The finals when all episodes end at once: no step's payload is longer. Nil except in SAME_STEP.
+    /// The layout of the finals if all episodes end in the same step, which makes the longest payload. Nil except in
+    /// SAME_STEP.
     private let longestFinals: BatchLayout?
     let snapshotFormat: SnapshotFormat
 
@@ -41,10 +40,10 @@ public final class ServedEnvironment {
             hasReturns: environment.returns != nil)
     }
 
-    /// Number of boards.
+    /// The number of boards.
     public var lanes: Int { environment.lanes }
 
-    /// About what a request costs, whose payload has `size` bytes.
+    /// Estimates the cost of a request whose payload has `size` bytes.
     public func cost(_ op: Request.OneOf_Op, payload size: Int = 0) -> Cost {
         let each = environment.nanosecondsPerLane
         return switch op {
@@ -58,24 +57,25 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Whether a request searches for actions: these run one at a time, apart from all others.
+    /// Returns true if a request searches for actions. Searches run one at a time, on a separate queue.
     public static func isSearch(_ op: Request.OneOf_Op) -> Bool {
         if case .rollout(let request) = op { Rollouts.isSearch(request) } else { false }
     }
 
-    /// Memory that a request takes for as long as it is carried out, apart from its reply; 0 where it is little.
+    /// Returns the number of bytes that a request needs while it is executed, without its reply; 0 if it needs little.
     public func workingBytes(_ op: Request.OneOf_Op) -> Int {
         switch op {
         case .rollout(let request): rollouts.workingBytes(request)
-        // Lists of lanes: those of the request, which of them were named, and those that are not.
+        // The lists of the lanes in the request, of flags for the lanes already named, and (restore) of the other
+        // lanes.
         case .snapshot: (MemoryLayout<Int>.stride + 1) * lanes
         case .restore: (4 * MemoryLayout<Int>.stride + 1) * lanes
         default: 0
         }
     }
 
-    /// Memory that the policies will have once a request is carried out, networks and tables; nil where it
-    /// changes nothing.
+    /// Returns the number of bytes of the policies' networks and tables after a request; nil if the request does not
+    /// change them.
     public func policyBytes(after op: Request.OneOf_Op) -> Int? {
         switch op {
         case .policy(let request): rollouts.bytes(after: request)
@@ -84,19 +84,17 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Reply memory for a client that resets and steps and keeps no arrays: a reset's and two steps', the one that is
-    /// stored and the next.
+    /// The number of bytes of replies for a client that only resets and steps: a reset's reply, the last step's stored
+    /// reply, and the next step's.
     public var replyBytes: Int { resetLayout.size + 2 * longestStep }
 
-    /// Bytes of the longest reply to a step, which is longer than a reset's.
+    /// The size of the longest reply to a step, which is longer than a reset's, in bytes.
     public var longestStep: Int { (longestFinals ?? stepLayout).size }
 
-    /// Carries out one request; `payload` is its payload frame, nil where it has none. The reply's
-    /// payload, if any, is written to the memory that `replyMemory` is asked for, at most once.
-    /// A request that throws has changed nothing.
+    /// Executes one request; `payload` is its payload frame, if it has one. Calls `replyMemory` at most once, for the
+    /// memory of the reply's payload. A request that throws has changed nothing.
     ///
-    /// Returns the reply's result, and the size of its payload: the bytes from the start of the memory that was asked
-    /// for; 0 where none was asked for.
+    /// Returns the reply's result, and the number of bytes written to the memory; 0 if `replyMemory` was not called.
     public func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?, replyMemory: ReplyMemory
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
@@ -140,17 +138,17 @@ public final class ServedEnvironment {
             case .policy(let request):
                 return (.policy(try rollouts.take(request, payload)), 0)
             case .hello, .create, .expand, .stats, .resume:
-                throw .invalid("op", "this request does not belong inside a session")
+                throw .invalid("op", "this request does not belong to a session")
             }
         } catch {
             throw ServiceError(error)
         }
     }
 
-    /// Whether its boards were reset or restored since it was created.
+    /// Whether the boards were reset or restored since the create.
     public var wasReset: Bool { (try? environment.checkSeeded()) != nil }
 
-    /// The answer to the create that made it.
+    /// The reply to the create request.
     public var createReply: CreateReply {
         var reply = CreateReply()
         reply.epoch = 1
@@ -167,17 +165,17 @@ public final class ServedEnvironment {
 
     // MARK: between two runs of a server
 
-    /// Saves what it needs to go on: all lanes, and the network that it was given.
+    /// Saves all lanes and the policy network.
     public func save(into saved: inout SavedSession) throws(ServiceError) {
         rollouts.save(into: &saved)
-        // Before the first reset there is nothing else.
+        // Before the first reset the lanes have no state.
         guard wasReset else { return }
         saved.lanes = try written { (memory) throws(ServiceError) in
             try execute(.snapshot(.init()), payload: nil, replyMemory: memory)
         }
     }
 
-    /// Goes on from what was saved; to be called right after create.
+    /// Restores a saved state. Call it right after create.
     public func restore(from saved: SavedSession) throws(ServiceError) {
         do throws(EnvironmentError) { try rollouts.restore(from: saved) } catch { throw ServiceError(error) }
         guard !saved.lanes.isEmpty else { return }
@@ -190,14 +188,15 @@ public final class ServedEnvironment {
         }
     }
 
-    /// The bytes that a request writes to the memory that it asks for.
+    /// Runs a request with fresh reply memory, and returns the bytes that it has written there.
     private func written(
         _ request: (ReplyMemory) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int)
     ) throws(ServiceError) -> Data {
         var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
         defer { memory.deallocate() }
         let outcome = try request { (size) throws(EnvironmentError) in
-            // Its copies in the message and in the file can't fail.
+            // The reply's copies in the message and in the file can't report failed allocations, so they are promised
+            // here.
             do throws(OutOfMemory) { _ = try MemoryPromise.make(4 * size) } catch {
                 throw EnvironmentError(error)
             }
@@ -237,7 +236,7 @@ public final class ServedEnvironment {
     }
 }
 
-/// Calls `body` with the bytes of some data.
+/// Calls `body` with the bytes of the data.
 func withBytes<Result, Failure: Error>(
     of data: Data, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
 ) throws(Failure) -> Result {

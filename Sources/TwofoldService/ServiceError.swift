@@ -1,22 +1,22 @@
 internal import TwofoldCore
 public import TwofoldProtocol
 
-/// Why a request was refused: what travels as the protocol's Error.
+/// The refusal of a request, which is sent as the protocol's Error.
 public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The kind of refusal.
     public var code: ErrorCode
-    /// The field to blame, by the name that a Python user knows; empty without one.
+    /// The name of the wrong argument in the Python API; empty if no argument is wrong.
     public var field: String
-    /// The first lane to blame, where one is.
+    /// The first lane with a wrong value, if any.
     public var lane: Int?
-    /// With `outOfSequence`: the seq that comes next.
+    /// The next seq of the session; only with `outOfSequence`.
     public var expectedSeq: UInt64?
-    /// With `shuttingDown`: milliseconds after which to ask again.
+    /// The number of milliseconds after which to repeat the request; only with `shuttingDown`.
     public var retryAfter: UInt32?
-    /// One sentence for a person.
+    /// A sentence that explains the error to a person.
     public var message: String
 
-    /// A refusal.
+    /// Creates a refusal.
     public init(
         _ code: ErrorCode, field: String = "", lane: Int? = nil, expectedSeq: UInt64? = nil,
         _ message: String
@@ -28,7 +28,7 @@ public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible 
         self.message = message
     }
 
-    /// The sentence.
+    /// The message.
     public var description: String { message }
 
     init(_ error: EnvironmentError) {
@@ -41,7 +41,7 @@ public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible 
         self.init(code, field: error.field, lane: error.lane, error.message)
     }
 
-    /// As it goes over the wire.
+    /// The error as the protocol's message.
     public var wire: WireError {
         var wire = WireError()
         wire.code = code

@@ -1,10 +1,10 @@
 internal import TwofoldProtocol
 internal import TwofoldService
 
-// Why requests of callers in this process are refused that a server would not refuse.
+// Refusals that only callers in this process get.
 
 extension ServiceError {
-    /// The payload is longer than libzmq would let through.
+    /// Refuses a payload that exceeds the limit. A server needs no such check, because libzmq closes the connection.
     static func tooLong(_ payload: Frame, _ limits: Limits) -> ServiceError {
         ServiceError(
             .resourceExhausted,
@@ -12,15 +12,17 @@ extension ServiceError {
         )
     }
 
-    /// The callers in a process can't be distinguished.
+    /// The refusal of a request that only servers execute: callers in a process can't be distinguished.
     static var oneClient: ServiceError {
         ServiceError(
             .invalidArgument, field: "op",
-            "sessions in this process have no statistics, and nobody else can resume them")
+            "sessions in this process have no statistics and can't be resumed; connect to a server for that")
     }
 
-    /// Another caller in this process waits for the reply.
+    /// The refusal of a repeat while another caller in this process is waiting for the reply.
     static var busy: ServiceError {
-        ServiceError(.failedPrecondition, field: "session", "another thread is carrying out this request")
+        ServiceError(
+            .failedPrecondition, field: "session",
+            "another thread is executing this request: repeat it when that call has ended")
     }
 }

@@ -2,22 +2,21 @@ internal import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 
-/// What the requests of an open session run on: the environment, the memory that its replies go to, and the part of the
-/// budget that both are counted in.
+/// The environment of an open session, the pool of memory for its replies, and the reservations of both.
 ///
-/// Used by one request at a time; the ledger only keeps it.
+/// One request at a time uses it. The ledger only stores it.
 package final class EnvironmentHost {
     package let environment: ServedEnvironment
     package let pool: PayloadPool
-    /// Bytes that are reserved for its boards, the request that made them, and the replies of stepping them.
+    /// The bytes reserved for the boards, the create request, and the replies to steps.
     package let bytes: Int
     private let boards: MemoryBudget.Reservation
     private let budget: MemoryBudget
     /// The memory of the policies.
     private var policies: [MemoryBudget.Reservation] = []
 
-    /// Executes a create. Reserves memory for the boards as they are made, for the request, which is kept, and for the
-    /// replies of stepping them, so an admitted session can be stepped, whatever others do.
+    /// Executes a create. Reserves memory for the boards, for the create request, which is kept, and for the replies to
+    /// steps. So an admitted session can always be stepped, however much memory other sessions use.
     package init(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
     ) throws(ServiceError) {
@@ -40,12 +39,12 @@ package final class EnvironmentHost {
         self.budget = budget
     }
 
-    /// Carries out a request of the session, whose payload frame is `payload`; nil where it has none. A request
-    /// that throws has changed nothing.
+    /// Executes a request of the session; `payload` is its payload frame, if it has one. A request that throws has
+    /// changed nothing.
     package func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
-        // because: a step changes no policy, and takes no memory but its reply's.
+        // because: a step changes no policy, and needs no memory except for its reply.
         if case .step = op { return try run(op, payload) }
         let claim: PolicyClaim?
         do throws(MemoryBudget.Exhausted) { claim = try claimPolicies(for: op) } catch {
@@ -58,7 +57,7 @@ package final class EnvironmentHost {
         return outcome
     }
 
-    /// Carries a request out, and gives its reply memory of the pool.
+    /// Executes a request. Its reply gets memory from the pool.
     private func run(
         _ op: Request.OneOf_Op, _ payload: UnsafeRawBufferPointer?
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
@@ -75,7 +74,7 @@ package final class EnvironmentHost {
         return (outcome.result, buffer?.frame(outcome.payloadSize))
     }
 
-    /// Boards that a request has stepped, each as often as it was.
+    /// Returns the number of board steps in an executed request: its steps times the boards.
     func steps(of result: Reply.OneOf_Result) -> Int {
         switch result {
         case .step: environment.lanes
@@ -84,7 +83,7 @@ package final class EnvironmentHost {
         }
     }
 
-    /// Goes on from what was saved.
+    /// Restores the state of a saved session.
     package func restore(from saved: SavedSession) throws {
         var claim: PolicyClaim?
         if saved.hasNetwork {
@@ -96,21 +95,21 @@ package final class EnvironmentHost {
         settle(claim)
     }
 
-    /// Reserves what a request takes while it is carried out; nil where that is little.
+    /// Reserves the memory that a request needs while it is executed; returns nil if it needs little.
     private func reserveWorking(
         for op: Request.OneOf_Op
     ) throws(ServiceError) -> MemoryBudget.Reservation? {
         let bytes = environment.workingBytes(op)
         guard bytes > 0 else { return nil }
         do throws(MemoryBudget.Exhausted) { return try budget.reservePromised(bytes) } catch {
-            throw ServiceError(.resourceExhausted, "no memory to carry the request out: \(error)")
+            throw ServiceError(.resourceExhausted, "no memory to execute the request: \(error)")
         }
     }
 
     // MARK: policies
 
-    /// What the policies will take once a request is carried out, and the part of it that is new; gone when the request
-    /// is refused.
+    /// The memory of the policies after a request, and the reservation of what they need beyond their present memory. A
+    /// refused request drops its claim.
     private struct PolicyClaim {
         let bytes: Int
         let more: MemoryBudget.Reservation?
@@ -118,22 +117,23 @@ package final class EnvironmentHost {
 
     private var policyBytes: Int { policies.reduce(0) { $0 + $1.bytes } }
 
-    /// Reserves what the policies will take beyond what they do; nil where a request changes nothing of that.
+    /// Reserves the additional memory that the policies need after a request; returns nil if their memory stays the
+    /// same.
     private func claimPolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) -> PolicyClaim? {
         guard let bytes = environment.policyBytes(after: op) else { return nil }
         let more = bytes - policyBytes
         return PolicyClaim(bytes: bytes, more: more > 0 ? try budget.reserve(more) : nil)
     }
 
-    /// The request was carried out.
+    /// Updates the policies' reservations after a request was executed.
     private func settle(_ claim: PolicyClaim?) {
         guard let claim else { return }
         if let more = claim.more {
             policies.append(more)
         } else if claim.bytes < policyBytes {
             policies = []
-            // because: that much has just been given back; should others have been faster, it is not counted
-            // until the policies change again.
+            // because: these bytes were released just now. If another session was faster to reserve them, the policies
+            // are not counted until they change again.
             if let reservation = try? budget.reserve(claim.bytes) { policies = [reservation] }
         }
     }

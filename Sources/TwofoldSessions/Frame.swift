@@ -3,42 +3,42 @@ internal import Platform
 internal import TwofoldProtocol
 package import TwofoldService
 
-/// Bytes, and what keeps them valid: a message of libzmq, a buffer of a pool, or memory of their own.
+/// Bytes and their owner, which keeps them valid: a libzmq message, a pool's buffer, or memory of the frame itself.
 ///
-///     owner ──► bytes         valid for as long as there is a frame of them
-///               bytes         a caller's in this process, valid until its call returns
+///     owner ──► bytes         valid as long as a frame refers to them
+///               bytes         memory of a caller in this process, valid until its call returns
 ///
-/// A caller's frame may hold integers of any width, each of which stands for a byte: actions, as it has them.
+/// A caller's frame may hold integers of any width, each of which stands for a byte: the caller's array of actions.
 ///
-/// `@unchecked Sendable` because nothing changes the bytes while they are a frame's.
+/// `@unchecked Sendable` because nothing changes the bytes while a frame refers to them.
 package struct Frame: @unchecked Sendable {
-    /// The longest copy that no budget counts.
+    /// The size up to which a copy is not counted in any budget.
     package static let smallBytes = 4096
 
     private let start: UnsafeRawPointer?
-    /// The number of bytes that it stands for.
+    /// The number of bytes that the frame stands for.
     package let count: Int
-    /// Bytes of each integer; negative where they are signed.
+    /// The size of each integer in bytes; negative if the integers are signed.
     private let width: Int32
     /// Nil for a caller's bytes.
     package let owner: (any AnyObject & Sendable)?
 
-    /// No bytes.
+    /// Creates a frame without bytes.
     package init() { (start, count, width, owner) = (nil, 0, 1, nil) }
 
-    /// Bytes that `owner` keeps valid.
+    /// Creates a frame of bytes that `owner` keeps valid.
     package init(_ bytes: UnsafeRawBufferPointer, of owner: any AnyObject & Sendable) {
         (start, count, width) = (bytes.baseAddress, bytes.count, 1)
         self.owner = owner
     }
 
-    /// Bytes of a caller.
+    /// Creates a frame of a caller's bytes.
     package init(ofCaller bytes: UnsafeRawBufferPointer) {
         (start, count, width, owner) = (bytes.baseAddress, bytes.count, 1, nil)
     }
 
-    /// Integers of a caller, signed where the width is negative; nil if the pointer is missing, or the count or the width
-    /// is impossible.
+    /// Creates a frame of a caller's integers, signed if the width is negative; nil if the pointer is missing, or the
+    /// count or the width is invalid.
     package init?(ofCaller start: UnsafeRawPointer?, _ count: Int, width: Int32) {
         guard let start, count >= 0, [1, 2, 4, 8].contains(abs(Int(width))),
             !count.multipliedReportingOverflow(by: abs(Int(width))).overflow
@@ -46,14 +46,14 @@ package struct Frame: @unchecked Sendable {
         (self.start, self.count, self.width, owner) = (start, count, width, nil)
     }
 
-    /// A copy of some bytes.
+    /// Creates a frame with a copy of the bytes.
     package init(copying bytes: UnsafeRawBufferPointer) {
         let memory = Memory(bytes.count)
         UnsafeMutableRawBufferPointer(memory.bytes).copyMemory(from: bytes)
         self.init(UnsafeRawBufferPointer(memory.bytes), of: memory)
     }
 
-    /// A copy of some data; throws when the process has no memory for it.
+    /// Creates a frame with a copy of the data; throws if the process has no memory for it.
     init(keeping data: Data) throws(ServiceError) {
         let copy = data.withUnsafeBytes { bytes in
             Result { () throws(ServiceError) in try Frame(ofCaller: bytes).kept() }
@@ -61,7 +61,7 @@ package struct Frame: @unchecked Sendable {
         self = try copy.get()
     }
 
-    /// Memory that has no other owner than frames.
+    /// Memory that only frames own.
     ///
     /// `@unchecked Sendable` because only the frame's maker writes to it.
     private final class Memory: @unchecked Sendable {
@@ -72,16 +72,17 @@ package struct Frame: @unchecked Sendable {
         deinit { bytes.deallocate() }
     }
 
-    /// Calls `body` with the bytes; a caller's integers of another width have to be copied before.
+    /// Calls `body` with the bytes. Integers wider than a byte must be copied first, by ``kept()``.
     package func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        precondition(width == 1, "integers are no bytes")
+        precondition(width == 1, "a frame of integers has no bytes")
         defer { withExtendedLifetime(owner) {} }
         return try body(UnsafeRawBufferPointer(start: start, count: count))
     }
 
-    /// Returns true if both stand for the same bytes, in whatever width, and false if an integer does not fit into a byte.
+    /// Returns true if both frames stand for the same bytes, even in different widths. An integer that does not fit
+    /// into a byte equals nothing.
     package func isSame(as other: Frame) -> Bool {
         guard count == other.count else { return false }
         if width == 1, other.width == 1 { return count == 0 || memcmp(start!, other.start!, count) == 0 }
@@ -90,7 +91,7 @@ package struct Frame: @unchecked Sendable {
         }
     }
 
-    /// The same for frames that may be missing.
+    /// Compares two frames like ``isSame(as:)``; two missing frames are the same.
     static func areSame(_ one: Frame?, _ other: Frame?) -> Bool {
         switch (one, other) {
         case (nil, nil): true
@@ -99,7 +100,7 @@ package struct Frame: @unchecked Sendable {
         }
     }
 
-    /// One as a byte; nil where it does not fit.
+    /// The integer of one lane as a byte; nil if it does not fit.
     private subscript(lane: Int) -> UInt8? {
         switch width {
         case 1: value(lane, UInt8.self)
@@ -120,8 +121,9 @@ package struct Frame: @unchecked Sendable {
 
     // MARK: a copy that outlives the caller
 
-    /// The frame with bytes that stay valid: a copy of a caller's, others as they are. Throws when the process has no
-    /// memory for it, and for an integer that does not fit into a byte, with its lane; the environment checks the rest.
+    /// Returns a frame whose bytes stay valid: a copy if the bytes are a caller's, else this frame. Throws if the
+    /// process has no memory for the copy. Throws an error with the lane if an integer does not fit into a byte; the
+    /// environment checks the range of actions.
     package func kept() throws(ServiceError) -> Frame {
         guard owner == nil, count > 0 else { return self }
         var promise: MemoryPromise?
@@ -149,7 +151,7 @@ package struct Frame: @unchecked Sendable {
     private func narrow<Value: FixedWidthInteger & BitwiseCopyable>(
         _: Value.Type, to bytes: UnsafeMutableBufferPointer<UInt8>
     ) throws(ServiceError) {
-        // All bits that any of them has: one look at the end, and no branch on the way.
+        // The union of all bits needs one test at the end, and no branch in the loop.
         var bits: Value = 0
         for lane in 0..<count {
             let value = value(lane, Value.self)
@@ -162,7 +164,7 @@ package struct Frame: @unchecked Sendable {
             guard UInt8(exactly: value) == nil else { continue }
             throw ServiceError(
                 .invalidArgument, field: "actions", lane: lane,
-                "action \(value) of lane \(lane) is out of range")
+                "action \(value) of lane \(lane) is out of range: it does not fit into a byte")
         }
     }
 }

@@ -1,16 +1,15 @@
 package import Platform
 internal import Synchronization
 
-/// How many bytes all sessions together may take, and how many they have taken.
+/// The maximum number of bytes for all sessions together, and the number in use.
 ///
-/// Boards, the memory of replies, the requests that are kept and the policies each hold a ``Reservation`` for as long
-/// as they live, so the count is right at any time: it includes a reply that a carrier still has to send to a
-/// client that doesn't read.
+/// Boards, reply buffers, kept requests and policies each hold a ``Reservation`` for as long as they live. So the count
+/// is always right: it includes a reply that a carrier has yet to send to a slow client.
 package final class MemoryBudget: Sendable {
     /// The limit, in bytes.
     package let limit: Int
     private let reserved = Atomic(0)
-    /// The bytes that this budget has of another one; kept for as long as anything of it is in use.
+    /// The reservation of this budget's bytes in another budget. It lasts as long as any of them are in use.
     private let whole: Reservation?
 
     package init(limit: Int) {
@@ -18,7 +17,7 @@ package final class MemoryBudget: Sendable {
         whole = nil
     }
 
-    /// A budget of so many bytes that are reserved in this one.
+    /// Returns a new budget of `bytes` bytes, which are reserved in this one.
     package func part(_ bytes: Int) throws(Exhausted) -> MemoryBudget { MemoryBudget(try reserve(bytes)) }
 
     private init(_ whole: Reservation) {
@@ -26,10 +25,10 @@ package final class MemoryBudget: Sendable {
         self.whole = whole
     }
 
-    /// Bytes that are reserved now.
+    /// The number of bytes reserved now.
     package var used: Int { reserved.load(ordering: .relaxed) }
 
-    /// A part of the budget, given back when it goes.
+    /// A reserved part of the budget; its deinitialiser releases it.
     package final class Reservation: Sendable {
         private let held: Atomic<Int>
         private let budget: MemoryBudget
@@ -43,7 +42,7 @@ package final class MemoryBudget: Sendable {
 
         package var bytes: Int { held.load(ordering: .relaxed) }
 
-        /// Adds bytes to the reservation; throws ``Exhausted`` if the budget has too few left.
+        /// Adds bytes to the reservation; throws if fewer are left.
         package func grow(by bytes: Int) throws(Exhausted) {
             try budget.claim(bytes)
             held.add(bytes, ordering: .relaxed)
@@ -52,17 +51,17 @@ package final class MemoryBudget: Sendable {
         deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }
     }
 
-    /// A reservation of no bytes, to grow.
+    /// Returns an empty reservation, which can grow.
     package func reserveNothing() -> Reservation { Reservation(self, bytes: 0, nil) }
 
-    /// Reserves so many bytes; throws ``Exhausted`` when fewer are left. Any thread may call it.
+    /// Reserves `bytes` bytes; throws if fewer are left. Any thread may call it.
     package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
         try claim(bytes)
         return Reservation(self, bytes: bytes, nil)
     }
 
-    /// The same for bytes that are about to be allocated where that can't fail: the process may have them, for as long
-    /// as the reservation lasts.
+    /// Reserves bytes for an allocation that can't report failure. While the reservation lasts, the process can
+    /// allocate them.
     package func reservePromised(_ bytes: Int) throws(Exhausted) -> Reservation {
         let promise: MemoryPromise
         do throws(OutOfMemory) { promise = try MemoryPromise.make(bytes) } catch { throw Exhausted(error) }
@@ -82,14 +81,14 @@ package final class MemoryBudget: Sendable {
         }
     }
 
-    /// Fewer bytes are left, in the budget or to the process.
+    /// The error that too few bytes are left, in the budget or in the process.
     package struct Exhausted: Error, CustomStringConvertible {
         package let description: String
 
         fileprivate init(_ bytes: Int, _ limit: Int) {
             description =
-                "\(bytes) bytes more are needed; this server allows max_bytes = \(limit) for all sessions "
-                + "together, and too much of that is in use"
+                "\(bytes) more bytes are needed; this server allows max_bytes = \(limit) for all sessions "
+                + "together, and fewer are left"
         }
 
         package init(_ error: OutOfMemory) { description = error.description }

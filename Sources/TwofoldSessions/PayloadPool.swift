@@ -1,14 +1,13 @@
 internal import Platform
 package import TwofoldCore
 
-/// The memory of one session's replies: buffers that the ledger keeps and a carrier sends without a copy, and that
-/// are free again when both have let go of them.
+/// The buffers for one session's replies. The ledger keeps them, and a carrier sends them without a copy.
 ///
-/// Used by the thread that carries the session's request out. A buffer that is needed is referred to, so one
-/// that only the pool still refers to is free; it need not be given back.
+/// The thread that executes the session's request uses the pool. A buffer is free when only the pool refers to it, so
+/// nobody has to return it.
 package final class PayloadPool {
-    /// Buffers that are kept: a session's replies have up to three sizes, and two of each are enough
-    /// for a client that waits for its replies.
+    /// The maximum number of buffers. A session's replies have up to three sizes, and a client that waits for its
+    /// replies needs two buffers of each.
     private static let capacity = 6
 
     private let own: MemoryBudget
@@ -16,8 +15,8 @@ package final class PayloadPool {
     private let shared: MemoryBudget
     private var buffers: [Buffer] = []
 
-    /// Creates a pool without buffers. It reserves a buffer of at most `longest` bytes in the session's own budget while
-    /// that has room, and any other in the budget that all sessions share.
+    /// Creates a pool without buffers. It reserves a buffer of at most `longest` bytes in the session's own budget
+    /// while that has room, and any other in the budget that all sessions share.
     package init(_ own: MemoryBudget, upTo longest: Int, then shared: MemoryBudget) {
         self.own = own
         self.longest = longest
@@ -26,14 +25,14 @@ package final class PayloadPool {
 
     /// Memory of a fixed size, aligned to a cache line.
     ///
-    /// This is the room for the memory of replies. `@unchecked Sendable` because only one request
-    /// writes it, while no message refers to it; afterwards it is only read.
+    /// `@unchecked Sendable` because one request writes it before any message refers to it, and afterwards it is only
+    /// read.
     package final class Buffer: @unchecked Sendable {
         package var bytes: UnsafeMutableRawBufferPointer { memory.bytes }
         private let memory: OwnedMemory
         private let reservation: MemoryBudget.Reservation
 
-        /// The first bytes.
+        /// Returns a frame of the first `count` bytes.
         package func frame(_ count: Int) -> Frame {
             Frame(UnsafeRawBufferPointer(rebasing: bytes[..<count]), of: self)
         }
@@ -43,11 +42,11 @@ package final class PayloadPool {
             do throws(OutOfMemory) { memory = try OwnedMemory(byteCount: reservation.bytes) } catch {
                 throw MemoryBudget.Exhausted(error)
             }
-            // because: a reply has gaps between its arrays, and what others have left in memory is not for its reader.
+            // because: a reply has gaps between its arrays, and its reader must not see another owner's old data there.
             bytes.initializeMemory(as: UInt8.self, repeating: 0)
         }
 
-        /// The memory of a reply that belongs to no session.
+        /// Creates a buffer for a reply that belongs to no session.
         package convenience init(in budget: MemoryBudget, size: Int) throws(EnvironmentError) {
             do throws(MemoryBudget.Exhausted) { try self.init(try budget.reserve(size)) } catch {
                 throw .exhausted("", "no memory for the reply: \(error)")
@@ -55,7 +54,7 @@ package final class PayloadPool {
         }
     }
 
-    /// A buffer of exactly this many bytes, its content arbitrary: zeros, or what an earlier reply has left.
+    /// Returns a buffer of exactly `size` bytes. Its content is arbitrary: zeros, or an earlier reply.
     package func take(size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
         let free = buffers.indices.first {
             buffers[$0].bytes.count == size && isKnownUniquelyReferenced(&buffers[$0])
@@ -64,7 +63,7 @@ package final class PayloadPool {
         if buffers.count == Self.capacity { buffers.removeFirst() }
         let fresh: Buffer
         do throws(MemoryBudget.Exhausted) { fresh = try make(size) } catch {
-            // Buffers that are kept and free are given up before anything is refused.
+            // Drops the pool's free buffers before it refuses.
             buffers.removeAll()
             fresh = try make(size)
         }
@@ -73,7 +72,7 @@ package final class PayloadPool {
     }
 
     private func make(_ size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
-        // because: a long reply that the ledger keeps would leave the next step no room.
+        // because: a longer reply that the ledger keeps would use up the session's own budget, which steps need.
         if size <= longest, let mine = try? own.reserve(size) { return try Buffer(mine) }
         return try Buffer(try shared.reserve(size))
     }

@@ -1,27 +1,27 @@
 internal import Synchronization
 package import TwofoldCore
 
-/// How far a server is on its way from start to end.
+/// The phases of a server from its start to its end.
 ///
 ///     serving ──► draining ──► refusing ──► late ──► ended
 ///             stop       all taken,     1 s     nothing in progress,
 ///                        or 1 s                 or 5 s after the stop
 package enum Phase: UInt8, Comparable, AtomicRepresentable {
-    /// Everything is taken.
+    /// The server takes all requests.
     case serving
-    /// What had arrived before the stop is still taken; rollouts end after the step in progress.
+    /// The server still takes requests that arrived before the stop. Rollouts end after the step in progress.
     case draining
-    /// New requests are refused as SHUTTING_DOWN, and searches that wait for their turn, too.
+    /// The server refuses new requests and waiting searches as SHUTTING_DOWN.
     case refusing
-    /// Jobs that wait for a thread are refused, too.
+    /// The server also refuses jobs that wait for a thread.
     case late
-    /// Jobs that are still in progress are left alone.
+    /// The server has ended, and waits for no job that is still in progress.
     case ended
 
     package static func < (left: Phase, right: Phase) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// The phase, as all threads see it. The socket thread alone changes it.
+/// The current phase, which any thread may read. Only the socket thread changes it.
 package final class CurrentPhase: Sendable {
     private let phase = Atomic(Phase.serving)
 
@@ -32,23 +32,23 @@ package final class CurrentPhase: Sendable {
     package func enter(_ next: Phase) { phase.store(next, ordering: .relaxed) }
 }
 
-/// When a stop goes from phase to phase. It has no clock.
+/// The schedule of a stop. It has no clock.
 package struct Stop {
     private static let drainTime = Duration.seconds(1)
     private static let stopTime = Duration.seconds(5)
 
-    /// Until when messages that had arrived are taken.
+    /// The moment until which the server takes messages that had arrived before the stop.
     package let drainEnd: Moment
     private let end: Moment
 
-    /// A stop that was asked for at `begin`.
+    /// Creates the schedule of a stop that was requested at `begin`.
     package init(at begin: Moment) {
         drainEnd = begin + Self.drainTime
         end = begin + Self.stopTime
     }
 
-    /// The phase once all that had arrived was taken, and the moment until which it lasts if nothing happens. Even with
-    /// nothing in progress, clients are refused (and so asked to come back) until `refusalEnd`.
+    /// Returns the phase after draining, and the moment until which it lasts if nothing happens. Even with nothing in
+    /// progress, the server refuses requests until `refusalEnd`, so that clients learn to retry.
     package func phase(at now: Moment, refusalEnd: Moment, jobsInProgress: Int) -> (
         phase: Phase, until: Moment
     ) {

@@ -1,6 +1,6 @@
 package import TwofoldProtocol
 
-/// The kinds of requests, named as their slots in the protocol.
+/// The kinds of requests, with the names of the fields in `Request.op`.
 package enum RequestKind: Int, CaseIterable {
     case hello, create, reset, step, observe, afterstates, close, snapshot, restore, expand, stats
     case resume, keepalive, rollout, policy
@@ -26,7 +26,7 @@ package enum RequestKind: Int, CaseIterable {
             }
     }
 
-    /// What kinds of requests have, each in its kind's place.
+    /// A value for each kind of request.
     struct Table<Value: Sendable & Equatable>: Sendable, Equatable {
         private var values: [Value]
 

@@ -1,18 +1,18 @@
 package import TwofoldProtocol
 package import TwofoldService
 
-// What every carrier does with a request before the ledger or the service sees it.
+// Checks of a request before the ledger or the service sees it.
 
-/// Bytes of a header: arrays, which are long, come in the payload.
+/// The maximum size of a header in bytes. Arrays can be longer, and come in the payload.
 private let maxHeaderBytes = 1 << 18
 
 extension Request {
-    /// The request in a header; throws when it is not one.
+    /// Decodes the request in a header; throws if the header is too long or not a request.
     package static func decode(_ header: Frame) throws(ServiceError) -> Request {
         guard header.count <= maxHeaderBytes else {
             throw ServiceError(
                 .invalidArgument, field: "request",
-                "the first frame has \(header.count) bytes; at most \(maxHeaderBytes) are read")
+                "the first frame has \(header.count) bytes; at most \(maxHeaderBytes) are allowed")
         }
         guard let request = header.withBytes({ Request(frame: $0) }) else {
             throw ServiceError(
@@ -23,14 +23,14 @@ extension Request {
 }
 
 extension ServiceError {
-    /// The request's `op` is of another version of the protocol.
+    /// The refusal of an `op` of another version of the protocol.
     package static var unknownOp: ServiceError {
         ServiceError(.invalidArgument, field: "op", "the request has no operation that this server knows")
     }
 
-    /// The server is about to stop. The request may be sent again after what a restart takes, about.
+    /// The refusal of a request while the server stops. `retryAfter` is about the time that a restart takes.
     package static var stopping: ServiceError {
-        var error = ServiceError(.shuttingDown, "this server is about to stop; ask again in a second")
+        var error = ServiceError(.shuttingDown, "this server is about to stop; try again in a second")
         error.retryAfter = 1000
         return error
     }
@@ -38,18 +38,18 @@ extension ServiceError {
     static func tooMany(_ limit: Int) -> ServiceError {
         ServiceError(
             .resourceExhausted, field: "op",
-            "this server carries out \(limit) such requests at a time, and that many are in progress: try again"
-        )
+            "this server executes \(limit) such requests at a time, and that many are in progress; "
+                + "repeat the request later")
     }
 
-    /// There is a payload where it does not belong.
+    /// The refusal of a payload for a kind of request that takes none.
     package static var noPayload: ServiceError {
         ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
     }
 }
 
 extension MemoryBudget {
-    /// Holds the bytes of a request's frames, which are kept; nil for so few that they don't matter.
+    /// Reserves the bytes of a request's frames, which the ledger keeps; returns nil for small frames.
     func reserve(keeping bytes: Int) throws(ServiceError) -> Reservation? {
         guard bytes > Frame.smallBytes else { return nil }
         do throws(Exhausted) { return try reserve(bytes) } catch {

@@ -1,12 +1,12 @@
 package import TwofoldCore
 
-/// The way to the client that asked, which only the carrier has to understand.
+/// The way back to the sender of a request. Only the carrier understands the address.
 package final class Route {
-    /// The client that asked.
+    /// The sender of the request.
     package let client: Client
-    /// The moment at which the request came.
+    /// The moment at which the request arrived.
     package let arrived: Moment
-    /// The client's address for the carrier; nil where a call waits for the reply.
+    /// The carrier's address of the client; nil if a call in this process waits for the reply.
     package let address: AnyObject?
 
     package init(_ client: Client, arrived: Moment, address: AnyObject? = nil) {

@@ -3,36 +3,36 @@ public import TwofoldCore
 internal import TwofoldOptimum
 public import TwofoldService
 
-/// The settings that a server shares with the library in a process, each by the same `TWOFOLD_` variable.
+/// The settings that servers and the embedded library share. Both read them from the same `TWOFOLD_` variables.
 public struct ServiceSettings: Sendable {
-    /// Threads that one batch is spread over.
+    /// The number of threads that execute one batch.
     public var threads: Int
-    /// Limits of requests and sessions.
+    /// The limits of requests and sessions.
     public var limits = Limits()
-    /// Limits of each session's policies.
+    /// The limits of each session's policies.
     public var policyBudget = PolicyBudget()
     /// The directory of the tables of optimal values; see `twofold-server solve`.
     public var tables = TableDirectory.standard
-    /// Which implementation of the rules runs; for tests and debugging.
+    /// The implementation of the rules; other values than `automatic` are for tests and debugging.
     public var engine = Engine.automatic
 
     private var givenSearchThreads: Int?
 
-    /// Threads that a search for actions may use.
+    /// The number of threads that a search for actions may use.
     public var searchThreads: Int {
         get { givenSearchThreads ?? max(1, threads - 1) }
         set { givenSearchThreads = newValue }
     }
 
-    /// The defaults, with this many threads.
+    /// Creates the default settings with this many threads.
     public init(threads: Int) { self.threads = threads }
 
-    /// The settings that were given, and the defaults of all others.
+    /// Reads the settings from flags and variables; all others get their defaults.
     ///
     /// - Parameters:
-    ///   - options: The flags that were given: ``numbers`` by their names. They win.
-    ///   - engine: The flag for the engine, where it was given.
-    ///   - variable: The text of a variable by its name without TWOFOLD_, as "MAX_SESSIONS"; nil where unset or empty.
+    ///   - options: The values of the given flags, by the names in ``numbers``. A flag overrides its variable.
+    ///   - engine: The value of the engine's flag, if given.
+    ///   - variable: Returns the text of the variable TWOFOLD_MAX_SESSIONS for "MAX_SESSIONS"; nil if unset or empty.
     public init(
         options: [String: Int] = [:], engine: Engine? = nil,
         variable: @escaping (String) -> String? = Self.variable
@@ -43,9 +43,10 @@ public struct ServiceSettings: Sendable {
             guard prepareForMemoryLimit(left) else {
                 throw Reason(
                     "the limits on this process's memory (ulimit -v, ulimit -d) leave it \(left) bytes; Twofold "
-                        + "needs \(MemoryPromise.kept): raise them")
+                        + "needs \(MemoryPromise.kept): raise the limits")
             }
-            // because: libzmq has three copies of a frame while it decrypts it, and ends the process without memory.
+            // because: libzmq holds three copies of a frame while decrypting it, and ends the process if memory runs
+            // out.
             limits.maxMessageBytes = min(limits.maxMessageBytes, availableMemory() / 8)
         }
         for number in Self.numbers {
@@ -58,13 +59,13 @@ public struct ServiceSettings: Sendable {
             self.engine = engine
         } else if let name = variable("ENGINE") {
             guard let engine = Engine(rawValue: name) else {
-                throw Reason("TWOFOLD_ENGINE is '\(name)', which is not an engine")
+                throw Reason("TWOFOLD_ENGINE is '\(name)', which is not an engine; leave it unset")
             }
             self.engine = engine
         }
     }
 
-    /// A TWOFOLD_ variable of the environment, nil where unset or empty.
+    /// Returns the text of the environment's TWOFOLD_ variable of this name; nil if unset or empty.
     public static func variable(_ name: String) -> String? {
         guard let value = getenv("TWOFOLD_" + name).map({ String(cString: $0) }), !value.isEmpty else {
             return nil
@@ -72,7 +73,7 @@ public struct ServiceSettings: Sendable {
         return value
     }
 
-    /// The service that these settings describe; its tables are counted in a budget.
+    /// Creates a service with these settings. The memory of its tables is reserved in `budget`.
     package func service(_ budget: MemoryBudget, clock: Clock = .system) -> EnvironmentService {
         var policyBudget = policyBudget
         policyBudget.workers = Workers(threads: searchThreads)
@@ -83,56 +84,59 @@ public struct ServiceSettings: Sendable {
 
     // MARK: numbers
 
-    /// A number among the settings.
+    /// A setting that is a number.
     public typealias Number = (
         name: String, range: ClosedRange<Int>, property: WritableKeyPath<ServiceSettings, Int>,
         help: String, standard: String?
     )
 
-    /// All numbers: the name (the flag --max-sessions, the variable TWOFOLD_MAX_SESSIONS), what is allowed, what it
-    /// sets, its meaning, and its default in words unless it is the property's.
+    /// All settings that are numbers. A name like "max-sessions" stands for --max-sessions and TWOFOLD_MAX_SESSIONS.
+    /// `standard` describes a default that is not the property's initial value.
     public static var numbers: [Number] {
         [
             (
-                "threads", 1...1024, \.threads, "Threads that one batch is spread over.",
-                "the processors it may use"
+                "threads", 1...1024, \.threads, "Number of threads that execute one batch.",
+                "the processors available to it"
             ),
             (
-                "search-threads", 1...1024, \.searchThreads, "Threads that a search may use.",
+                "search-threads", 1...1024, \.searchThreads, "Number of threads of a search.",
                 "all but one of --threads"
             ),
             (
                 "max-message-bytes", 1...1 << 40, \.limits.maxMessageBytes,
-                "Bytes in one frame of a request.",
+                "Maximum size of one frame of a request, in bytes.",
                 "\(Limits().maxMessageBytes), or less under ulimit -v"
             ),
             (
-                "max-boards-per-session", 1...1 << 26, \.limits.maxBoardsPerSession, "Boards in one session.",
-                nil
+                "max-boards-per-session", 1...1 << 26, \.limits.maxBoardsPerSession,
+                "Maximum number of boards in one session.", nil
             ),
-            ("max-sessions", 1...1 << 24, \.limits.maxSessions, "Sessions at a time.", nil),
+            ("max-sessions", 1...1 << 24, \.limits.maxSessions, "Maximum number of open sessions.", nil),
             (
                 "max-sessions-per-client", 1...1 << 24, \.limits.maxSessionsPerClient,
-                "Sessions at a time of one client key; without encryption there are none.", nil
+                "Maximum number of open sessions of one client key; applies to encrypted endpoints only.", nil
             ),
-            ("max-boards", 1...1 << 40, \.limits.maxBoards, "Boards of all sessions together.", nil),
+            (
+                "max-boards", 1...1 << 40, \.limits.maxBoards,
+                "Maximum number of boards in all sessions together.", nil
+            ),
             (
                 "max-bytes", 1...1 << 50, \.limits.maxBytes,
-                "Bytes of all sessions: boards, replies, kept requests, policies.",
-                "half of the memory that is left to the process"
+                "Maximum bytes of all sessions: boards, replies, kept requests, policies.",
+                "half of the memory available to the process"
             ),
             (
                 "idle-timeout", 0...1 << 32, \.idleSeconds,
-                "Seconds without a request after which a session ends; 0 for never.",
+                "Seconds without a request after which a session ends; 0 means never.",
                 "86400, a day; never with --parent-pid"
             ),
             (
                 "max-policy-bytes", 1...1 << 40, \.policyBudget.maxBytes,
-                "Bytes that a session's policy may take: its network and tables.", nil
+                "Maximum bytes of a session's policy: its network and tables.", nil
             ),
             (
                 "max-search-milliseconds", 1...3_600_000, \.searchMilliseconds,
-                "How long a request may search for actions, in milliseconds.", nil
+                "Maximum time that a request may search for actions, in milliseconds.", nil
             ),
         ]
     }
@@ -147,7 +151,7 @@ public struct ServiceSettings: Sendable {
         set { policyBudget.maxSearch = .milliseconds(newValue) }
     }
 
-    /// The value that the flag, or else the variable, gives a number; nil without either.
+    /// Returns a number's value from its flag, or else from its variable; nil if neither is given.
     private static func value(
         of number: Number, _ options: [String: Int], _ variable: (String) -> String?
     ) throws(Reason) -> Int? {
@@ -158,11 +162,11 @@ public struct ServiceSettings: Sendable {
             guard let text = variable(name) else { return nil }
             source = "TWOFOLD_" + name
             value = Int(text)
-            guard value != nil else { throw Reason("\(source) is '\(text)', which is no Int") }
+            guard value != nil else { throw Reason("\(source) is '\(text)'; it must be an integer") }
         }
         guard number.range.contains(value!) else {
             let range = number.range
-            throw Reason("\(source) is \(value!); it has to be in \(range.lowerBound)...\(range.upperBound)")
+            throw Reason("\(source) is \(value!); it must be in \(range.lowerBound)...\(range.upperBound)")
         }
         return value
     }

@@ -2,38 +2,38 @@ package import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 
-/// Requests on their way: each is decoded, shown to the ledger, performed, and answered.
+/// The state machine that decodes each request, shows it to the ledger, has it performed, and answers it.
 ///
 ///     header, payload, route ──► take ──► perform ──► finish ──► send
 ///
-/// A machine: bytes go in, and each event appends its effects. It has no socket, no clock, no thread and no lock. A
-/// server's loop has sockets and a clock. The library in a process has a lock, and performs outside it. A simulation
-/// brings a separate world.
+/// Bytes go in, and each event appends its effects. The machine has no socket, thread or lock. The server's loop adds
+/// sockets and a clock. The library in a process adds a lock, and performs work outside it. The simulation runs the
+/// machine on simulated disks and networks.
 ///
-/// Nothing that a client sends stops it: each request gets one reply, unless a newer copy of it gets that. In this module a
-/// *session* is the ledger's. One thread at a time.
+/// Nothing that a client sends stops the machine. Each request gets one reply, which goes to its newest copy. In this
+/// module a *session* is the ledger's. Only one thread at a time may use the machine.
 package final class SessionMachine {
-    /// Requests without a session that may be in progress at a time: nothing else limits them.
+    /// The maximum numbers of requests without a session in progress at a time: nothing else limits them.
     private static let maxExpansions = 256
     private static let maxStats = 16
 
-    /// A thing to do; a carrier does them in order.
+    /// An action that the machine asks of its carrier; the carrier executes them in order.
     package enum Effect {
         case send(StoredReply, to: Route)
-        /// Perform it, and enter the result by ``finish(_:_:at:into:)``.
+        /// Perform the work, and pass the result to ``finish(_:_:at:into:)``.
         case perform(Work)
-        /// A client has said hello, with this name.
+        /// A client has sent hello with this name.
         case greeted(String)
         case began(SessionLedger.Entry)
-        /// Why it has ended, in words. Its memory is free, or will be in a moment.
+        /// A session has ended, for the reason in the text. Its memory is free, or will be in a moment.
         case ended(SessionLedger.Entry, String)
     }
 
-    /// The public keys of the clients that a carrier lets in, and their names; and how often it has refused one.
+    /// Returns the authorised clients' names by their public keys, and the number of clients refused so far.
     package typealias Keys = () -> (names: [String: String], refused: Int)
 
     let settings: ServiceSettings
-    /// Nil where all callers are one client in this process, each waiting for its own reply.
+    /// Nil if all callers are one client in this process, each waiting for its own reply.
     let keys: Keys?
     let begin: Moment
     private let clock: Clock
@@ -42,12 +42,13 @@ package final class SessionMachine {
     package let phase = CurrentPhase()
     package private(set) var ledger: SessionLedger
     package var statistics = ServerStatistics()
-    /// Work that was returned and is not finished, and the part of it that belongs to no session.
+    /// The number of pieces of work that are not finished; then the expansions and the stats among them.
     package private(set) var inProgress = 0
     private var expansionsInProgress = 0
     private var statsInProgress = 0
 
-    /// A machine that begins at `now`. On `clock` its long requests end; all else is given the moment.
+    /// Creates a machine that begins at `now`. Only long requests read `clock`, for their time limits; all else is
+    /// passed the current moment.
     package init(_ settings: ServiceSettings, keys: Keys?, clock: Clock = .system, at now: Moment) {
         self.settings = settings
         self.keys = keys
@@ -58,7 +59,8 @@ package final class SessionMachine {
         ledger = SessionLedger(settings.limits)
     }
 
-    /// Enters a phase, which decides what may still begin. Rollouts in progress end as soon as it is not `serving`.
+    /// Enters a phase, which decides which requests may still begin. Any phase after `serving` ends rollouts in
+    /// progress.
     package func enter(_ phase: Phase) {
         self.phase.enter(phase)
         if phase > .serving { service.stop.set() }
@@ -66,7 +68,7 @@ package final class SessionMachine {
 
     // MARK: a request
 
-    /// Takes a request when it has come.
+    /// Takes a request that has arrived.
     package func take(header: Frame, payload: Frame?, from route: Route, into effects: inout [Effect]) {
         statistics.received += 1
         let request: Request
@@ -126,7 +128,7 @@ package final class SessionMachine {
         }
     }
 
-    /// Takes a step that came without a header.
+    /// Takes a step that arrived without a header.
     package func takeStep(
         _ session: SessionID, epoch: UInt32, seq: UInt64, actions: Frame, from route: Route,
         into effects: inout [Effect]
@@ -140,7 +142,7 @@ package final class SessionMachine {
         }
     }
 
-    /// Does what the ledger says.
+    /// Acts on the ledger's verdict.
     private func settle(
         _ verdict: SessionLedger.Verdict, _ op: Request.OneOf_Op, seq: UInt64, _ header: Frame,
         _ payload: Frame?, from route: Route, into effects: inout [Effect]
@@ -179,13 +181,13 @@ package final class SessionMachine {
         begin(work, &effects)
     }
 
-    /// Throws for actions of a caller in this process, which are read only if there are as many as boards.
+    /// Throws if a caller in this process gives another number of actions than the session has boards.
     private func checkActions(of work: Work, boards: Int) throws(ServiceError) {
         guard work.kind == .step, let actions = work.payload, actions.owner == nil, actions.count != boards
         else { return }
         throw ServiceError(
             .invalidArgument, field: "actions",
-            "there are \(actions.count) actions; the session has \(boards) boards")
+            "the step has \(actions.count) actions; the session has \(boards) boards")
     }
 
     private func begin(_ work: Work, _ effects: inout [Effect]) {
@@ -193,12 +195,12 @@ package final class SessionMachine {
         effects.append(.perform(work))
     }
 
-    /// Returns where a server performs some work.
+    /// Returns the place where a server performs the work.
     package func place(of work: Work) -> Work.Place { work.place(isAlone: ledger.openCount == 1) }
 
-    // MARK: its result
+    // MARK: results
 
-    /// Answers work that was performed, and then the client that waits for its end to resume the session.
+    /// Answers performed work, and then a client that waits for its end to resume the session.
     package func finish(
         _ work: Work, _ result: Result<StoredReply, ServiceError>, at now: Moment,
         into effects: inout [Effect]
@@ -264,19 +266,19 @@ package final class SessionMachine {
     }
 
     private func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int = 0) {
-        // because: without keys nobody can ask for statistics, the count takes 2 % of a step of one board, and a route in
-        // the process has no time of arrival.
+        // because: without keys no client can request statistics, counting takes 2 % of a step of one board, and a
+        // route in the process has no time of arrival.
         guard keys != nil else { return }
         statistics.countExecuted(kind, arrived: arrived, at: now, steps: steps)
     }
 
-    /// Refuses a message that can't be a request, or whose sender is not authorised.
+    /// Refuses a message unread: it can't be a request, or its sender is not authorised.
     package func refuseUnread(_ error: ServiceError, to route: Route, into effects: inout [Effect]) {
         statistics.received += 1
         refuse(error, seq: 0, to: route, into: &effects)
     }
 
-    /// Nil for the kind of a request that can't be decoded.
+    /// Refuses a request; `kind` is nil if the request can't be decoded.
     private func refuse(
         _ error: ServiceError, _ kind: RequestKind? = nil, seq: UInt64, to route: Route,
         into effects: inout [Effect]
@@ -287,10 +289,10 @@ package final class SessionMachine {
 
     // MARK: time
 
-    /// Does not count a pause, which ended at `now`, as idle time of the sessions.
+    /// Subtracts a pause of the server, which ended at `now`, from the idle time of all sessions.
     package func excuse(_ pause: Duration, until now: Moment) { ledger.excuse(pause, until: now) }
 
-    /// Ends the sessions that have been idle since before some moment.
+    /// Ends the sessions that have been idle since before `moment`.
     package func endIdle(since moment: Moment, at now: Moment, into effects: inout [Effect]) {
         for entry in ledger.endIdle(since: moment) {
             statistics.sessionsExpired += 1
@@ -300,7 +302,7 @@ package final class SessionMachine {
 
     // MARK: between two runs of a server
 
-    /// Restores a session that was saved; nil if what was saved is inconsistent.
+    /// Restores a saved session; returns nil if the saved session is inconsistent.
     package func restore(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry? {
         let host = try EnvironmentHost(saved.create, service, budget)
         try host.restore(from: saved)

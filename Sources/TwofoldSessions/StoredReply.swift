@@ -2,9 +2,9 @@ internal import FoundationEssentials
 package import TwofoldProtocol
 package import TwofoldService
 
-/// A reply as it is kept, and sent as often as it is asked for: its header, encoded, and its payload.
+/// A reply that the ledger keeps and resends: its encoded header and its payload.
 ///
-/// Made by the thread that executes the request.
+/// The thread that executes the request creates it.
 package final class StoredReply: Sendable {
     private let seq: UInt64
     /// Nil for a step without finals.
@@ -30,7 +30,7 @@ package final class StoredReply: Sendable {
         return reply.frame
     }
 
-    /// The header of a step's reply without finals, which is the same but for its seq:
+    /// The header of a step's reply without finals; only the seq differs between steps:
     ///
     ///     0     1       9        12
     ///     ┌─────┬───────┬────────┐
@@ -38,7 +38,7 @@ package final class StoredReply: Sendable {
     ///     └─────┴───────┴────────┘
     private static let stepHeader = encode(.step(.init()), 1)
 
-    /// Whether it answers a step in which no episode kept its final observation: then its header says nothing.
+    /// Whether this is the reply of a step without finals, whose header holds nothing but the seq.
     package var isPlainStep: Bool { encoded == nil }
 
     /// The encoded header.
@@ -49,7 +49,7 @@ package final class StoredReply: Sendable {
         return header
     }
 
-    /// The answer to a resume: it carries this reply again, whose payload it shares.
+    /// Returns the answer to a resume. It carries this reply again, and shares its payload.
     package func resumed(_ resume: ResumeReply, seq: UInt64) -> StoredReply {
         var resume = resume
         resume.lastReply = Data(header)
@@ -58,7 +58,7 @@ package final class StoredReply: Sendable {
 
     // MARK: between two runs of a server
 
-    /// The frames, to be saved.
+    /// The frames in their saved form.
     package var saved: SavedFrames {
         var saved = SavedFrames()
         saved.header = Data(header)
@@ -66,7 +66,7 @@ package final class StoredReply: Sendable {
         return saved
     }
 
-    /// Frames that were saved; the payload is copied to `pool`.
+    /// Restores a saved reply; copies its payload to `pool`.
     package init(_ saved: SavedFrames, _ pool: PayloadPool) throws(MemoryBudget.Exhausted) {
         seq = 0
         encoded = [UInt8](saved.header)

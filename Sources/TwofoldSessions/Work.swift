@@ -5,18 +5,20 @@ package import TwofoldService
 
 /// One admitted request, from its check to its reply.
 ///
-///     take ──► perform, on whichever thread ──► finish
+///     take ──► perform, on any thread ──► finish
 ///
-/// `@unchecked Sendable` because each part has one owner at a time: the machine makes it, and notes where its reply goes; a
-/// thread performs it once, and writes what the machine reads when it finishes it. What both read never changes.
+/// `@unchecked Sendable` because each property has one owner at a time. The machine creates the work and notes the
+/// route of its reply. One thread performs it and writes the results, which the machine reads when it finishes the
+/// work. Properties that both read never change.
 package final class Work: @unchecked Sendable {
-    /// The thing to execute, and its environment.
+    /// The operation to execute, and its environment.
     enum Subject {
         case create(CreateRequest)
         case request(Request.OneOf_Op, EnvironmentHost)
-        /// The rules over arrays of boards. No session: the ledger never hears of it, and a repeat is another one.
+        /// The rules over arrays of boards. It has no session, so the ledger never sees it, and a repeat is executed
+        /// again.
         case expand(Expansion)
-        /// The server's statistics. No session either.
+        /// The server's statistics. They have no session either.
         case stats(StatsWork)
     }
 
@@ -24,46 +26,47 @@ package final class Work: @unchecked Sendable {
     package enum Place {
         /// On the socket thread.
         case here
-        /// On any thread, beside others.
+        /// On any thread, in parallel with other work.
         case queue
-        /// One at a time, so that searches never take all threads.
+        /// On the queue of searches, one at a time, so that searches never take all threads.
         case searches
-        /// One at a time and soon, because a probe waits for it.
+        /// On a queue that batches never delay, one at a time, because a probe is waiting.
         case statistics
     }
 
-    /// The longest work for the socket thread: handing it over would take as long.
+    /// The maximum time of work on the socket thread. Handing shorter work to another thread would take as long.
     private static let inlineNanoseconds = 80_000
-    /// The same while the request's session is the only one: a wait delays only a client that arrives during this time.
+    /// The same maximum while only one session is open. Such work delays only a client that arrives in the meantime.
     private static let aloneNanoseconds = 2_000_000
-    /// Memory that no board has used yet makes a create slower than any step.
+    /// The time that a create takes for each board. Fresh memory makes it slower than a step.
     private static let nanosecondsPerCreatedLane = 1000
 
     let subject: Subject
-    /// The session's; nil for a request of no session. Unowned because the entry refers to what it has in progress.
+    /// The session's entry; nil for a request without a session. Unowned because the entry owns its work in progress.
     unowned let entry: SessionLedger.Entry?
-    /// Whether it is of a session; a thread that is late may ask after the ledger has gone.
+    /// Whether the request has a session. A late thread may read this when ledger and entry no longer exist.
     private let isOfSession: Bool
     let kind: RequestKind
     let seq: UInt64
-    /// The moment at which the request came first.
+    /// The moment at which the request first arrived.
     let arrived: Moment
     let header: Frame
     let payload: Frame?
     private var reservation: MemoryBudget.Reservation?
 
-    /// The newest route that it came by.
+    /// The route of the request's newest copy.
     private(set) var route: Route
-    /// The resume that waits for its end: at most one, the newest, since an earlier one that gets no reply asks again.
+    /// The resume that waits for the end of this work. Only the newest one waits: the sender of an earlier one gets no
+    /// reply, and repeats it.
     private(set) var resumes: [(request: Request, route: Route)] = []
 
-    /// The host that a create has made.
+    /// The host that an executed create has made.
     var host: EnvironmentHost?
-    /// Bytes of the reply's payload, noted before it is computed, where the caller's memory has no room for it.
+    /// The size of the reply's payload, if the caller's memory is too small for it; nothing was computed then.
     package private(set) var missingRoom: Int?
-    /// The boards that it has stepped, each as often as it was.
+    /// The number of board steps: the request's steps times the boards.
     private(set) var steps = 0
-    /// Its frames as the ledger keeps them, once it was performed.
+    /// The frames that the ledger keeps of performed work.
     private var kept: (header: Frame, payload: Frame?)
 
     init(
@@ -84,28 +87,28 @@ package final class Work: @unchecked Sendable {
 
     // MARK: for the machine
 
-    /// Holds the bytes of its frames in the budget for as long as they are kept; small ones are not counted.
+    /// Reserves the bytes of the frames for as long as they are kept; small frames are not counted.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
         reservation = try budget.reserve(keeping: header.count + (payload?.count ?? 0))
     }
 
-    /// Returns what the ledger keeps of it.
+    /// Returns the ledger's record of the executed request.
     func done(_ reply: StoredReply) -> SessionLedger.Done {
         .init(seq: seq, header: kept.header, payload: kept.payload, reservation, reply: reply)
     }
 
-    /// Sends its reply to a newer route.
+    /// Sends the reply to the route of a newer copy.
     func reroute(to route: Route) { self.route = route }
 
-    /// Has a resume wait for its end; returns whether an earlier one gets no reply.
+    /// Makes a resume wait for the end of this work; returns true if it replaces an earlier resume.
     func wait(_ resume: Request, from route: Route) -> Bool {
         defer { resumes = [(resume, route)] }
         return !resumes.isEmpty
     }
 
-    // MARK: where
+    // MARK: place
 
-    /// Returns where a server performs it; `isAlone` is true if no other session is open.
+    /// Returns the place where a server performs the work; `isAlone` is true if only one session is open.
     package func place(isAlone: Bool) -> Place {
         let cost: Cost
         switch subject {
@@ -129,17 +132,16 @@ package final class Work: @unchecked Sendable {
         if case .request(let op, _) = subject { ServedEnvironment.isSearch(op) } else { false }
     }
 
-    /// Whether it has waited for a thread for too long: a search that began now would not get far. Statistics are answered
-    /// to the end.
+    /// Returns true if the work must no longer begin in this phase of a stop. Statistics may always begin.
     package func isTooLate(in phase: Phase) -> Bool {
         if case .stats = subject { return false }
         return phase >= (isSearch ? .refusing : .late)
     }
 
-    // MARK: on whichever thread
+    // MARK: on any thread
 
-    /// Executes the request. The payload of an expand goes to `memory`, if there is any: without the room for it, nothing is
-    /// computed, and ``missingRoom`` is the room to bring.
+    /// Executes the request. The payload of an expand goes to `memory`, if given. If that is too small, nothing is
+    /// computed, and ``missingRoom`` is the size that is needed.
     package func perform(
         _ service: EnvironmentService, _ budget: MemoryBudget,
         into memory: UnsafeMutableRawBufferPointer? = nil
@@ -154,7 +156,7 @@ package final class Work: @unchecked Sendable {
                     try execute(bytes, service, budget, memory)
                 })
         } catch {
-            // A search that the stop has ended has not run out of its time.
+            // A search that the stop has ended fails as if its time were over.
             let isStopped = isSearch && service.stop.isSet && error.code == .resourceExhausted
             return .failure(isStopped ? .stopping : error)
         }

@@ -1,10 +1,10 @@
 internal import CZeroMQ
 
-/// Calls a function of libzmq and throws its error. Every call into libzmq that can fail goes through here,
-/// and nothing else handles its failures.
+/// Calls a function of libzmq and throws its error. All calls into libzmq that can fail go through these functions,
+/// and nothing else handles their failures.
 ///
-/// The policy for EINTR: a signal is not a result, so the call is repeated until it has one. Nothing else in
-/// this module or above it ever sees `ZeroMQError.Code.interrupted`.
+/// The policy for EINTR: a signal is not a result, so the call is repeated until it returns one. No other code
+/// ever sees `ZeroMQError.Code.interrupted`.
 ///
 /// - Parameters:
 ///   - operation: The name of the C function.
@@ -25,8 +25,8 @@ func check(
     }
 }
 
-/// Calls a function that reports "not now" as EAGAIN; returns false then, and true on success. Otherwise like
-/// `check`.
+/// Calls a function that fails with EAGAIN if it would have to wait; returns false in that case, and true on
+/// success. Otherwise like `check`.
 @inline(__always)
 func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Bool {
     do throws(ZeroMQError) {
@@ -38,10 +38,10 @@ func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Boo
     }
 }
 
-/// Calls a function that waits; otherwise like `check`. `call` gets the remaining milliseconds, -1 for
+/// Calls a function that waits; otherwise like `check`. `call` receives the remaining milliseconds, or -1 for
 /// "forever".
 ///
-/// Signals do not lengthen the wait: after EINTR the call gets only the rest of `timeout`.
+/// Signals do not lengthen the wait: after EINTR the call receives only the rest of `timeout`.
 @inline(__always)
 func check(
     _ operation: String, within timeout: Duration?, _ call: (CLong) -> CInt

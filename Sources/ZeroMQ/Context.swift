@@ -1,9 +1,9 @@
 /// A context: libzmq's I/O threads and all state that the sockets of one process share.
 ///
-/// Make one context, and make sockets in it from any thread. A context is the only thread-safe object of
+/// Make one context per process. Any thread can make sockets in it. A context is the only thread-safe object of
 /// libzmq; each socket belongs to the thread that made it.
 ///
-/// The end works in any order of deinits:
+/// A context and its sockets may end in any order:
 ///
 /// ```
 ///   the Context ends             every call on its sockets throws .terminated, including blocked ones
@@ -21,9 +21,9 @@ public struct Context: ~Copyable, Sendable {
     ///
     /// The corresponding C functions are `zmq_ctx_new` and `zmq_ctx_set`.
     ///
-    /// - Throws: EMFILE when the process is out of descriptors.
+    /// - Throws: EMFILE if the process has no free descriptors.
     public init() throws(ZeroMQError) { handle = try ContextHandle() }
 
-    /// The corresponding C function is `zmq_ctx_shutdown`.
+    /// Shuts the context down. The corresponding C function is `zmq_ctx_shutdown`.
     deinit { handle.shutdown() }
 }

@@ -10,7 +10,7 @@ final class ContextHandle: @unchecked Sendable {
     init() throws(ZeroMQError) {
         let pointer = try check("zmq_ctx_new", making: zmq_ctx_new)
         self.pointer = pointer
-        // because: the option "ZMQ_BLOCKY" 0 is libzmq's way to start sockets with linger zero.
+        // because: with the option ZMQ_BLOCKY 0, libzmq starts sockets with linger zero.
         try check("zmq_ctx_set", on: "ZMQ_BLOCKY") { zmq_ctx_set(pointer, ZMQ_BLOCKY, 0) }
     }
 

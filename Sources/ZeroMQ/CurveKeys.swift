@@ -1,6 +1,6 @@
 internal import CZeroMQ
 
-/// A public key of CURVE, ZeroMQ's encryption: 32 bytes, written as 40 characters of Z85. It is not secret.
+/// A public key of CURVE, ZeroMQ's encryption: 32 bytes, written as 40 characters of Z85.
 public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
     /// The key in Z85.
     public let description: String
@@ -18,7 +18,7 @@ public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A secret key of CURVE. Only `secretText` reveals it; printed, logged or dumped, it reads "a secret key".
+/// A secret key of CURVE. Only `secretText` reveals it. In prints, logs and dumps it appears as "a secret key".
 public struct CurveSecretKey: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The key in Z85. Use it only to write the key's file.
     public let secretText: String
@@ -47,7 +47,7 @@ public struct CurveKeyPair: Hashable, Sendable {
     ///
     /// The corresponding C function is `zmq_curve_keypair`.
     ///
-    /// - Throws: ENOTSUP by a libzmq without CURVE.
+    /// - Throws: ENOTSUP if libzmq was built without CURVE.
     public init() throws(ZeroMQError) {
         let (publicText, secretText) = try CurveKeyText.makePair()
         // because: libzmq creates keys in the form that it reads.
@@ -59,7 +59,7 @@ public struct CurveKeyPair: Hashable, Sendable {
     ///
     /// The corresponding C function is `zmq_curve_public`.
     ///
-    /// - Throws: ENOTSUP by a libzmq without CURVE.
+    /// - Throws: ENOTSUP if libzmq was built without CURVE.
     public init(secretKey: CurveSecretKey) throws(ZeroMQError) {
         publicKey = CurvePublicKey(try CurveKeyText.publicText(of: secretKey.secretText))!
         self.secretKey = secretKey
@@ -109,27 +109,27 @@ extension Socket {
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVER` and
     /// `ZMQ_CURVE_SECRETKEY`.
     ///
-    /// - Throws: `.invalidArgument` by a libzmq without CURVE.
+    /// - Throws: `.invalidArgument` if libzmq was built without CURVE.
     public func serveCurve(_ secretKey: CurveSecretKey) throws(ZeroMQError) {
         try setNumber(ZMQ_CURVE_SERVER, name: "ZMQ_CURVE_SERVER", to: CInt(1))
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: secretKey.secretText)
     }
 
-    /// Makes this socket talk only to the server with that public key, and identify itself with `keys`. Call
+    /// Makes this socket talk only to the server with this public key, and identify itself with `keys`. Call
     /// it before connect.
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVERKEY`,
     /// `ZMQ_CURVE_PUBLICKEY` and `ZMQ_CURVE_SECRETKEY`.
     ///
-    /// - Throws: `.invalidArgument` by a libzmq without CURVE.
+    /// - Throws: `.invalidArgument` if libzmq was built without CURVE.
     public func useCurve(server: CurvePublicKey, _ keys: CurveKeyPair) throws(ZeroMQError) {
         try setText(ZMQ_CURVE_SERVERKEY, name: "ZMQ_CURVE_SERVERKEY", to: server.description)
         try setText(ZMQ_CURVE_PUBLICKEY, name: "ZMQ_CURVE_PUBLICKEY", to: keys.publicKey.description)
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: keys.secretKey.secretText)
     }
 
-    /// Sets the domain name that identifies this socket in questions to the context's authenticator, which is
-    /// bound to `inproc://zeromq.zap.01`. Call it before bind.
+    /// Sets the name of this socket's domain in requests to the context's authenticator, which is bound to
+    /// `inproc://zeromq.zap.01`. Call it before bind.
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_ZAP_DOMAIN`.
     public func setZAPDomain(_ domain: String) throws(ZeroMQError) {

@@ -1,8 +1,8 @@
 extension Duration {
     /// This duration in whole milliseconds, libzmq's unit.
     ///
-    /// Rounded up, so that a thread that waits for a moment does not wake before it and spin. Saturated, so
-    /// that a duration of centuries is only very long.
+    /// It is rounded up, so that a thread that waits until some moment does not wake too early and spin. A
+    /// duration that is too long for the type becomes the longest one.
     var millisecondsRoundedUp: Int64 {
         let (seconds, attoseconds) = components
         let attosecondsPerMillisecond: Int64 = 1_000_000_000_000_000

@@ -2,20 +2,20 @@ internal import CZeroMQ
 internal import Platform
 
 extension ZeroMQError {
-    /// An errno of libzmq: the system's numbers, and libzmq's own numbers from 156384712 on.
+    /// An errno of libzmq: a number of the system, or one of libzmq's own numbers, which start at 156384712.
     ///
-    /// It is open: a code without a name here is still valid.
+    /// A number without a name below is also valid.
     public struct Code: RawRepresentable, Hashable, Sendable {
         /// The number itself.
         public let rawValue: CInt
 
-        /// Makes a code of a number from libzmq or the system.
+        /// Makes a code from a number of libzmq or the system.
         public init(rawValue: CInt) { self.rawValue = rawValue }
     }
 }
 
 extension ZeroMQError.Code: CustomStringConvertible {
-    /// The corresponding C function is `zmq_strerror`.
+    /// The text of the number. The corresponding C function is `zmq_strerror`.
     public var description: String {
         // because: zmq_strerror returns a literal of libzmq, or strerror's text, which glibc keeps per
         // thread. It never returns null, and we copy the text at once.
@@ -24,7 +24,7 @@ extension ZeroMQError.Code: CustomStringConvertible {
 }
 
 extension ZeroMQError.Code {
-    /// EAGAIN: the call would have to wait, because the peer's queue is full or nothing has arrived; or its
+    /// EAGAIN: the call would have to wait, because the peer's queue is full or nothing has arrived, or the
     /// timeout is over.
     public static let wouldBlock = Self(rawValue: EAGAIN)
     /// EINTR: a signal arrived. `check` retries, so no public function throws this.

@@ -13,10 +13,10 @@ public struct ZeroMQError: Error, Hashable, Sendable {
     /// The C function that failed.
     public let operation: String
 
-    /// The subject of the call, an endpoint or an option; nil if it is only the socket.
+    /// The endpoint or option that the call was about; nil if it was only about the socket.
     public let subject: String?
 
-    /// Makes an error as `check` does. Public so that tests of callers can make one, too.
+    /// Makes an error. `check` calls this; it is public for the tests of callers.
     public init(code: Code, operation: String, subject: String? = nil) {
         self.code = code
         self.operation = operation

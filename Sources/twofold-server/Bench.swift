@@ -9,31 +9,31 @@ struct Bench: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Measure the engines in this process, without any transport.",
         discussion: """
-            Steps of one board in a second under random legal play, everything produced that a client would \
-            receive; medians over interleaved rounds. Then a signature: a number made of all replies of a \
-            fixed run, the same for every engine, thread count and chunk size; one for each game, one for 2048 \
-            on 3 x 3, and one under a reward of eight terms. They change only when behaviour does.
+            Prints board steps per second under random legal play, including all arrays that a client would \
+            receive, as medians over interleaved rounds. Then prints signatures: hashes of all replies of a fixed \
+            run, which are equal for every engine, thread count and chunk size. There is one for each game, one \
+            for 2048 on 3 x 3, and one for a reward of eight terms. They change only when behaviour changes.
             """)
 
-    @Option(help: "Boards in a batch; may be repeated. Default: 1, 16, 256, 4096, 65536, 1048576.")
+    @Option(help: "Number of boards in a batch. May be repeated. Default: 1, 16, 256, 4096, 65536, 1048576.")
     var boards: [Int] = []
 
-    @Option(help: "Rounds.")
+    @Option(help: "Number of rounds.")
     var rounds = 5
 
-    @Option(help: "Milliseconds that each measurement steps.")
+    @Option(help: "Duration of each measurement, in milliseconds.")
     var milliseconds = 200
 
     @Option(
         help: ArgumentHelp(
-            "Only what has such a name, 'kernel, AVX2' or 'rollout', and no signatures.",
-            discussion: "The name, or how it begins."))
+            "Measure only what has this name, for example 'kernel, AVX2' or 'rollout'.",
+            discussion: "The beginning of a name is enough. Prints no signatures."))
     var only: String?
 
     @Flag(help: "Print JSON.")
     var json = false
 
-    @Flag(help: "Only the signatures.")
+    @Flag(help: "Print only the signatures.")
     var signatureOnly = false
 
     private struct Report: Encodable {
@@ -44,7 +44,7 @@ struct Bench: ParsableCommand {
 
     func validate() throws {
         guard boards.allSatisfy({ $0 >= 1 }), rounds >= 1, milliseconds >= 1 else {
-            throw ValidationError("--boards, --rounds and --milliseconds have to be at least 1")
+            throw ValidationError("--boards, --rounds and --milliseconds must be at least 1")
         }
     }
 
@@ -57,7 +57,7 @@ struct Bench: ParsableCommand {
 
         let rows = signatureOnly ? [] : try benchmark(plan) + benchmarkRollouts(plan)
         guard only == nil || !rows.isEmpty else {
-            throw ValidationError("nothing has a name like '\(only!)'")
+            throw ValidationError("--only is '\(only!)', but no measurement has a name that begins with it")
         }
         let signatures = only == nil ? try signatures(threads: plan.threads) : []
         if json {
@@ -76,7 +76,7 @@ struct Bench: ParsableCommand {
     }
 
     private func printTable(_ rows: [BenchmarkRow]) {
-        print("million steps a second, median (slowest to fastest round); x: times the row tables\n")
+        print("million steps per second, median (slowest to fastest round); x: relative to the row tables\n")
         print("| boards | threads | engine | median | range | x |")
         print("|---:|---:|---|---:|---:|---:|")
         for row in rows {

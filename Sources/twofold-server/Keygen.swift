@@ -4,14 +4,14 @@ import TwofoldServer
 /// The command `twofold-server keygen`.
 struct Keygen: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make a pair of CURVE keys, for a server or for a client.",
+        abstract: "Make a pair of CURVE keys for a server or a client.",
         discussion: """
-            Writes PATH.key_secret, readable by its owner only, and PATH.key, the public key, in the format of \
-            ZeroMQ certificates; prints the public key and the file's name, as a line of the list of clients \
-            that a server lets in (serve --curve-clients).
+            Writes the secret key to PATH.key_secret, which only its owner can read, and the public key to \
+            PATH.key, both in the format of ZeroMQ certificates. Prints the public key and the file's name, which \
+            are a line for a server's list of authorised clients (serve --curve-clients).
             """)
 
-    @Argument(help: "Where to write the keys, without the files' extensions.")
+    @Argument(help: "Path of the key files, without their extensions.")
     var path: String
 
     func run() throws {

@@ -5,10 +5,10 @@ import ZeroMQ
 /// The command `twofold-server ping`.
 struct Ping: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Ask a server whether it serves: a probe for liveness and readiness.",
+        abstract: "Check whether a server is alive and ready.",
         discussion: """
-            Exits with 0 when it serves, with 1 when nothing answers in time or keys are not accepted, and \
-            with 2 when it answers but is about to stop; with --live only the answer counts.
+            Exits with 0 if the server is ready, with 1 if no answer arrives in time or a key is refused, and \
+            with 2 if the server answers but is about to stop. With --live, every answer exits with 0.
             """)
 
     @Argument(help: "The same as --endpoint.")
@@ -17,22 +17,22 @@ struct Ping: ParsableCommand {
     @Option(help: "The server's endpoint. Default: the first of TWOFOLD_ENDPOINT, or tcp://127.0.0.1:5555.")
     var endpoint: String?
 
-    @Option(help: "Seconds that the answer may take.")
+    @Option(help: "Seconds to wait for the answer.")
     var timeout = 2.0
 
-    @Option(help: "File with the server's public key; with --curve-client, for an encrypted endpoint.")
+    @Option(help: "File with the server's public key, for an encrypted endpoint. Requires --curve-client.")
     var curveServer: String?
 
-    @Option(help: "File with the keys to show.")
+    @Option(help: "File with this client's keys. Requires --curve-server.")
     var curveClient: String?
 
-    @Flag(help: "Any answer will do, also that of a server which is about to stop.")
+    @Flag(help: "Accept any answer, even from a server that is about to stop.")
     var live = false
 
     mutating func validate() throws {
         endpoint = address ?? endpoint
         guard timeout > 0, timeout <= 86_400 else {
-            throw ValidationError("--timeout is \(timeout); it has to be more than 0 and at most 86400")
+            throw ValidationError("--timeout is \(timeout); it must be more than 0 and at most 86400")
         }
     }
 
@@ -63,7 +63,7 @@ struct Ping: ParsableCommand {
         case (let server?, let client?):
             return (try CurveFiles.readPublic(server), try CurveFiles.readSecret(client))
         case (nil, nil): return nil
-        default: throw ValidationError("--curve-server and --curve-client belong together")
+        default: throw ValidationError("pass both --curve-server and --curve-client")
         }
     }
 }

@@ -12,15 +12,15 @@ struct Serve: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Serve environments until SIGTERM or SIGINT.",
         discussion: """
-            Prints "listening on <endpoint>" on standard output for each endpoint once it can serve; logs go \
-            to standard error. Each option can also be given as an environment variable: --max-sessions as \
-            TWOFOLD_MAX_SESSIONS. An option on the command line wins.
+            Prints "listening on <endpoint>" on standard output for each endpoint once it can serve. Logs to \
+            standard error. Each option can also be given as an environment variable, for example --max-sessions \
+            as TWOFOLD_MAX_SESSIONS. An option overrides its variable.
             """)
 
     @Option(
         help: ArgumentHelp(
-            "Where to listen: tcp://host:port (port 0 picks one) or ipc:///path. May be repeated.",
-            discussion: "In TWOFOLD_ENDPOINT, separated by commas. Default: tcp://127.0.0.1:5555."))
+            "Endpoint to listen on: tcp://host:port (port 0 picks a free one) or ipc:///path. May be repeated.",
+            discussion: "TWOFOLD_ENDPOINT separates endpoints by commas. Default: tcp://127.0.0.1:5555."))
     var endpoint: [String] = []
 
     @Option(help: .number("threads")) var threads: Int?
@@ -34,20 +34,20 @@ struct Serve: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "File with the server's keys (see keygen): encrypts all tcp endpoints, with CURVE.",
-            discussion: "Needs --curve-clients."))
+            "File with the server's keys (see keygen). Encrypts all tcp endpoints with CURVE.",
+            discussion: "Requires --curve-clients."))
     var curveSecretKey: String?
 
     @Option(
         help: ArgumentHelp(
-            "File with the public keys of the clients that are let in at encrypted endpoints, one a line.",
-            discussion: "Read again on SIGHUP."))
+            "File with the public keys of the clients that may use encrypted endpoints, one per line.",
+            discussion: "SIGHUP reloads it."))
     var curveClients: String?
 
     @Option(
         help: ArgumentHelp(
-            "Directory to keep sessions in from a stop to the next start.",
-            discussion: "Made if it is not there. Without it sessions end with the server."))
+            "Directory that keeps sessions from a stop to the next start.",
+            discussion: "Created if missing. Without this option, sessions end with the server."))
     var stateDir: String?
 
     @Option(help: .number("max-policy-bytes")) var maxPolicyBytes: Int?
@@ -60,18 +60,18 @@ struct Serve: ParsableCommand {
             discussion: "Default: twofold in the user's cache folder."))
     var tables: String?
 
-    @Option(help: "End when the parent process is not this one any more.")
+    @Option(help: "Stop when the parent process no longer has this id.")
     var parentPid: Int32?
 
     @Option(
         help: ArgumentHelp(
-            "Which implementation of the rules runs; all do the same.", visibility: .hidden))
+            "Implementation of the rules. All give the same results.", visibility: .hidden))
     var engine: Engine?
 
-    @Option(help: "The least severe level to log, from trace to critical. Default: info.")
+    @Option(help: "Least severe level to log, from trace to critical. Default: info.")
     var logLevel: Logger.Level?
 
-    @Option(help: "How to log: text or json, one line each. Default: text.")
+    @Option(help: "Format of log lines: text or json. Default: text.")
     var logFormat: LogFormat?
 
     func run() throws {
@@ -135,11 +135,11 @@ struct Serve: ParsableCommand {
         case (let keys?, let clients?):
             let pair = try CurveFiles.readSecret(keys)
             if CurveFiles.isReadableByOthers(keys) {
-                logger.warning("others can read the secret key in '\(keys)': chmod 600 it")
+                logger.warning("other users can read the secret key in '\(keys)': run chmod 600 on it")
             }
             return .init(keys: pair, clients: clients)
         case (nil, nil): return nil
-        default: throw ValidationError("--curve-secret-key and --curve-clients belong together")
+        default: throw ValidationError("pass both --curve-secret-key and --curve-clients")
         }
     }
 

@@ -11,7 +11,7 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
     if let option { return option }
     guard let text = ServiceSettings.variable(name) else { return nil }
     guard let value = Value(argument: text) else {
-        throw ValidationError("TWOFOLD_\(name) is '\(text)', which is no \(Value.self)")
+        throw ValidationError("TWOFOLD_\(name) is '\(text)', which is not a valid \(Value.self)")
     }
     return value
 }

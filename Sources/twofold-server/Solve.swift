@@ -8,40 +8,40 @@ import TwofoldSessions
 /// The command `twofold-server solve`.
 struct Solve: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Compute the optimum of a small board of 2048, for the infos of environments on it.",
+        abstract: "Compute optimal play on a small 2048 board, for the infos about the optimum.",
         discussion: """
-            Finds all boards of at most nine cells that a game reaches, computes their optimal values, and writes them \
-            to a table (docs/reference/optimum.md). 3 x 3 takes minutes, 2 GB of memory and 3 GB of disk, of which \
-            0.7 GB stay; another run goes on where one was stopped. If there is a table already, it is checked. The \
-            last line on standard output is JSON with --json.
+            Finds all boards of at most nine cells that a game can reach, computes their optimal values, and \
+            writes them to a table (docs/reference/optimum.md). 3 x 3 takes minutes, 2 GB of memory and 3 GB of \
+            disk, of which the table keeps 0.7 GB. A new run resumes a stopped one. An existing table is only \
+            checked. With --json, the last line on standard output is JSON.
             """)
 
-    @Option(help: "Cells along both sides, or rows x columns: 3, 2x4.")
+    @Option(help: "Cells along each side, or rows x columns: 3 or 2x4.")
     var size = BoardSize(rows: 3, columns: 3)
 
     @Option(
         help: ArgumentHelp(
-            "What the optimum is the best for: score, moves or goal.",
-            discussion: "The expected score, the expected number of moves, or the probability to make --goal."
+            "Quantity to maximise: score, moves or goal.",
+            discussion: "The expected score or number of moves, or the probability to reach --goal."
         ))
     var objective = OptimumProblem.Objective.score
 
-    @Option(help: "The goal tile, a power of two from 8 up.")
+    @Option(help: "Goal tile, a power of two of at least 8.")
     var goal: Int?
 
-    @ArgumentParser.Flag(help: "The game ends at the goal.")
+    @ArgumentParser.Flag(help: "End the game at the goal.")
     var stopAtGoal = false
 
-    @Option(help: "The probability that a new tile is a 4.")
+    @Option(help: "Probability that a new tile is a 4.")
     var fourProbability = 0.1
 
-    @Option(help: "Tiles on a new board.")
+    @Option(help: "Number of tiles on a new board.")
     var startTiles = 2
 
     @Option(help: "Directory of the tables. Default: TWOFOLD_TABLES, or twofold in the user's cache folder.")
     var tables: String?
 
-    @Option(help: "Threads. Default: the processors it may use.")
+    @Option(help: "Number of threads. Default: the processors available to it.")
     var threads: Int?
 
     @ArgumentParser.Flag(help: "Print the result as one line of JSON.")
@@ -72,11 +72,11 @@ struct Solve: ParsableCommand {
 
     func validate() throws {
         guard objective != .goal || goal != nil else {
-            throw ValidationError("--objective goal needs --goal TILE")
+            throw ValidationError("--objective goal requires --goal TILE")
         }
-        guard !stopAtGoal || goal != nil else { throw ValidationError("--stop-at-goal needs --goal TILE") }
+        guard !stopAtGoal || goal != nil else { throw ValidationError("--stop-at-goal requires --goal TILE") }
         guard (1...1024).contains(threads ?? 1) else {
-            throw ValidationError("--threads has to be in 1...1024")
+            throw ValidationError("--threads is \(threads!); it must be in 1...1024")
         }
     }
 
@@ -131,7 +131,7 @@ struct Solve: ParsableCommand {
         }
         Swift.print(
             """
-            \(size.rows) x \(size.columns), the best for \(objective.rawValue)
+            \(size.rows) x \(size.columns), maximising \(objective.rawValue)
             expected value   \(results.value)
             score            \(results.score)
             moves            \(results.moves)

@@ -1,8 +1,7 @@
 import Platform
 import Synchronization
 
-/// Standard error that never blocks a thread that logs. A line for which there is no room is dropped and
-/// counted.
+/// Standard error that never blocks a logging thread. A line that would have to wait is dropped and counted.
 ///
 /// It does not use O_NONBLOCK: that flag belongs to the pipe or terminal, so it would affect every process
 /// that shares it.

@@ -10,7 +10,7 @@ enum LogFormat: String, ExpressibleByArgument {
     case json
 }
 
-/// Writes each log entry to standard error as one line, unless the write would have to wait.
+/// A log handler that writes each entry to standard error as one line, unless the write would have to wait.
 struct StandardErrorLogHandler: LogHandler {
     let format: LogFormat
     var logLevel: Logger.Level
@@ -29,7 +29,7 @@ struct StandardErrorLogHandler: LogHandler {
     func log(event: LogEvent) {
         let metadata = metadata.merging(event.metadata ?? [:]) { $1 }
         StandardError.shared.write(line(event.level, event.message, metadata)) { count in
-            line(.warning, "dropped log lines that nobody read", ["lines": .stringConvertible(count)])
+            line(.warning, "dropped log lines: standard error was full", ["lines": .stringConvertible(count)])
         }
     }
 

@@ -3,12 +3,12 @@ import Testing
 @testable import Platform
 
 @Suite struct AvailableMemoryTests {
-    /// The memory limit that a process sees for these files.
+    /// Returns the memory limit that a process sees for these files.
     private func limit(_ files: [String: String]) throws -> Int? {
         try withRoot(files) { cgroupMemoryLimit(root: $0) }
     }
 
-    @Test func `a cgroup of version 2 is limited by itself and by those above it`() throws {
+    @Test func `a cgroup of version 2 is limited by itself and its parents`() throws {
         #expect(
             try limit([
                 "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "max\n",
@@ -31,7 +31,7 @@ import Testing
             ]) == 2_000_000)
     }
 
-    @Test func `a container sees its limit at the top, whatever the host calls its cgroup`() throws {
+    @Test func `a container sees its limit at the top, regardless of its cgroup's name on the host`() throws {
         #expect(
             try limit([
                 "proc/self/cgroup": "4:memory:/docker/0123\n",

@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(arguments: ["/a", "/a/b/c", "/a/b/", "/a//b/./c//"])
-    func `all missing directories of a path are made, with its mode`(path: String) throws {
+    func `all missing directories of a path are created with its mode`(path: String) throws {
         try inDirectory { root in
             try makeDirectories(root + path, mode: 0o700)
             #expect(mode(root + path) == S_IFDIR | 0o700)
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func `directories that are there stay as they are`() throws {
+    @Test func `existing directories stay unchanged`() throws {
         try inDirectory { root in
             try #require(mkdir(root + "/a", 0o711) == 0 && symlink("a", root + "/link") == 0)
             try makeDirectories(root + "/link/b", mode: 0o700)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test func `what is in the way is an error`() throws {
+    @Test func `a file in place of a directory is an error`() throws {
         try inDirectory { root in
             try #require(symlink("nowhere", root + "/link") == 0)
             close(open(root + "/file", O_CREAT, 0o600))

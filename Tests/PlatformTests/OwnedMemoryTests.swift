@@ -5,7 +5,7 @@ import Testing
 @testable import Platform
 
 @Suite struct OwnedMemoryTests {
-    @Test func `without limits of its own a process is promised everything`() throws {
+    @Test func `a process without limits is promised any amount`() throws {
         try #require(memoryLeft() == nil)
         _ = try MemoryPromise.make(1 << 45)
         let memory = try OwnedMemory(byteCount: 1000)
@@ -13,11 +13,11 @@ import Testing
         #expect(try OwnedMemory(byteCount: 0).bytes.isEmpty)
     }
 
-    @Test func `what the system can't give is an error`() {
+    @Test func `memory that the system does not have is an error`() {
         #expect(throws: OutOfMemory.self) { _ = try OwnedMemory(byteCount: 1 << 60) }
     }
 
-    @Test func `memory is refused as soon as less would stay free than is kept`() async {
+    @Test func `memory is refused if less than the reserve would stay free`() async {
         await #expect(processExitsWith: .success) {
             leave(MemoryPromise.kept + 50 << 20)
             do {
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `two that are promised memory are not promised the same`() async {
+    @Test func `two promises do not share memory`() async {
         await #expect(processExitsWith: .success) {
             leave(MemoryPromise.kept + 50 << 20)
             var first: MemoryPromise? = try MemoryPromise.make(30 << 20)
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func `threads that allocate at the same time leave what is kept`() async {
+    @Test func `threads that allocate at the same time leave the reserve free`() async {
         await #expect(processExitsWith: .success) {
             leave(MemoryPromise.kept + 100 << 20)
             #expect(prepareForMemoryLimit(memoryLeft()!))
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `a process that may take too little is told so`() async {
+    @Test func `a process whose limit is too low is refused`() async {
         await #expect(processExitsWith: .success) {
             leave(MemoryPromise.kept - 1 << 20)
             #expect(!prepareForMemoryLimit(memoryLeft()!))

@@ -17,16 +17,16 @@ import Testing
         "", "\n", "100000", "100000 100000 100000", "0 100000", "100000 0", "-1 100000", "100000 -1", "a b",
         "1.5 1",
     ])
-    func `an unreadable limit is unlimited`(text: String) {
+    func `a limit that can't be parsed is unlimited`(text: String) {
         #expect(processorLimit(cpuMax: text) == nil)
     }
 
-    /// The limit that a process sees for these files.
+    /// Returns the limit that a process sees for these files.
     private func limit(_ files: [String: String]) throws -> Int? {
         try withRoot(files) { cgroupProcessorLimit(root: $0) }
     }
 
-    @Test func `a cgroup of version 2 is limited by itself and by those above it`() throws {
+    @Test func `a cgroup of version 2 is limited by itself and its parents`() throws {
         #expect(
             try limit([
                 "proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
@@ -35,8 +35,7 @@ import Testing
     }
 
     @Test(arguments: ["cpu", "cpu,cpuacct"])
-    func `a cgroup of version 1 is limited, too, by itself and by those above it`(controllers: String) throws
-    {
+    func `a cgroup of version 1 is also limited by itself and its parents`(controllers: String) throws {
         let cgroup = "sys/fs/cgroup/cpu"
         #expect(
             try limit([
@@ -47,7 +46,7 @@ import Testing
             ]) == 2)
     }
 
-    @Test func `a quota of version 1 that is unlimited, or has no period, is no limit`() throws {
+    @Test func `a quota of version 1 that is unlimited or has no period sets no limit`() throws {
         let (member, cgroup) = (["proc/self/cgroup": "4:cpu:/\n"], "sys/fs/cgroup/cpu")
         let quota = "\(cgroup)/cpu.cfs_quota_us"
         let period = ["\(cgroup)/cpu.cfs_period_us": "100000\n"]
@@ -57,10 +56,10 @@ import Testing
     }
 
     @Test(arguments: [1, 1024, 1025, 8192, 1 << 20])
-    func `processors are counted in a mask of any size`(processors: Int) {
+    func `the processors in a mask of any size are counted`(processors: Int) {
         let system = [UInt](repeating: .max, count: processors / 64) + [(1 << (processors % 64)) - 1]
         let count = affinityCount { mask, size in
-            // As Linux does it.
+            // Linux refuses a mask that is too small.
             guard size * 8 >= processors else { return false }
             for index in 0..<(size / 8) where index < system.count { mask[index] = system[index] }
             return true
@@ -72,7 +71,7 @@ import Testing
         #expect(affinityCount { _, _ in false } == 0)
     }
 
-    @Test func `there is at least one processor, and no more than the machine has`() {
+    @Test func `the number of processors is at least one and at most the machine's`() {
         #expect(availableProcessors() >= 1)
         #expect(availableProcessors() <= ProcessInfo.processInfo.processorCount)
     }

@@ -3,9 +3,9 @@ import Dispatch
 import Glibc
 import Testing
 
-/// If two modules declare one of glibc's types differently, they do not compile together once a file that
-/// imports both uses the type. Other files may or may not do so, from build to build; this file always does.
-@Test func `system types are the same to CLinux, Dispatch and Glibc`() {
+/// Uses types of glibc in a file that imports CLinux, Dispatch and Glibc. If two of these modules declare a type
+/// differently, this file does not compile.
+@Test func `system types are the same for CLinux, Dispatch and Glibc`() {
     #expect(MemoryLayout<fd_set>.size * 8 == FD_SETSIZE)
     #expect(MemoryLayout<sigset_t>.size > 0 && MemoryLayout<stat>.size > 0)
     var mask = [UInt](repeating: 0, count: 1024)

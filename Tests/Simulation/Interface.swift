@@ -15,7 +15,7 @@ private func world(_ number: UInt64) -> Held {
 /// A world, and the message that its caller is reading.
 private final class Held {
     let world: World
-    /// Lives until the caller asks for the next message.
+    /// The message's memory, which is valid until the caller asks for the next message.
     var message: World.Packet?
 
     init(_ world: World) { self.world = world }

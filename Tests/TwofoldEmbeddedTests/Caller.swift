@@ -83,7 +83,7 @@ final class Library {
             payload: rooms[1].baseAddress, payload_capacity: payloadRoom, payload_size: 0)
         let status = body(&reply)
         for (room, capacity) in [(rooms[0], headerRoom), (rooms[1], payloadRoom)] {
-            #expect(room[capacity...].allSatisfy { $0 == 0x5a }, "a write behind the memory")
+            #expect(room[capacity...].allSatisfy { $0 == 0x5a }, "a write after the memory")
         }
         let fits = status == TWOFOLD_ANSWERED || status == TWOFOLD_STEPPED
         return Answer(

@@ -11,7 +11,7 @@ import TwofoldTestSupport
 @Suite struct InterfaceTests {
     private let library = try! Library()
 
-    @Test func `it reports its versions`() {
+    @Test func `the library reports its versions`() {
         #expect(interface() == UInt32(TWOFOLD_INTERFACE))
         #expect(version().map { String(cString: $0) } == EnvironmentService.version)
         guard case .hello(let hello) = try? library.call(Request(.hello)).reply.result else {
@@ -19,11 +19,11 @@ import TwofoldTestSupport
             return
         }
         #expect(hello.serverVersion == EnvironmentService.version)
-        #expect(hello.limits.idleTimeout == 0, "nothing is idle for too long")
+        #expect(hello.limits.idleTimeout == 0, "sessions never time out")
     }
 
     @Test(arguments: [1, 64, 67, 1000])
-    func `a step by the lean function and one by the general function are the same`(lanes: Int) throws {
+    func `the step function and the general function give the same step`(lanes: Int) throws {
         let (lean, general) = (
             try Boards(library, lanes: lanes, seed: 9), try Boards(library, lanes: lanes, seed: 9)
         )
@@ -37,7 +37,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `with SAME_STEP a step in which episodes end says so in a header`() throws {
+    @Test func `with SAME_STEP a step in which episodes end has a header`() throws {
         let boards = try Boards(library, lanes: 30) {
             $0.autoresetMode = .sameStep
             $0.maxEpisodeSteps = 3
@@ -59,7 +59,7 @@ import TwofoldTestSupport
 
     // MARK: once
 
-    @Test func `a repeat gets the kept reply and applies nothing`() throws {
+    @Test func `a repeat gets the stored reply and is not executed again`() throws {
         let (boards, twin) = (try Boards(library, lanes: 100), try Boards(library, lanes: 100))
         for turn in 0..<30 {
             let step = try boards.step(boards.actions(turn))
@@ -75,7 +75,7 @@ import TwofoldTestSupport
         #expect(repeated.payload == observed.payload && repeated.header == observed.header)
     }
 
-    @Test func `a used number with other bytes is a conflict, and a number that does not follow is refused`()
+    @Test func `a used seq with other bytes is a conflict, and any other seq than the next is refused`()
         throws
     {
         let boards = try Boards(library, lanes: 3)
@@ -89,7 +89,7 @@ import TwofoldTestSupport
         try boards.step([0, 1, 2])
     }
 
-    @Test func `a reply that does not fit is kept, and has been carried out once`() throws {
+    @Test func `a reply that does not fit is kept, and its request is executed once`() throws {
         let (boards, twin) = (try Boards(library, lanes: 100), try Boards(library, lanes: 100))
         let expected = try twin.step(twin.actions(0))
         library.payloadRoom = expected.payload.count - 1
@@ -109,7 +109,7 @@ import TwofoldTestSupport
         #expect(library.call(observe).status == TWOFOLD_ANSWERED)
     }
 
-    @Test func `threads that repeat a step while it is made apply it once`() throws {
+    @Test func `threads that repeat a step in progress execute it once`() throws {
         let (boards, twin) = (try Boards(library, lanes: 20_000), try Boards(library, lanes: 20_000))
         library.payloadRoom = Int(boards.created.step.size)
         for turn in 0..<40 {
@@ -150,7 +150,8 @@ import TwofoldTestSupport
         #expect(try boards.step([0, 1, 2, 3, 0]).payload == twin.step([0, 1, 2, 3, 0]).payload)
     }
 
-    @Test func `actions may have any width, and what does not fit is named with its lane`() throws {
+    @Test func `actions may have any width, and the error for an action out of range names its lane`() throws
+    {
         let twin = try Boards(library, lanes: 4)
         let expected = try twin.step([0, 1, 2, 3]).payload
         func check<Value: FixedWidthInteger>(_: Value.Type) throws {
@@ -189,7 +190,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [1, -1, 2, -2, 4, -4, 8, -8] as [Int32])
-    func `a count of actions that no memory holds is compared and not read`(width: Int32) throws {
+    func `the number of actions is checked before they are read`(width: Int32) throws {
         let boards = try Boards(library, lanes: 5)
         let actions: [UInt64] = [0, 0, 0, 0, 0]
         var header = [UInt8](repeating: 0, count: 1 << 12)
@@ -214,7 +215,7 @@ import TwofoldTestSupport
         try boards.step([0, 1, 2, 3, 0])
     }
 
-    @Test func `a long request is known again in whatever memory it comes`() throws {
+    @Test func `a repeat of a long request is recognised at any address`() throws {
         let (boards, twin) = (try Boards(library, lanes: 20_000), try Boards(library, lanes: 20_000))
         library.payloadRoom = Int(boards.created.step.size)
         let expected = try twin.step(twin.actions(1)).payload
@@ -232,14 +233,14 @@ import TwofoldTestSupport
         (Request(.step, session: Data(repeating: 9, count: 16), seq: 7).bytes, "session"),
         ([UInt8](repeating: 0, count: 1 << 18 + 1), "request"),
     ])
-    func `a request that does not belong here is refused by name`(header: [UInt8], field: String) throws {
+    func `a request that is only for servers is refused by name`(header: [UInt8], field: String) throws {
         let answer = library.call(header)
         #expect(answer.status == TWOFOLD_ANSWERED)
         #expect(answer.error?.field == field)
         #expect(library.call(Request(.hello), []).error?.field == "payload")
     }
 
-    @Test func `missing pointers and impossible sizes are bad arguments`() throws {
+    @Test func `missing pointers and invalid sizes are bad arguments`() throws {
         let boards = try Boards(library, lanes: 1)
         let bad = Int32(TWOFOLD_BAD_ARGUMENT)
         var reply = twofold_reply()
@@ -277,7 +278,7 @@ import TwofoldTestSupport
 
     // MARK: services
 
-    @Test func `services have sessions of their own, and a destroyed one has none`() throws {
+    @Test func `each service has separate sessions, and a destroyed service has none`() throws {
         let boards = try Boards(library, lanes: 2)
         let other = try Library()
         #expect(other.number != library.number)
@@ -293,7 +294,7 @@ import TwofoldTestSupport
         try boards.step([0, 1])
     }
 
-    @Test func `expand goes to the caller's memory, and is not computed without the room`() throws {
+    @Test func `expand writes to the caller's memory, and computes nothing if it does not fit`() throws {
         var request = ExpandRequest()
         request.environmentID = "twofold/Game2048-v0"
         request.count = 1
@@ -317,7 +318,7 @@ import TwofoldTestSupport
         #expect(library.call(Request(.expand(request)), [1]).error?.field == "payload")
     }
 
-    @Test func `a reply whose header has no room leaves the payload's memory as it was`() throws {
+    @Test func `a reply whose header does not fit leaves the payload's memory unchanged`() throws {
         var request = ExpandRequest()
         request.environmentID = "twofold/Game2048-v0"
         request.count = 1
@@ -349,7 +350,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `services may be made and destroyed as often as one likes, each with a number of its own`()
+    @Test func `any number of services can be made and destroyed, each with a unique number`()
         throws
     {
         var numbers: Set<UInt64> = []
@@ -362,7 +363,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `threads that destroy a service others use end it once`() throws {
+    @Test func `threads that destroy a service in use end it once`() throws {
         for _ in 0..<200 {
             var number: UInt64 = 0
             try #require(create(&number, nil, 0) == TWOFOLD_ANSWERED)
@@ -381,7 +382,8 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `closed boards are gone, their close is known, and a rollout is kept like any reply`() throws {
+    @Test func `a closed session is gone, its close can be repeated, and a rollout's reply is stored`() throws
+    {
         let boards = try Boards(library, lanes: 4)
         var rollout = RolloutRequest()
         rollout.steps = 10

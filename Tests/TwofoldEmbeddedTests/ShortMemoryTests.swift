@@ -9,7 +9,7 @@ import TwofoldTestSupport
 
 @Suite struct ShortMemoryTests {
     @Test(arguments: [0, 2, 5, 9, 14, 20])
-    func `a request that the process has no memory for is refused, and succeeds with more`(
+    func `a request without enough memory is refused, and succeeds with more`(
         mebibytes: Int
     ) async {
         await #expect(processExitsWith: .success) { [mebibytes] in
@@ -20,7 +20,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `a payload that the process has no memory for is refused, and may come again`() async {
+    @Test func `a payload without enough memory is refused, and can be sent again`() async {
         await #expect(processExitsWith: .success) {
             let library = try Library()
             let boards = try Boards(library, lanes: 1)
@@ -36,7 +36,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `a service that could not answer is not made`() async {
+    @Test func `a service without enough memory is not created`() async {
         await #expect(processExitsWith: .success) {
             leave(MemoryPromise.kept - 1 << 20)
             var number: UInt64 = 0
@@ -56,7 +56,7 @@ private func leave(_ bytes: Int) {
     setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
 }
 
-/// More than any of the requests needs.
+/// The bytes that suffice for each of the requests.
 private let ample = 200 << 20
 
 private let requests = ["expand", "create", "reset", "step", "snapshot", "restore", "random", "greedy"]

@@ -98,7 +98,7 @@ enum JSON: Decodable, Equatable {
     }
 
     @Test(arguments: Fixture.all)
-    func `a message means in Swift what it means in Python`(fixture: Fixture) throws {
+    func `a message has the same meaning in Swift and Python`(fixture: Fixture) throws {
         let type = try #require(messageTypes[fixture.type])
         let message = try type.init(serializedBytes: fixture.bytes)
         #expect(message.unknownFields.data.isEmpty)
@@ -106,11 +106,11 @@ enum JSON: Decodable, Equatable {
     }
 
     @Test(arguments: Fixture.all)
-    func `a message goes round: binary, JSON, and binary again`(fixture: Fixture) throws {
+    func `a message survives the conversion from binary to JSON and back`(fixture: Fixture) throws {
         let type = try #require(messageTypes[fixture.type])
         let message = try type.init(serializedBytes: fixture.bytes)
         #expect(try message.serializedBytes() == fixture.bytes)
-        // JSON has no room for unknown fields at any depth.
+        // JSON can't hold unknown fields, so this also proves that there are none, at any depth.
         let json: String = try message.jsonString()
         let again = try type.init(jsonString: json)
         #expect(again.isEqualTo(message: message))
@@ -118,7 +118,7 @@ enum JSON: Decodable, Equatable {
     }
 
     @Test(arguments: messageTypes.keys.sorted())
-    func `the fixtures have every field that a type has`(type: String) throws {
+    func `the fixtures have every field of a type`(type: String) throws {
         // A oneof holds one field at a time, so several fixtures together cover its fields.
         let populated = Fixture.all.filter { $0.type == type }.flatMap { fieldNumbers(in: $0.bytes) }
         #expect(try Set(populated) == fieldNumbers(of: type))

@@ -13,7 +13,7 @@ import TwofoldProtocol
         return try request.serializedBytes()
     }
 
-    @Test func `a step's header has one size, so that it can be encoded once and patched`() throws {
+    @Test func `a step's header has a fixed size, so it can be encoded once and patched`() throws {
         let first = try step(seq: 1)
         for seq in [2, 255, 65_536, 1 << 40, UInt64.max] {
             let other = try step(seq: seq)
@@ -35,7 +35,7 @@ import TwofoldProtocol
         return 24..<32
     }
 
-    @Test func `a request is read from the bytes of a frame, wherever it starts`() throws {
+    @Test func `a request is decoded from a frame at any address`() throws {
         for offset in 0..<8 {
             let bytes = [UInt8](repeating: 0xff, count: offset) + (try step(seq: 5))
             let request = bytes.withUnsafeBytes {
@@ -56,11 +56,11 @@ import TwofoldProtocol
             // A create whose environment id is not UTF-8.
             [0x8a, 0x01, 0x03, 0x0a, 0x01, 0xff],
         ] as [[UInt8]])
-    func `bytes that are no request give nil`(bytes: [UInt8]) {
+    func `bytes that are not a request give nil`(bytes: [UInt8]) {
         #expect(bytes.withUnsafeBytes { Request(frame: $0) } == nil)
     }
 
-    @Test func `a header that is cut short anywhere is not a request, or one without an op`() throws {
+    @Test func `a truncated header is not a request, or has no op`() throws {
         let whole = try step(seq: 5)
         for length in 0..<whole.count {
             let request = whole.prefix(length).withUnsafeBytes { Request(frame: $0) }
@@ -68,13 +68,13 @@ import TwofoldProtocol
         }
     }
 
-    @Test func `messages nested without end are no request`() {
+    @Test func `endlessly nested messages are not a request`() {
         // An unknown field: a group nested in a group, and so on.
         let bytes = [UInt8](repeating: 0xfb, count: 1) + [UInt8](repeating: 0x0b, count: 100_000)
         #expect(bytes.withUnsafeBytes { Request(frame: $0) } == nil)
     }
 
-    @Test func `a reply is written as a frame that reads the same`() throws {
+    @Test func `a reply's frame decodes to the same reply`() throws {
         var reply = Reply()
         reply.seq = 9
         reply.error.code = .conflict
@@ -84,7 +84,7 @@ import TwofoldProtocol
         #expect(Reply().frame.isEmpty)
     }
 
-    @Test func `a result stands in its request's slot`() throws {
+    @Test func `a result has the slot of its request`() throws {
         // An op's field and its result's field have the same number: the first byte or two of the message.
         let pairs: [(Request.OneOf_Op, Reply.OneOf_Result)] = [
             (.hello(.init()), .hello(.init())), (.create(.init()), .create(.init())),

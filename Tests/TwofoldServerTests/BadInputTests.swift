@@ -36,7 +36,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
     /// For a session of three boards.
     static let all = [
         Garbage("random bytes", "request", echoesSeq: false) { _, _ in [[0xff, 0x00, 0x80, 0x13, 0x37]] },
-        Garbage("a header cut short", "request", echoesSeq: false) { session, seq in
+        Garbage("a truncated header", "request", echoesSeq: false) { session, seq in
             [step(session, seq).dropLast(), [0, 0, 0]].map { Array($0) }
         },
         Garbage("a string that is not UTF-8", "request", echoesSeq: false) { session, seq in
@@ -63,9 +63,9 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         Garbage("100 frames", "frames", echoesSeq: false) { session, seq in
             [step(session, seq)] + [[UInt8]](repeating: [0, 0, 0], count: 99)
         },
-        Garbage("a payload cut short", "actions") { session, seq in [step(session, seq), [0, 0]] },
+        Garbage("a payload that is too short", "actions") { session, seq in [step(session, seq), [0, 0]] },
         Garbage("no payload", "actions") { session, seq in [step(session, seq)] },
-        Garbage("a payload too long", "actions") { session, seq in
+        Garbage("a payload that is too long", "actions") { session, seq in
             [step(session, seq), [UInt8](repeating: 0, count: 100_000)]
         },
         Garbage("action 7", "actions") { session, seq in [step(session, seq), [0, 0, 7]] },
@@ -102,13 +102,13 @@ struct Garbage: CustomTestStringConvertible, Sendable {
     private let directory = ScratchDirectory()
 
     @Test(arguments: [1, 4])
-    func `at most sixteen messages of a connection wait, however many frames they have`(frames: Int) throws {
+    func `at most sixteen messages of a connection wait, regardless of their frames`(frames: Int) throws {
         let gate = DispatchSemaphore(value: 0)
         let server = try RunningServer(directory.ipc(), gate: gate)
         defer { gate.signal() }
         let context = try Context()
         let socket = try Socket(.dealer, in: context)
-        // One message waits on this side.
+        // One more message waits in the client.
         try socket.setNumber(Self.sendHighWaterMark, name: "ZMQ_SNDHWM", to: CInt(1))
         try socket.connect(server.endpoint)
         // Larger than the system's buffers.
@@ -171,19 +171,19 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(statistics.refused == 0)
     }
 
-    @Test func `nothing behind the delimiter is an error`() throws {
+    @Test func `a message that ends with the delimiter is an error`() throws {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(.dealer, to: server.endpoint)
         for frames in [[[]], [[7, 7], []]] as [[[UInt8]]] {
             try peer.send(raw: frames)
             let raw = try peer.receiveRaw()
-            #expect(Array(raw.dropLast()) == frames, "the route comes back")
+            #expect(Array(raw.dropLast()) == frames, "the reply has the route")
             #expect(try Reply(bytes: raw.last ?? []).error.field == "frames")
         }
         #expect(try peer.ask(Request(.hello)).error == nil)
     }
 
-    @Test func `a route through proxies comes back whole`() throws {
+    @Test func `a reply has the whole route through proxies`() throws {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(.dealer, to: server.endpoint)
         let route: [[UInt8]] = [[1], [2, 2], [3, 3, 3], []]
@@ -193,7 +193,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(try Reply(bytes: raw.last ?? []).seq == 3)
     }
 
-    @Test func `ten thousand messages of garbage stop nothing and leave no memory behind`() throws {
+    @Test func `ten thousand messages of garbage stop nothing and leak no memory`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc())
         let endpoint = try server.endpoints()[0]
         let peer = try Peer(.dealer, to: endpoint)
@@ -211,7 +211,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
                 }
                 for _ in 0..<expected {
                     guard case .error = try Reply(bytes: peer.receiveRaw().last ?? []).result else {
-                        Issue.record("garbage was carried out")
+                        Issue.record("garbage was executed")
                         continue
                     }
                 }
@@ -231,7 +231,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(server.standardError.contains(counted), "\(server.standardError.suffix(200))")
     }
 
-    @Test func `closed sessions leave no memory behind`() throws {
+    @Test func `closed sessions leak no memory`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc())
         let peer = try Peer(to: server.endpoints()[0])
         func live(_ count: Int, lanes: Int) throws {

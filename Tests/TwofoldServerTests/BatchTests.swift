@@ -11,7 +11,7 @@ import ZeroMQ
     /// 5,000 boards, which a queue processes in many chunks.
     private let lanes = 5000
 
-    @Test func `one large batch is made of the same bytes as many small ones`() throws {
+    @Test func `one large batch gives the same bytes as many small ones`() throws {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(to: server.endpoint)
         let large = try Player(peer, lanes: lanes)
@@ -40,7 +40,7 @@ import ZeroMQ
         compare(try large.observe(), try small.map { try $0.observe() }, "observe")
     }
 
-    @Test func `one thread and several make the same bytes`() throws {
+    @Test func `one thread and several threads give the same bytes`() throws {
         let servers = try [1, 2, 5].map { threads in
             try RunningServer(directory.ipc("threads-\(threads)"), threads: threads)
         }
@@ -56,7 +56,7 @@ import ZeroMQ
         #expect(replies[0] == replies[2])
     }
 
-    @Test func `others are answered while a large blob is read, however few its lanes`() throws {
+    @Test func `other clients are answered while a large blob for few lanes is read`() throws {
         let latch = Latch()
         let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
         let player = try Player(try Peer(.dealer, to: server.endpoint), lanes: 1)
@@ -80,7 +80,8 @@ import ZeroMQ
     }
 
     @Test(arguments: [255, 256, 257, 320, 321])
-    func `a batch around the size that changes the thread is answered the same way`(lanes: Int) throws {
+    func `batches just below and above the limit of the socket thread get the same answers`(lanes: Int) throws
+    {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(to: server.endpoint)
         let player = try Player(peer, lanes: lanes)
@@ -97,7 +98,7 @@ import ZeroMQ
         #expect(try player.ask(.step, player.actions(turn: 9)).error == nil)
     }
 
-    @Test func `large batches of several sessions are carried out side by side`() throws {
+    @Test func `large batches of several sessions are executed in parallel`() throws {
         let server = try RunningServer(directory.ipc())
         let players = try (0..<4).map { _ in try Player(try Peer(to: server.endpoint), lanes: 2000) }
         for player in players { try player.reset(seed: 11) }
@@ -111,7 +112,7 @@ import ZeroMQ
         }
     }
 
-    @Test func `a client that asks ahead gets its replies in order`() throws {
+    @Test func `a client that sends several requests ahead gets its replies in order`() throws {
         let server = try RunningServer(directory.ipc())
         let player = try Player(try Peer(.dealer, to: server.endpoint), lanes: 4)
         let twin = try Player(try Peer(to: server.endpoint), lanes: 4)

@@ -34,7 +34,7 @@ import ZeroMQ
             ])
     }
 
-    @Test func `a file that is too long is not read to its end`() throws {
+    @Test func `a file that is too long is not read completely`() throws {
         let path = try write(String(repeating: "#\n", count: CurveFiles.maxBytes / 2 + 1), to: "clients")
         let error = try #require(throws: Reason.self) { try CurveFiles.readAllowed(path) }
         #expect(error.description.contains("'\(path)' has more than \(CurveFiles.maxBytes) bytes"))
@@ -43,7 +43,7 @@ import ZeroMQ
         #expect(try CurveFiles.readAllowed(path).isEmpty)
     }
 
-    @Test func `a line without a key is reported by its number, and not repeated`() throws {
+    @Test func `the error for a line without a key has its number, but not its text`() throws {
         let path = try write("\(alice.publicKey) alice\nnonsense here\n", to: "clients")
         let error = try #require(throws: Reason.self) { try CurveFiles.readAllowed(path) }
         #expect(error.description.contains("line 2 of '\(path)'"))
@@ -57,14 +57,14 @@ import ZeroMQ
         #expect(error.description.contains("'\(path).key' is a key file"))
     }
 
-    @Test func `a file that isn't there is reported`() {
+    @Test func `a missing file is reported`() {
         let error = #expect(throws: Reason.self) { try CurveFiles.readAllowed("/no/such/list") }
         #expect(error?.description.contains("/no/such/list") == true)
     }
 
     // MARK: key files
 
-    @Test func `a pair that was written is read again, and nothing is written over`() throws {
+    @Test func `a written pair of keys can be read, and no file is overwritten`() throws {
         let path = directory.path + "/key"
         let key = try CurveFiles.generate(path)
         #expect(try CurveFiles.readPublic(path + ".key") == key)
@@ -76,13 +76,13 @@ import ZeroMQ
         #expect(throws: Reason.self) { try CurveFiles.readSecret(path + ".key") }
         unlink(path + ".key_secret")
         #expect(throws: Reason.self) { try CurveFiles.generate(path) }
-        #expect(access(path + ".key_secret", F_OK) != 0, "a half is cleared away")
+        #expect(access(path + ".key_secret", F_OK) != 0, "an incomplete pair is removed")
         #expect(try CurveFiles.readPublic(path + ".key") == key)
     }
 
     // MARK: the server
 
-    @Test func `with encryption, tcp takes those in the list, and ipc takes all`() throws {
+    @Test func `with encryption, tcp accepts the listed clients, and ipc accepts all`() throws {
         let clients = try write("\(alice.publicKey) alice\n", to: "clients")
         let (keys, alice, eve) = (server, alice, eve)
         let running = try RunningServer("tcp://127.0.0.1:0", directory.ipc()) {
@@ -109,10 +109,10 @@ import ZeroMQ
             return counters.keysRefused > 0
         }
         #expect(isRefused)
-        #expect(counters.received == 2 + asked, "nothing else came in")
+        #expect(counters.received == 2 + asked, "no other request was received")
     }
 
-    @Test func `a server whose list can't be read doesn't start`() throws {
+    @Test func `a server whose list can't be read does not start`() throws {
         let keys = server
         #expect(throws: Reason.self) {
             try RunningServer("tcp://127.0.0.1:0") {
@@ -125,8 +125,7 @@ import ZeroMQ
         ("tcp://0.0.0.0:0", true), ("tcp://*:0", true), ("tcp://127.0.0.1:0", false),
         ("tcp://lo:0", false),
     ])
-    func `listening to all hosts without encryption is reported loudly`(endpoint: String, isLoud: Bool) throws
-    {
+    func `listening to all hosts without encryption logs a warning`(endpoint: String, isLoud: Bool) throws {
         let process = try ServerProcess("serve", "--endpoint", endpoint)
         _ = try process.endpoints()
         process.signal(SIGTERM)
@@ -136,7 +135,7 @@ import ZeroMQ
                 == isLoud, "\(process.standardError)")
     }
 
-    @Test func `with encryption there is nothing to report`() throws {
+    @Test func `with encryption there is no warning`() throws {
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
         let clients = try write("\(alice.publicKey) alice\n", to: "clients")
@@ -150,15 +149,15 @@ import ZeroMQ
         #expect(process.standardError.contains(/listening on tcp:\S+ encrypted=yes/))
     }
 
-    @Test func `a key without a list, and a list without a key, are wrong usage`() throws {
+    @Test func `a key without a list and a list without a key are usage errors`() throws {
         for option in ["--curve-secret-key", "--curve-clients"] {
             let process = try ServerProcess("serve", "--endpoint", directory.ipc(), option, "/a/file")
             #expect(try process.exit() == .code(64))
-            #expect(process.standardError.contains("belong together"))
+            #expect(process.standardError.contains("pass both --curve-secret-key and --curve-clients"))
         }
     }
 
-    @Test func `a secret that others can read is reported`() throws {
+    @Test func `a secret key that other users can read is reported`() throws {
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
         chmod(path + ".key_secret", 0o644)
@@ -169,12 +168,12 @@ import ZeroMQ
         _ = try process.endpoints()
         process.signal(SIGTERM)
         #expect(try process.exit() == .code(0))
-        #expect(process.standardError.contains("others can read the secret key"))
+        #expect(process.standardError.contains("other users can read the secret key"))
         #expect(process.standardError.contains("the list of client keys is empty"))
         #expect(process.standardError.contains(/listening on ipc:\S+ encrypted=no/))
     }
 
-    @Test func `a file without a secret key is reported as that alone`() throws {
+    @Test func `a file without a secret key is reported once`() throws {
         let path = directory.path + "/server"
         _ = try CurveFiles.generate(path)
         let process = try ServerProcess(
@@ -182,6 +181,6 @@ import ZeroMQ
             "--curve-clients", path + ".key")
         #expect(try process.exit() != .code(0))
         #expect(process.standardError.contains("has no secret key"))
-        #expect(!process.standardError.contains("others can read"))
+        #expect(!process.standardError.contains("other users can read"))
     }
 }

@@ -35,7 +35,8 @@ import ZeroMQ
     // MARK: start and stop
 
     @Test(arguments: [SIGTERM, SIGINT])
-    func `it says where it listens, serves, and a signal stops it with status 0`(signal: Int32) throws {
+    func `the server prints its endpoints, serves, and a signal stops it with status 0`(signal: Int32) throws
+    {
         let server = try ServerProcess(
             "serve", "--endpoint", directory.ipc(), "--endpoint", "tcp://127.0.0.1:0")
         let endpoints = try server.endpoints(2)
@@ -54,7 +55,7 @@ import ZeroMQ
             server.standardOutput == endpoints.map { "listening on \($0)\n" }.joined(), "and nothing else")
     }
 
-    @Test func `after a kill the next one on the path takes over`() throws {
+    @Test func `after a kill, the next server on the path takes over`() throws {
         for _ in 0..<2 {
             let server = try ServerProcess("serve", "--endpoint", directory.ipc())
             _ = try hello(server.endpoints()[0])
@@ -69,14 +70,14 @@ import ZeroMQ
         _ = try first.endpoints()
         let second = try ServerProcess("serve", "--endpoint", directory.ipc())
         #expect(try second.exit() == .code(1))
-        #expect(second.standardError.contains("served by another process"))
+        #expect(second.standardError.contains("another process serves the ipc path"))
         #expect(second.standardOutput.isEmpty)
         _ = try hello(directory.ipc())
         first.signal(SIGTERM)
         #expect(try first.exit() == .code(0))
     }
 
-    @Test func `it ends when its parent is another process than was said`() throws {
+    @Test func `the server ends if its parent is not the given process`() throws {
         let dead = try ServerProcess(command: ["/bin/true"])
         #expect(try dead.exit() == .code(0))
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--parent-pid", "\(dead.pid)")
@@ -84,7 +85,7 @@ import ZeroMQ
         #expect(directory.files == [])
     }
 
-    @Test func `it goes on for as long as its parent lives, and ends with it and its log`() throws {
+    @Test func `the server runs as long as its parent, and ends with it and its log`() throws {
         let program = try #require(ServerProcess.program)
         // The parent's output from the server ends with the parent.
         let log = Pipe()
@@ -101,11 +102,11 @@ import ZeroMQ
         _ = try parent.exit()
         let isGone = eventually { directory.files == [] }
         #expect(isGone, "it left \(directory.files)")
-        // Leaves nothing behind, whatever the result.
+        // Ends the server even if the test fails.
         if !isGone, let pid = pid_t(parent.standardOutput.prefix { $0.isNumber }) { kill(pid, SIGKILL) }
     }
 
-    @Test func `it survives the end of the process that reads its log`() throws {
+    @Test func `the server survives the end of the process that reads its log`() throws {
         let log = Pipe()
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), errors: log)
         try log.fileHandleForWriting.close()
@@ -119,7 +120,7 @@ import ZeroMQ
         #expect(directory.files == [])
     }
 
-    @Test func `an unread log holds nothing up, and reports later how many lines were dropped`() throws {
+    @Test func `an unread log delays nothing, and later reports the number of dropped lines`() throws {
         let log = Pipe()
         makeSmall(log)
         let server = try ServerProcess(
@@ -148,7 +149,7 @@ import ZeroMQ
         #expect(objects.first?["message"] as? String == "starting")
     }
 
-    @Test func `an unread log does not keep a signal from ending it`() throws {
+    @Test func `an unread log does not keep a signal from ending the server`() throws {
         let log = Pipe()
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), errors: log)
         _ = try server.endpoints()
@@ -158,7 +159,7 @@ import ZeroMQ
         #expect(try server.exit() == .code(0))
     }
 
-    @Test func `a full standard output keeps it neither from serving nor from ending`() throws {
+    @Test func `a full standard output keeps the server neither from serving nor from ending`() throws {
         let output = Pipe()
         fill(output)
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), output: output)
@@ -167,7 +168,7 @@ import ZeroMQ
         #expect(try server.exit() == .code(0))
     }
 
-    @Test func `it says where it listens as soon as there is room in its standard output`() throws {
+    @Test func `the server prints its endpoints as soon as standard output has room`() throws {
         let output = Pipe()
         fill(output)
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), output: output)
@@ -184,7 +185,7 @@ import ZeroMQ
         #expect(try server.exit() == .code(0))
     }
 
-    @Test func `a state directory is made with those above it, for its user alone`() throws {
+    @Test func `a state directory is created with its parents, for its user only`() throws {
         let state = directory.path + "/a/b/state"
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--state-dir", state)
         _ = try server.endpoints()
@@ -194,7 +195,7 @@ import ZeroMQ
         #expect(mode == 0o700)
     }
 
-    @Test func `a session that can't be kept is an error in the log and in the status, and others are kept`()
+    @Test func `if a session can't be saved, log and status show an error, and others are saved`()
         throws
     {
         let program = try #require(ServerProcess.program)
@@ -213,7 +214,7 @@ import ZeroMQ
         let errors = server.standardError.split(separator: "\n").filter { $0.contains(" error ") }
         #expect(errors.count == 1, "\(server.standardError)")
         #expect(
-            errors.first?.contains(/session [0-9a-f]{8} can't be kept: File too large/) == true,
+            errors.first?.contains(/session [0-9a-f]{8} can't be saved: File too large/) == true,
             "\(server.standardError)")
         let second = try ServerProcess("serve", "--endpoint", directory.ipc(), "--state-dir", state)
         _ = try second.endpoints()
@@ -229,7 +230,7 @@ import ZeroMQ
 
     // MARK: options and variables
 
-    @Test func `each option can be given as a variable, and the option wins`() throws {
+    @Test func `each option has a variable, and the option overrides it`() throws {
         let variables = [
             "ENDPOINT": directory.ipc("a") + "," + directory.ipc("b"), "THREADS": "3",
             "MAX_MESSAGE_BYTES": "100000", "MAX_BOARDS_PER_SESSION": "1001", "MAX_SESSIONS": "7",
@@ -270,12 +271,12 @@ import ZeroMQ
         #expect(server.standardError.contains("starting"))
     }
 
-    @Test func `a session of a private server is never idle`() throws {
+    @Test func `a session of a private server never times out`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--parent-pid", "\(getpid())")
         #expect(try hello(server.endpoints()[0]).limits.idleTimeout == 0)
     }
 
-    @Test func `half of what a limit of address space leaves is for sessions`() throws {
+    @Test func `sessions get half of the memory that a limit on address space leaves`() throws {
         let program = try #require(ServerProcess.program)
         let server = try ServerProcess(command: [
             "/bin/sh", "-c", "ulimit -v 1500000; exec \"$0\" \"$@\"", program, "serve", "--endpoint",
@@ -287,7 +288,8 @@ import ZeroMQ
         #expect(Int(limits.maxMessageBytes) < Int(limits.maxBytes) / 3)
     }
 
-    @Test func `with too little address space it does not start, and says how much it needs`() throws {
+    @Test func `with too little address space the server does not start, and says how much it needs`() throws
+    {
         let program = try #require(ServerProcess.program)
         let server = try ServerProcess(command: [
             "/bin/sh", "-c", "ulimit -v 120000; exec \"$0\" \"$@\"", program, "serve", "--endpoint",
@@ -297,7 +299,7 @@ import ZeroMQ
         #expect(server.standardError.contains("ulimit -v"))
     }
 
-    @Test func `without options it has the defaults`() throws {
+    @Test func `without options the server has the defaults`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), variables: ["THREADS": ""])
         let reply = try hello(server.endpoints()[0])
         #expect(Int(reply.threads) == availableProcessors())
@@ -319,7 +321,8 @@ import ZeroMQ
         ("MAX_SESSIONS_PER_CLIENT", "0"), ("MAX_SESSIONS", "many"), ("MAX_SESSIONS", "99999999999999999999"),
         ("LOG_LEVEL", "loud"), ("LOG_FORMAT", "yaml"), ("PARENT_PID", "me"),
     ])
-    func `an invalid variable is reported, and nothing is started`(name: String, value: String) throws {
+    func `an invalid variable is reported, and the server does not start`(name: String, value: String) throws
+    {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), variables: [name: value])
         #expect(try server.exit() == .code(64), "wrong usage")
         #expect(server.standardOutput.isEmpty)
@@ -335,7 +338,7 @@ import ZeroMQ
         ["--max-boards-per-session", "0"], ["--log-level", "loud"], ["--log-format", "yaml"],
         ["--parent-pid", "me"], ["--no-such-option", "1"], ["--endpoint"],
     ])
-    func `an invalid option is reported, and nothing is started`(arguments: [String]) throws {
+    func `an invalid option is reported, and the server does not start`(arguments: [String]) throws {
         let program = try #require(ServerProcess.program)
         let server = try ServerProcess(
             command: [program, "serve", "--endpoint", directory.ipc()] + arguments)
@@ -349,7 +352,7 @@ import ZeroMQ
         "udp://127.0.0.1:5555", "tcp://nonsense", "tcp://127.0.0.1", "tcp://256.1.1.1:5555",
         "ipc://relative", "ipc:///no/such/directory/s", "5555", "",
     ])
-    func `an endpoint that can't be had is reported in one sentence, and ends it with status 1`(
+    func `an unavailable endpoint is reported in one sentence and gives status 1`(
         endpoint: String
     )
         throws
@@ -362,7 +365,7 @@ import ZeroMQ
         #expect(server.standardError.split(separator: "\n").count == 1, "\(server.standardError)")
     }
 
-    @Test func `a port that is taken is reported`() throws {
+    @Test func `a port in use is reported`() throws {
         let first = try RunningServer("tcp://127.0.0.1:0")
         let second = try ServerProcess("serve", "--endpoint", first.endpoint)
         #expect(try second.exit() == .code(1))
@@ -370,7 +373,7 @@ import ZeroMQ
         #expect(second.standardError.contains("Address already in use"))
     }
 
-    @Test func `it prints its version`() throws {
+    @Test func `the command version prints the version`() throws {
         for arguments in [["version"], ["--version"]] {
             let program = try #require(ServerProcess.program)
             let server = try ServerProcess(command: [program] + arguments)
@@ -381,7 +384,7 @@ import ZeroMQ
 
     // MARK: the log
 
-    @Test func `the log in JSON has one object a line, numbers as numbers, and no session's id`() throws {
+    @Test func `a JSON log has one object per line, numbers as numbers, and no session ids`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), "--log-format", "json")
         let player = try Player(Peer(to: server.endpoints()[0]), lanes: 2)
         try player.close()
@@ -415,7 +418,7 @@ import ZeroMQ
             !server.standardError.contains(hex.prefix(8)) && !server.standardError.contains(hex.suffix(8)))
     }
 
-    @Test func `the log in text has time, level, message and fields`() throws {
+    @Test func `a text log has time, level, message and fields`() throws {
         let server = try ServerProcess(
             "serve", variables: ["ENDPOINT": directory.ipc(), "LOG_FORMAT": "text"])
         _ = try server.endpoints()

@@ -29,7 +29,7 @@ import ZeroMQ
 
     private static let slowReplyBytes = 20_000 * (4 * 64 + 4 * 4 + 4)
 
-    @Test func `small and large ones are answered, and a repeat gets the same answer`() throws {
+    @Test func `small and large requests are answered, and a repeat gets the same answer`() throws {
         let server = try RunningServer("tcp://127.0.0.1:0")
         let peer = try Peer(to: server.endpoint)
         for boards in [1, 100, 300_000] {
@@ -42,7 +42,7 @@ import ZeroMQ
         try server.stop()
     }
 
-    @Test func `a large one does not keep the socket thread from answering others`() throws {
+    @Test func `a large request does not keep the socket thread from answering others`() throws {
         let latch = Latch()
         let server = try RunningServer("tcp://127.0.0.1:0") { $0.jobDidBegin = latch.pass }
         let peer = try Peer(.dealer, to: server.endpoint)
@@ -54,7 +54,7 @@ import ZeroMQ
         try server.stop()
     }
 
-    @Test func `what is in flight at the stop is answered`() throws {
+    @Test func `requests in progress at the stop are answered`() throws {
         let latch = Latch()
         let server = try RunningServer("tcp://127.0.0.1:0") { $0.jobDidBegin = latch.pass }
         let peer = try Peer(.dealer, to: server.endpoint)

@@ -13,7 +13,7 @@ import Testing
         try #require(throws: Reason.self) { _ = try IPCPath(path) }.description
     }
 
-    @Test func `a free path is claimed by a lock beside it, and nothing stays behind`() throws {
+    @Test func `a lock file claims a free path, and no file remains afterwards`() throws {
         do {
             let claim = try IPCPath(path)
             #expect(directory.files == ["s.lock"])
@@ -22,7 +22,7 @@ import Testing
         #expect(directory.files == [])
     }
 
-    @Test func `what stands in the path goes at the end, and nothing else does`() throws {
+    @Test func `the end removes the file at the path and no other file`() throws {
         try directory.write("s2", "mine")
         try directory.write("s.lock2", "mine")
         do {
@@ -34,7 +34,7 @@ import Testing
         #expect(directory.files == ["s.lock2", "s2"])
     }
 
-    @Test func `a path of 107 bytes fits, one of 108 is refused`() throws {
+    @Test func `a path of 107 bytes fits, and a path of 108 bytes is refused`() throws {
         let longest = path + String(repeating: "x", count: IPCPath.maxLength - path.utf8.count)
         #expect(longest.utf8.count == 107)
         do {
@@ -49,11 +49,11 @@ import Testing
         #expect(directory.files == [])
     }
 
-    @Test func `a path that is claimed already is refused, and its owner keeps it`() throws {
+    @Test func `a claimed path is refused, and its owner keeps it`() throws {
         do {
             let claim = try IPCPath(path)
             try directory.write("s", "")
-            for _ in 0..<2 { #expect(try refusal(of: path).contains("served by another process")) }
+            for _ in 0..<2 { #expect(try refusal(of: path).contains("another process serves the ipc path")) }
             #expect(directory.files == ["s", "s.lock"])
             withExtendedLifetime(claim) {}
         }
@@ -63,7 +63,7 @@ import Testing
 
     @Test func `another spelling of a claimed path is refused too`() throws {
         let claim = try IPCPath(path)
-        #expect(try refusal(of: directory.path + "/./s").contains("served by another process"))
+        #expect(try refusal(of: directory.path + "/./s").contains("another process serves the ipc path"))
         withExtendedLifetime(claim) {}
     }
 
@@ -71,13 +71,13 @@ import Testing
     func `a live socket without our lock is refused and left alone`(kind: UnixSocket.Kind) throws {
         let listener = try UnixSocket(kind, at: path)
         let error = try? refusal(of: path)
-        #expect(error?.contains("served by another process") == true, "\(error ?? "it was taken")")
+        #expect(error?.contains("another process serves the ipc path") == true, "\(error ?? "claimed")")
         #expect(directory.files == ["s"])
         withExtendedLifetime(listener) {}
     }
 
     @Test(arguments: UnixSocket.Kind.allCases)
-    func `a dead socket is cleared away`(kind: UnixSocket.Kind) throws {
+    func `a dead socket is removed`(kind: UnixSocket.Kind) throws {
         do { withExtendedLifetime(try UnixSocket(kind, at: path)) {} }
         #expect(directory.files == ["s"])
         let claim = try IPCPath(path)
@@ -104,19 +104,19 @@ import Testing
         withExtendedLifetime(listener) {}
     }
 
-    @Test func `a lock file that is left over is taken over`() throws {
+    @Test func `a lock file without an owner is taken over`() throws {
         try directory.write("s.lock", "")
         do { withExtendedLifetime(try IPCPath(path)) {} }
         #expect(directory.files == [])
     }
 
-    @Test func `a lock that is a link is refused: nothing is written elsewhere`() throws {
+    @Test func `a lock file that is a link is refused, so nothing is written elsewhere`() throws {
         #expect(symlink(directory.path + "/elsewhere", path + ".lock") == 0)
         #expect(try refusal(of: path).contains("s.lock"))
         #expect(directory.files == ["s.lock"])
     }
 
-    @Test func `a directory that doesn't exist is named in the error`() throws {
+    @Test func `the error names a missing directory`() throws {
         let error = try refusal(of: directory.path + "/none/s")
         #expect(error.contains("/none/s") && error.contains("No such file or directory"))
     }

@@ -9,7 +9,7 @@ import TwofoldCore
     /// Makes a check with a timeout of 8 s, which looks every 2 s.
     private func check() -> IdleCheck { IdleCheck(.seconds(8), at: start) }
 
-    @Test func `it looks once an interval, at the sessions as they were at its last look`() {
+    @Test func `a check happens once an interval, and ends sessions that were idle at the last check`() {
         var check = check()
         #expect(check.interval == .seconds(2))
         #expect(check.turn(at: start + .seconds(1), hasReadAll: true) == .nothing)
@@ -19,8 +19,7 @@ import TwofoldCore
     }
 
     @Test
-    func `a turn that takes longer than two intervals is a pause, and the next look comes an interval later`()
-    {
+    func `a turn after more than two intervals is a pause, and the next check is an interval later`() {
         var check = check()
         #expect(check.turn(at: start + .seconds(2), hasReadAll: true) == .idle(since: start - .seconds(8)))
         #expect(check.turn(at: start + .seconds(22), hasReadAll: true) == .pause(.seconds(20)))
@@ -28,7 +27,7 @@ import TwofoldCore
         #expect(check.turn(at: start + .seconds(24), hasReadAll: true) == .idle(since: start + .seconds(14)))
     }
 
-    @Test func `while messages wait, sessions are judged as of when all had been read`() {
+    @Test func `while messages wait, sessions are judged by the last moment without waiting messages`() {
         var check = check()
         #expect(check.turn(at: start + .seconds(2), hasReadAll: true) == .idle(since: start - .seconds(8)))
         for second in [4, 6, 8, 10] {

@@ -25,7 +25,7 @@ import TwofoldTestSupport
         #expect(reported >= Double(nanoseconds) && reported <= Double(nanoseconds) * 1.126, "\(reported)")
     }
 
-    @Test func `what is too short or too long is counted at the ends`() {
+    @Test func `times that are too short or too long count in the first or last bucket`() {
         var histogram = LatencyHistogram()
         for nanoseconds in [-5, 0, 1, 999] { histogram.add(nanoseconds, now: start) }
         #expect(histogram.quantiles([1], now: start)[0] <= 1.126e-6)
@@ -33,7 +33,7 @@ import TwofoldTestSupport
         #expect(histogram.quantiles([1], now: start)[0] > 60)
     }
 
-    @Test func `quantiles are those of the sorted times`() {
+    @Test func `quantiles match the sorted times`() {
         var histogram = LatencyHistogram()
         var dice = Dice(seed: 1)
         let times = (0..<1000).map { _ in Int.random(in: 1000...50_000_000, using: &dice) }
@@ -47,7 +47,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `what was more than two windows ago is forgotten`() {
+    @Test func `times from more than two windows ago are forgotten`() {
         var histogram = LatencyHistogram()
         histogram.add(1_000_000, now: start)
         #expect(histogram.quantiles([0.5], now: later(9))[0] > 0)

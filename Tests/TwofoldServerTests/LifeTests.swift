@@ -35,7 +35,7 @@ enum Manner: CaseIterable {
         let peer = try manner.peer(to: server.endpoint)
 
         let hello = try peer.ask(Request(.hello, seq: 77))
-        #expect(hello.reply.seq == 77, "the seq comes back, though it means nothing")
+        #expect(hello.reply.seq == 77, "the reply repeats the seq, which has no meaning here")
         #expect(hello.payload == nil)
         #expect(hello.reply.hello.protocolVersion == 1)
         #expect(hello.reply.hello.serverVersion == EnvironmentService.version)
@@ -96,7 +96,7 @@ enum Manner: CaseIterable {
         #expect(statistics.resent == 0 && statistics.parked == 0 && statistics.dropped == 0)
     }
 
-    @Test func `port 0 becomes a real one, and each endpoint is reported as clients reach it`() throws {
+    @Test func `port 0 becomes a real port, and each endpoint is reported with its real address`() throws {
         let server = try RunningServer("tcp://127.0.0.1:0", directory.ipc(), "tcp://127.0.0.1:0")
         #expect(server.endpoints.count == 3)
         #expect(server.endpoints[1] == directory.ipc())
@@ -135,7 +135,7 @@ enum Manner: CaseIterable {
         #expect(try peer.ask(Request(.hello)).error == nil)
     }
 
-    @Test func `the limits that were configured are reported, and kept`() throws {
+    @Test func `the configured limits are reported and enforced`() throws {
         let server = try RunningServer(directory.ipc()) {
             $0.service.limits.maxSessions = 2
             $0.service.limits.maxBoardsPerSession = 20
@@ -158,7 +158,7 @@ enum Manner: CaseIterable {
         #expect(try third.ask(.create(lanes: 1)).error == nil)
     }
 
-    @Test func `a frame beyond the limit ends its connection, not the server`() throws {
+    @Test func `a frame above the limit ends its connection, not the server`() throws {
         let server = try RunningServer(directory.ipc()) { $0.service.limits.maxMessageBytes = 10_000 }
         let player = try Player(try Peer(to: server.endpoint), lanes: 5)
         try player.reset(seed: 1)
@@ -179,7 +179,7 @@ enum Manner: CaseIterable {
         #expect(refused.error?.field == "actions")
     }
 
-    @Test func `several clients at once get the same as each alone`() throws {
+    @Test func `several clients in parallel get the same replies as each client alone`() throws {
         let server = try RunningServer(directory.ipc(), "tcp://127.0.0.1:0")
         let endpoints = server.endpoints
         @Sendable func play(_ client: Int) throws -> [[UInt8]] {

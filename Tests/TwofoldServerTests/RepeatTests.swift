@@ -10,7 +10,7 @@ import ZeroMQ
 @Suite struct RepeatTests {
     private let directory = ScratchDirectory()
 
-    @Test func `a repeat over another socket gets the same bytes, and is applied once`() throws {
+    @Test func `a repeat over another socket gets the same bytes and is not executed again`() throws {
         let server = try RunningServer(directory.ipc())
         let player = Player(try Peer(to: server.endpoint))
         let second = try Peer(.dealer, to: server.endpoint)
@@ -59,7 +59,7 @@ import ZeroMQ
         try player.step(turn: 0)
     }
 
-    @Test func `a seq that doesn't follow is refused with the one that is expected`() throws {
+    @Test func `a wrong seq is refused with the expected one`() throws {
         let server = try RunningServer(directory.ipc())
         let player = try Player(try Peer(to: server.endpoint), lanes: 3)
         try player.reset(seed: 1)
@@ -73,7 +73,7 @@ import ZeroMQ
         try player.step(turn: 0)
     }
 
-    @Test func `a refused request uses up no seq and changes nothing`() throws {
+    @Test func `a refused request uses no seq and changes nothing`() throws {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(to: server.endpoint)
         let player = try Player(peer, lanes: 3)
@@ -106,7 +106,7 @@ import ZeroMQ
         try player.reset(seed: 1)
     }
 
-    @Test func `a repeat while the request is carried out is parked, and the newest socket gets the reply`()
+    @Test func `a repeat of a request in progress is parked, and the newest socket gets the reply`()
         throws
     {
         let latch = Latch()

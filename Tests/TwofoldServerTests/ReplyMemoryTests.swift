@@ -13,7 +13,7 @@ import ZeroMQ
 @Suite struct ReplyMemoryTests {
     private let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
 
-    @Test func `a message and each of its copies keep the buffer`() throws {
+    @Test func `a message and each copy of it keep the buffer`() throws {
         var message: Message?
         let first = try {
             let buffer = try pool.take(size: 1000)
@@ -29,7 +29,7 @@ import ZeroMQ
         #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
     }
 
-    @Test func `a reply keeps its buffer, also after it was sent`() throws {
+    @Test func `a reply keeps its buffer even after it was sent`() throws {
         var first: ObjectIdentifier?
         var reply: StoredReply? = try {
             let buffer = try pool.take(size: 1000)
@@ -49,7 +49,7 @@ import ZeroMQ
         #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
     }
 
-    @Test func `a request that is kept for its repeats does not keep its route`() throws {
+    @Test func `a stored request does not keep its route`() throws {
         let machine = SessionMachine(ServiceSettings(threads: 1), keys: { ([:], 0) }, at: .now)
         weak var route: AnyObject?
         func play(_ op: Request.OneOf_Op, seq: UInt64, _ payload: [UInt8]) throws {
@@ -61,7 +61,7 @@ import ZeroMQ
             machine.take(
                 message, isWhole: true, through: 0, from: { _ in .anonymous }, at: .now, into: &effects)
             guard case .perform(let work)? = effects.first else {
-                Issue.record("it is not performed")
+                Issue.record("the work was not performed")
                 return
             }
             route = work.route.address
@@ -74,7 +74,7 @@ import ZeroMQ
         #expect(route == nil)
     }
 
-    @Test func `a reply that libzmq still has counts after its session has gone`() throws {
+    @Test func `a reply that libzmq still holds counts after its session has ended`() throws {
         let budget = MemoryBudget(limit: 100)
         var pool: PayloadPool? = PayloadPool(try budget.part(50), upTo: .max, then: budget)
         var message: Message? = try {

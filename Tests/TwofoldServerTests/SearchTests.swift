@@ -17,7 +17,7 @@ import ZeroMQ
         return .rollout(request)
     }
 
-    @Test func `other clients step during a search, and the search ends in its time`() throws {
+    @Test func `other clients step during a search, and the search ends in time`() throws {
         let latch = Latch()
         let server = try RunningServer("tcp://127.0.0.1:0") {
             $0.service.policyBudget.maxSearch = patience
@@ -46,7 +46,7 @@ import ZeroMQ
         try server.stop()
     }
 
-    @Test func `a repeated rollout is played once`() throws {
+    @Test func `a repeated rollout is executed once`() throws {
         let server = try RunningServer("tcp://127.0.0.1:0")
         let player = try Player(Peer(to: server.endpoint), lanes: 8)
         try player.reset(seed: 0)

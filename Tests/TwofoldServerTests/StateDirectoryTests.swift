@@ -31,7 +31,7 @@ import TwofoldProtocol
 
     private func path(_ name: String) -> String { scratch.path + "/" + name }
 
-    @Test func `all sessions of a stop are in one file, in order, for its owner only`() throws {
+    @Test func `a stop saves all sessions in one file, in order, for its owner only`() throws {
         let name = try write(1...9)
         #expect(directory.fileNames == [name])
         #expect(read(name) == (1...9).map { session($0) })
@@ -41,7 +41,7 @@ import TwofoldProtocol
         #expect(directory.fileNames == [])
     }
 
-    @Test func `a file that was cut anywhere has the sessions that were written whole`() throws {
+    @Test func `a truncated file has all sessions that were written completely`() throws {
         let name = try write(1...3)
         let whole = try Data(contentsOf: URL(filePath: path(name)))
         let ends = directory.records(of: name).map(\.range.upperBound)
@@ -53,7 +53,7 @@ import TwofoldProtocol
         }
     }
 
-    @Test func `a flipped bit costs one session, or in a head those behind it, too`() throws {
+    @Test func `a flipped bit costs one session, and in a head also the following ones`() throws {
         let name = try write(1...3)
         let whole = try Data(contentsOf: URL(filePath: path(name)))
         let second = Array(directory.records(of: name))[1].range
@@ -67,7 +67,7 @@ import TwofoldProtocol
         }
     }
 
-    @Test func `sessions that can't be restored are kept in a file of their own`() throws {
+    @Test func `sessions that can't be restored are kept in a separate file`() throws {
         let name = try write(1...5)
         let records = Array(directory.records(of: name))
         #expect(try directory.remove([name], keeping: [records[1], records[3]]) == [])
@@ -76,7 +76,7 @@ import TwofoldProtocol
         #expect(directory.newName != directory.fileNames[0])
     }
 
-    @Test func `a FIFO or a folder under a session's name is not waited for`() throws {
+    @Test func `a FIFO or a folder with a session's name does not block the start`() throws {
         #expect(mkfifo(path("1.sessions"), 0o600) == 0)
         #expect(mkdir(path("2.sessions"), 0o700) == 0)
         #expect(read("1.sessions") == [nil])

@@ -50,7 +50,7 @@ import ZeroMQ
         #expect(stats.sessions[0].boards == 100 && stats.sessions[0].requests == 5)
     }
 
-    @Test func `each kind of request is counted under the name of its slot`() throws {
+    @Test func `each kind of request is counted under its name`() throws {
         let kinds: [(Request.OneOf_Op, String)] = [
             (.hello(.init()), "hello"), (.create(.init()), "create"), (.reset(.init()), "reset"),
             (.step, "step"), (.observe, "observe"), (.afterstates, "afterstates"), (.close, "close"),
@@ -90,7 +90,7 @@ import ZeroMQ
         guard case .perform(let stats) = asked, machine.place(of: stats) == .statistics,
             case .perform(let create) = created
         else {
-            Issue.record("the socket thread would finish them")
+            Issue.record("the stats work has the wrong place")
             return
         }
         var effects: [SessionMachine.Effect] = []
@@ -100,7 +100,7 @@ import ZeroMQ
         effects = []
         machine.finish(stats, result, at: .now, into: &effects)
         guard case .send(let reply, _)? = effects.first else {
-            Issue.record("nothing is sent")
+            Issue.record("no reply was sent")
             return
         }
         let usage = try Reply(bytes: reply.header).stats.usage
@@ -108,16 +108,16 @@ import ZeroMQ
         #expect(usage.residentBytes > 1 << 20 && usage.descriptors > 2)
     }
 
-    @Test func `more statistics at a time than the server finishes are refused`() throws {
+    @Test func `too many statistics requests at a time are refused`() throws {
         let machine = machine()
         for _ in 0..<16 {
             guard case .perform = try take(Request(.stats(.init())), machine) else {
-                Issue.record("they are not begun")
+                Issue.record("a stats request was not started")
                 return
             }
         }
         guard case .send(let reply, _) = try take(Request(.stats(.init())), machine) else {
-            Issue.record("they are begun")
+            Issue.record("the request was started")
             return
         }
         #expect(try Reply(bytes: reply.header).error.code == .resourceExhausted)
@@ -136,7 +136,7 @@ import ZeroMQ
 
     // MARK: the probe
 
-    @Test func `a server that serves is ready, and an endpoint without one is silent`() throws {
+    @Test func `a running server is ready, and an endpoint without a server is silent`() throws {
         let server = try RunningServer(directory.ipc())
         #expect(
             try probe(server.endpoint, timeout: patience) == .ready(version: EnvironmentService.version))
@@ -145,7 +145,7 @@ import ZeroMQ
     }
 
     private static let unready: [(reason: String, answer: Reply)] = {
-        let other = "the answer is not that of a twofold-server"
+        let other = "the answer does not come from a twofold-server"
         var (draining, refusing, stepping) = (Reply(), Reply(), Reply())
         draining.stats.draining = true
         refusing.error.message = "later"
@@ -156,7 +156,7 @@ import ZeroMQ
     }()
 
     @Test(arguments: unready.indices)
-    func `a server that answers otherwise is not ready`(index: Int) throws {
+    func `a server with any other answer is not ready`(index: Int) throws {
         let (reason, reply) = Self.unready[index]
         let context = try Context()
         let socket = try Socket(.rep, in: context)
@@ -169,7 +169,7 @@ import ZeroMQ
         #expect(try result.value == .notReady(reason))
     }
 
-    @Test func `ping exits with 0 when it serves, 1 when nothing answers`() throws {
+    @Test func `ping exits with 0 if a server is ready, and with 1 if nothing answers`() throws {
         let server = try RunningServer(directory.ipc())
         let program = try #require(ServerProcess.program)
         let ready = try ServerProcess(command: [program, "ping", "--endpoint", server.endpoint])

@@ -13,7 +13,7 @@ import ZeroMQ
     private let directory = ScratchDirectory()
 
     @Test(arguments: Transport.allCases)
-    func `a step that is in progress at the stop is still answered`(transport: Transport) throws {
+    func `a step in progress at the stop is still answered`(transport: Transport) throws {
         let latch = Latch()
         let server = try RunningServer(transport == .ipc ? directory.ipc() : "tcp://127.0.0.1:0") {
             $0.jobDidBegin = latch.pass
@@ -37,7 +37,7 @@ import ZeroMQ
         #expect(directory.files == [])
     }
 
-    @Test func `requests that have arrived before the stop are answered`() throws {
+    @Test func `requests that arrived before the stop are answered`() throws {
         /// Sends 200 requests to a server that is asked to stop before it starts to serve. Returns the number
         /// of requests that it takes; each gets an answer.
         func taken() throws -> Int {
@@ -45,8 +45,7 @@ import ZeroMQ
             let gate = DispatchSemaphore(value: 0)
             let server = try RunningServer(endpoint, gate: gate)
             let peer = try Peer(.dealer, to: endpoint)
-            // More than the loop takes from one socket in one turn, and than libzmq takes from one
-            // connection.
+            // More messages than the loop takes from one socket in one turn, or libzmq from one connection.
             for number: UInt8 in 1...200 {
                 let session = Data(repeating: number, count: 16)
                 try peer.send(Request(.create(lanes: 1), session: session, seq: 1))
@@ -66,7 +65,7 @@ import ZeroMQ
         #expect(tookAll)
     }
 
-    @Test func `a request after the stop is asked to come back, and uses up no seq`() throws {
+    @Test func `a request after the stop is refused with a retry time and uses no seq`() throws {
         let latch = Latch()
         let server = try RunningServer(directory.ipc()) { $0.jobDidBegin = latch.pass }
         let slow = try Player(try Peer(.dealer, to: server.endpoint), lanes: queuedBatch)
@@ -91,7 +90,7 @@ import ZeroMQ
         try server.stop()
     }
 
-    @Test func `however much it has to do, it stops, and its sessions go on at the next server`()
+    @Test func `a busy server stops in time, and its sessions continue at the next server`()
         throws
     {
         let state = directory.path + "/state"
@@ -159,7 +158,7 @@ import ZeroMQ
         #expect(try second.exit() == .code(0))
     }
 
-    @Test func `while it serves, an ipc endpoint is a socket with a lock beside it, and afterwards nothing`()
+    @Test func `an ipc endpoint has a socket and a lock file while it is served, and no file afterwards`()
         throws
     {
         let server = try RunningServer(directory.ipc(), directory.ipc("t"))
@@ -169,12 +168,12 @@ import ZeroMQ
         #expect(directory.files == [])
     }
 
-    @Test func `a second server on the same path is refused while the first lives`() throws {
+    @Test func `a second server on the same path is refused while the first one runs`() throws {
         let first = try RunningServer(directory.ipc())
         let peer = try Peer(to: first.endpoint)
         for _ in 0..<2 {
             let error = try #require(throws: Reason.self) { try RunningServer(directory.ipc()) }
-            #expect(error.description.contains("served by another process"))
+            #expect(error.description.contains("another process serves the ipc path"))
             #expect(error.description.contains(directory.path))
         }
         // The first server has noticed nothing.
@@ -189,7 +188,7 @@ import ZeroMQ
         #expect(directory.files == [])
     }
 
-    @Test func `one endpoint that can't be had stops the start, and the others are given back`() throws {
+    @Test func `if one endpoint is unavailable, the server does not start and releases the others`() throws {
         let taken = try RunningServer("tcp://127.0.0.1:0")
         for wrong in [
             taken.endpoint, "udp://127.0.0.1:5", "ipc://relative", "tcp://127.0.0.1",
@@ -206,25 +205,25 @@ import ZeroMQ
     }
 
     @Test(arguments: ["65536", "70000", "99999999999", "-1", "1x"])
-    func `an impossible port is refused`(port: String) throws {
+    func `an invalid port is refused`(port: String) throws {
         let endpoint = "tcp://127.0.0.1:" + port
         let error = try #require(throws: Reason.self) { try RunningServer(endpoint) }
         #expect(error.description.contains("'\(endpoint)'"))
     }
 
-    @Test func `a server that was asked to stop before it began stops at once`() throws {
+    @Test func `a stop before the start ends the server at once`() throws {
         for _ in 0..<5 { #expect(try RunningServer(directory.ipc()).stop() == ServerStatistics()) }
         #expect(directory.files == [])
     }
 
-    @Test func `a server whose parent is another process ends by itself`() throws {
+    @Test func `a server whose parent is another process ends`() throws {
         let server = try RunningServer(directory.ipc()) { $0.parentProcess = 1 << 22 }
         let isGone = eventually { directory.files == [] }
         #expect(isGone)
         try server.stop()
     }
 
-    @Test func `a server whose parent is there goes on`() throws {
+    @Test func `a server whose parent is alive continues`() throws {
         let server = try RunningServer(directory.ipc()) { $0.parentProcess = getppid() }
         // The server checks for its parent after each reply.
         let peer = try Peer(to: server.endpoint)

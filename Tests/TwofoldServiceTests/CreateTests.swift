@@ -101,7 +101,7 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
                 term("cell_weights", ["gamma": [1], "table": Array(repeating: 1, count: 16)])
             ]
         },
-        WrongCreate("cell weights that are no integers", "reward.cell_weights.table") {
+        WrongCreate("cell weights that are not integers", "reward.cell_weights.table") {
             $0.reward.terms = [
                 term("cell_weights", ["gamma": [1], "table": Array(repeating: 0.5, count: 16)])
             ]
@@ -110,7 +110,7 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
             $0.reward.terms = [term("goal")]
             $0.reward.scale = .nan
         },
-        WrongCreate("a clip upside down", "reward.clip") {
+        WrongCreate("a clip whose low is above its high", "reward.clip") {
             $0.reward.terms = [term("goal")]
             $0.reward.clipLow = 1
             $0.reward.clipHigh = 0
@@ -184,14 +184,14 @@ private func term(
         #expect(!error.message.isEmpty)
     }
 
-    @Test func `the message repeats the goal that was sent`() throws {
+    @Test func `the message repeats the goal of the request`() throws {
         let error = try #require(throws: ServiceError.self) {
             try service().create(createRequest { $0.game2048.goal = 1 << 63 })
         }
         #expect(error.message.contains("9223372036854775808"), "\(error.message)")
     }
 
-    @Test func `an unknown environment id is repeated, shortened, with those that are served`() throws {
+    @Test func `the error for an unknown environment id repeats it in short and lists known ids`() throws {
         let name = String(repeating: "x", count: 1000)
         let error = try #require(throws: ServiceError.self) {
             try service().create(createRequest { $0.environmentID = name })
@@ -202,7 +202,7 @@ private func term(
     }
 
     @Test(arguments: [
-        WrongCreate("as many boards as are allowed", "") { $0.numEnvs = 100 },
+        WrongCreate("the maximum number of boards", "") { $0.numEnvs = 100 },
         WrongCreate("one board", "") { $0.numEnvs = 1 },
         WrongCreate("NEXT_STEP", "") { $0.autoresetMode = .nextStep },
         WrongCreate("SAME_STEP", "") { $0.autoresetMode = .sameStep },
@@ -236,7 +236,7 @@ private func term(
 
     // MARK: the effects of each argument
 
-    @Test func `without arguments a board is 4 x 4 with two tiles and plays on after the goal`() throws {
+    @Test func `without arguments a board is 4 x 4 with two tiles and continues after the goal`() throws {
         let session = try Session()
         let answer = try session.reset()
         #expect(session.lanes == 4)
@@ -260,7 +260,7 @@ private func term(
         #expect(session.created.observationSpace.box.shape == [3, 5])
     }
 
-    @Test func `start_tiles and four_probability make the first board`() throws {
+    @Test func `start_tiles and four_probability determine the first board`() throws {
         let session = try Session {
             $0.game2048.startTiles = 7
             $0.game2048.fourProbability = 1
@@ -327,7 +327,7 @@ private func term(
         }
     }
 
-    @Test func `NEXT_STEP goes on by itself, and is what unspecified means; DISABLED does not`() throws {
+    @Test func `NEXT_STEP, the default, starts the next episode itself; DISABLED does not`() throws {
         for mode in [Twofold_V1_AutoresetMode.unspecified, .nextStep] {
             let session = try Session {
                 $0.autoresetMode = mode
@@ -360,7 +360,7 @@ private func term(
         #expect(created.boardSpace == created.observationSpace)
     }
 
-    @Test func `boards may be of another shape than observations`() throws {
+    @Test func `boards may have another shape than observations`() throws {
         let session = try Session {
             $0.environmentID = "twofold/Concentration-v0"
             $0.numEnvs = 2

@@ -24,7 +24,7 @@ import TwofoldService
         let expansion = try service(limits: limits).expansion(request)
         func perform(_ payload: UnsafeRawBufferPointer?) throws -> ExpandReply {
             try expansion.perform(payload: payload) { size in
-                if memory != nil { Issue.record("memory was asked for twice") }
+                if memory != nil { Issue.record("memory was requested twice") }
                 memory = .allocate(byteCount: size, alignment: 64)
                 return memory!
             }
@@ -46,7 +46,7 @@ import TwofoldService
 
     private static let pair: [UInt8] = [1, 1, 0, 0] + [UInt8](repeating: 0, count: 12)
 
-    @Test func `a reply carries the list of its own arrays`() throws {
+    @Test func `a reply lists its own arrays`() throws {
         let reply = try expand(request(.afterstates, count: 2), Self.pair + stuckBoard)
         #expect(reply.0.arrays.arrays.map(\.name) == ["boards", "rewards", "mask"])
         #expect(reply.0.arrays.arrays.map(\.shape) == [[2, 4, 4, 4], [2, 4], [2, 4]])
@@ -56,7 +56,7 @@ import TwofoldService
         #expect(left == [2] + [UInt8](repeating: 0, count: 15))
     }
 
-    @Test func `what would take long is answered in parts, the first boards first`() throws {
+    @Test func `a long request is answered in parts, the first boards first`() throws {
         // Two slides, a merge and a spawn for each board. The new tile is in another cell on each second
         // board.
         let next: [[UInt8]] = [8, 15].map { cell in
@@ -81,7 +81,7 @@ import TwofoldService
         #expect(targets.count == 7000 * 16 && isRight)
     }
 
-    @Test func `other sizes go by the config`() throws {
+    @Test func `the config sets the size of the boards`() throws {
         let reply = try expand(
             request(.move, count: 1) {
                 $0.game2048.rows = 2
@@ -91,7 +91,7 @@ import TwofoldService
         #expect(try array("legal", of: reply) == [1])
     }
 
-    @Test func `an explanation has one row for each thing that happened`() throws {
+    @Test func `an explanation has one row for each event`() throws {
         let payload = Self.pair + stuckBoard + [3, 0] + [2, 0, 0, 1] + Self.pair[4...] + stuckBoard
         let reply = try expand(request(.explain, count: 2), payload)
         // The second tile slides, the two merge, and a 2 appears; nothing happens on the other board.

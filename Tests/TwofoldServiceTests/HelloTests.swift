@@ -55,7 +55,7 @@ import TwofoldService
     }
 
     @Test(arguments: [0, 2, UInt32.max])
-    func `another version of the protocol is refused, and both versions are reported`(version: UInt32) throws
+    func `another version of the protocol is refused, and the error has both versions`(version: UInt32) throws
     {
         var request = HelloRequest()
         request.protocolVersion = version
@@ -66,7 +66,7 @@ import TwofoldService
         #expect(error.message.contains("supports 1"))
     }
 
-    @Test func `an error travels with all that it knows, and without what it doesn't`() {
+    @Test func `an error is sent with exactly the fields that it has`() {
         let full = ServiceError(.outOfSequence, field: "seq", lane: 3, expectedSeq: 7, "a sentence").wire
         #expect(full.code == .outOfSequence)
         #expect(full.field == "seq")

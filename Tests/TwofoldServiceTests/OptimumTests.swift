@@ -51,7 +51,7 @@ import TwofoldService
     }
 
     @Test(arguments: [Twofold_V1_AutoresetMode.nextStep, .sameStep, .disabled])
-    func `each step reports the table's values of its boards, and what its actions have cost`(
+    func `each step reports the table's values of its boards and the regret of its actions`(
         mode: Twofold_V1_AutoresetMode
     ) throws {
         let solved = try Solved()
@@ -148,7 +148,7 @@ import TwofoldService
         #expect(try wrongFinals(session, solved, answer, reply.finals) == [])
     }
 
-    @Test func `finals have those of the optimum's infos that were requested`() throws {
+    @Test func `finals contain the requested infos of the optimum`() throws {
         let session = try Solved().session {
             $0.autoresetMode = .sameStep
             $0.maxEpisodeSteps = 1
@@ -173,7 +173,7 @@ import TwofoldService
     }
 
     @Test(arguments: Play.allCases)
-    func `the score and the regrets of a game add up to the optimum on average, whoever plays`(
+    func `the score and the regrets of a game add up to the optimum on average for every player`(
         play: Play
     ) throws {
         let games = Games()

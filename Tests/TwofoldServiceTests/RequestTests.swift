@@ -38,8 +38,8 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         [
             WrongRequest("a step without payload", step, nil, "actions"),
             WrongRequest("a step with an empty payload", step, [], "actions"),
-            WrongRequest("a step with an action too few", step, [0, 0, 0], "actions"),
-            WrongRequest("a step with an action too many", step, [0, 0, 0, 0, 0], "actions"),
+            WrongRequest("a step with one action too few", step, [0, 0, 0], "actions"),
+            WrongRequest("a step with one action too many", step, [0, 0, 0, 0, 0], "actions"),
             WrongRequest("actions of four bytes each", step, [UInt8](repeating: 0, count: 16), "actions"),
             WrongRequest("action 4", step, [4, 0, 0, 0], "actions", lane: 0),
             WrongRequest("action 7", step, [0, 0, 7, 0], "actions", lane: 2),
@@ -49,9 +49,9 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
             WrongRequest("seeds too short", reset(seeds: true), [UInt8](zeros.prefix(31)), "payload"),
             WrongRequest("seeds too long", reset(seeds: true), [UInt8](zeros.prefix(33)), "payload"),
             WrongRequest("a payload that is not announced", reset(), [1], "payload"),
-            WrongRequest("mask announced, none there", reset(mask: true), [], "payload"),
+            WrongRequest("mask announced, none sent", reset(mask: true), [], "payload"),
             WrongRequest(
-                "seeds and mask announced, seeds there", reset(seeds: true, mask: true),
+                "seeds and mask announced, only seeds sent", reset(seeds: true, mask: true),
                 [UInt8](zeros.prefix(32)), "payload"),
             WrongRequest(
                 "boards too short", reset(seeds: true, boards: true), [UInt8](repeating: 1, count: 95),
@@ -118,7 +118,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
     }
 
     @Test(arguments: WrongRequest.beforeReset)
-    func `before the first reset there is nothing to report or to go on from`(wrong: WrongRequest) throws {
+    func `before the first reset there is no state to report or continue from`(wrong: WrongRequest) throws {
         let session = try Session()
         let error = try session.refusal(wrong.op, wrong.payload)
         #expect(error.code == wrong.code)
@@ -128,7 +128,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(try session.reset(seed: 3).payload == Session().reset(seed: 3).payload)
     }
 
-    @Test func `the length of a payload is reported with the expected one`() throws {
+    @Test func `the error for a payload's length has the expected length, too`() throws {
         let session = try Session()
         let step = try session.refusal(.step(.init()), [0, 0, 0])
         #expect(step.message.contains("3 bytes") && step.message.contains("[4]"), "\(step.message)")
@@ -157,7 +157,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
 
     // MARK: each result in its slot, with its payload
 
-    @Test func `each request gets its own result, and the payload that create announced`() throws {
+    @Test func `each request gets its own result and the payload that create has announced`() throws {
         let session = try Session()
         let created = session.created
         let reset = try session.reset()
@@ -178,7 +178,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
     }
 
     @Test(arguments: [1, 5, 64, 65])
-    func `the gaps between arrays are zero and the arrays are written whole`(lanes: UInt64) throws {
+    func `the gaps between arrays are zero, and the arrays are complete`(lanes: UInt64) throws {
         let session = try Session { $0.numEnvs = lanes }
         let other = try Session { $0.numEnvs = lanes }
         // The memory of the two sessions is filled with different bytes, so leftovers differ.
@@ -204,7 +204,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         }
     }
 
-    @Test func `observe repeats what the last step reported`() throws {
+    @Test func `observe repeats the last step's observations and infos`() throws {
         let session = try Session { $0.maxEpisodeSteps = 3 }
         try session.reset()
         for _ in 0..<10 {
@@ -243,7 +243,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
 
     // MARK: what a reset announces
 
-    @Test func `the arrays of a reset stand in the order seeds, mask, boards`() throws {
+    @Test func `the arrays of a reset are in the order seeds, mask, boards`() throws {
         let session = try Session { $0.numEnvs = 2 }
         try session.call(
             .reset(announcing(seeds: true, boards: true)), packed(seeds([7, 8]), loneTile, loneTile))
@@ -261,7 +261,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(next.payload == expected.payload)
     }
 
-    @Test func `without new seeds the streams go on`() throws {
+    @Test func `without new seeds the streams continue`() throws {
         let session = try Session()
         let first = try session.reset(seed: 5).payload
         let second = try session.call(.reset(.init())).payload
@@ -273,7 +273,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(try twin.reset(seed: 6).payload != first)
     }
 
-    @Test func `a lane depends on its seed alone, not on its place, the batch or the threads`() throws {
+    @Test func `a lane depends only on its seed, not on its place, the batch or the threads`() throws {
         let large = try Session(threads: 2) { $0.numEnvs = 1000 }
         let small = try Session { $0.numEnvs = 7 }
         try large.reset(seed: 100)

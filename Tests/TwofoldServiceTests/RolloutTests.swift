@@ -28,7 +28,7 @@ import TwofoldService
         return session
     }
 
-    @Test func `a reply carries the list of its own arrays`() throws {
+    @Test func `a reply lists its own arrays`() throws {
         let session = try session()
         let answer = try session.call(
             request(5) {
@@ -50,7 +50,7 @@ import TwofoldService
     }
 
     @Test(arguments: [Twofold_V1_AutoresetMode.nextStep, .sameStep, .disabled])
-    func `the returns of episodes are among the infos, as in steps`(mode: Twofold_V1_AutoresetMode) throws {
+    func `the infos include the returns of episodes, as in steps`(mode: Twofold_V1_AutoresetMode) throws {
         let change: (inout CreateRequest) -> Void = {
             $0.autoresetMode = mode
             $0.maxEpisodeSteps = 7
@@ -76,7 +76,7 @@ import TwofoldService
         #expect(returns == stepped)
     }
 
-    @Test func `a rollout that would take long is answered in parts, whatever chooses the actions`() throws {
+    @Test func `a long rollout is answered in parts with every source of actions`() throws {
         let large: (inout CreateRequest) -> Void = {
             $0.numEnvs = 1
             $0.game2048.rows = 8
@@ -97,7 +97,7 @@ import TwofoldService
         }
     }
 
-    @Test func `no more memory is asked for than a rollout can fill before it answers`() throws {
+    @Test func `a rollout requests no more memory than it can fill before it answers`() throws {
         let session = try session { $0.numEnvs = 1000 }
         var asked = 0
         let huge = request(.max) {
@@ -107,7 +107,7 @@ import TwofoldService
         #expect(throws: ServiceError.self) {
             _ = try session.session.execute(huge, payload: nil) { (size) throws(EnvironmentError) in
                 asked = size
-                throw .exhausted("", "that much is not there")
+                throw .exhausted("", "this much memory is not available")
             }
         }
         #expect((28_000..<(256 << 20) + 28_000).contains(asked))
@@ -116,7 +116,7 @@ import TwofoldService
         #expect(steps * 28 * session.lanes < asked)
     }
 
-    @Test func `once it is to stop, a rollout answers after its step, and a search not at all`() throws {
+    @Test func `after a stop, a rollout answers after its step, and a search is refused`() throws {
         let session = try session()
         let twin = try self.session()
         session.stop.set()
@@ -132,7 +132,7 @@ import TwofoldService
     }
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
-    func `as many steps are done as the reply has room for, and at least one`(mode: AutoresetMode) throws {
+    func `a rollout has as many steps as fit into the reply, and at least one`(mode: AutoresetMode) throws {
         let session = try session {
             $0.autoresetMode = mode == .nextStep ? .nextStep : mode == .sameStep ? .sameStep : .disabled
         }
@@ -150,7 +150,7 @@ import TwofoldService
         }
     }
 
-    @Test func `same-step finals lie behind the steps, with the step that they belong to`() throws {
+    @Test func `same-step finals follow the steps, and each row has the number of its step`() throws {
         let session = try session {
             $0.autoresetMode = .sameStep
             $0.maxEpisodeSteps = 7
@@ -231,7 +231,7 @@ import TwofoldService
         #expect(try fresh.refusal(request()).code == .failedPrecondition)
     }
 
-    @Test func `a network comes in pieces, and is asked when it is whole`() throws {
+    @Test func `a network arrives in pieces and can be used when it is complete`() throws {
         let session = try session()
         func give(_ change: (inout PolicyRequest) -> Void) -> Request.OneOf_Op {
             var request = PolicyRequest()

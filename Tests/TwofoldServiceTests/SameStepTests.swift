@@ -34,7 +34,7 @@ import TwofoldService
         }
     }
 
-    @Test func `where no episode has ended a reply is as in the other modes`() throws {
+    @Test func `if no episode has ended, a reply is the same as in the other modes`() throws {
         let (session, other) = (try session(), try session(.nextStep))
         try session.reset()
         try other.reset()
@@ -44,7 +44,7 @@ import TwofoldService
     }
 
     @Test(arguments: [1, 2])
-    func `where episodes have ended their last rows are announced behind the step's`(threads: Int) throws {
+    func `if episodes have ended, their last rows follow the step's arrays`(threads: Int) throws {
         let lanes = 300
         let session = try session(lanes: UInt64(lanes), threads: threads)
         let twin = try self.session(.disabled, lanes: UInt64(lanes))
@@ -85,7 +85,7 @@ import TwofoldService
         #expect(try session.observe().payload == started.payload)
     }
 
-    @Test func `the longest payload is that of all episodes ending at once`() throws {
+    @Test func `the longest payload has the finals of all episodes`() throws {
         let session = try session()
         try session.reset()
         for _ in 0..<2 { try session.step([0, 1, 2, 3]) }

@@ -19,7 +19,7 @@ import TwofoldService
     private let snapshot = Request.OneOf_Op.snapshot(.init())
 
     @Test(arguments: [1, 2])
-    func `a snapshot of all lanes or of some is restored in its place, or in another session`(
+    func `a snapshot of all or some lanes is restored in its own or another session`(
         threads: Int
     ) throws {
         let session = try Session(threads: threads) { $0.numEnvs = 200 }
@@ -54,7 +54,7 @@ import TwofoldService
         }
     }
 
-    @Test func `new seeds stand in the order of the lanes`() throws {
+    @Test func `new seeds are in the order of the lanes`() throws {
         let session = try Session { $0.numEnvs = 1 }
         try session.reset(seed: 5)
         let blob = try #require(try session.call(snapshot).payload)
@@ -137,7 +137,7 @@ import TwofoldService
         #expect(error.field == "environment_id")
     }
 
-    @Test func `a reset and a restore count as longer than a step of as many lanes`() throws {
+    @Test func `a reset and a restore cost more than a step of the same lanes`() throws {
         let session = try Session { $0.numEnvs = 2048 }.session
         #expect(session.cost(.step(.init())).nanoseconds < 80_000)
         for op in [.reset(.init()), .restore(.init())] as [Request.OneOf_Op] {
@@ -145,7 +145,7 @@ import TwofoldService
         }
     }
 
-    @Test func `what a restore reads counts as its time, however few its lanes`() throws {
+    @Test func `the bytes that a restore reads add to its cost, even with few lanes`() throws {
         let session = try Session().session
         #expect(session.cost(restoring(4), payload: 500).nanoseconds < 80_000)
         #expect(session.cost(restoring(4), payload: 1 << 20).nanoseconds > 500_000)
@@ -181,7 +181,7 @@ import TwofoldService
         }
     }
 
-    @Test func `the returns of episodes go on where a snapshot with them is restored`() throws {
+    @Test func `the returns of episodes continue after a snapshot with returns is restored`() throws {
         let session = try returning(lanes: 100)
         try session.reset(seed: 3)
         let actions = (0..<100).map { UInt8($0 % 4) }
@@ -211,7 +211,7 @@ import TwofoldService
         }
     }
 
-    @Test func `a snapshot has returns only where they are kept, and is refused where they are missing`()
+    @Test func `a snapshot has returns only if its session keeps them, and is refused if they are missing`()
         throws
     {
         let (session, plain) = (try returning(), try Session { $0.maxEpisodeSteps = 30 })

@@ -12,9 +12,9 @@ func service(
     EnvironmentService(limits: limits, workers: Workers(threads: threads), tables: tables)
 }
 
-/// A session as a carrier has it. It lends the memory for the replies and checks its use.
+/// A session and the memory for its replies, whose use it checks.
 ///
-/// The memory starts at an odd address. Before each call it is filled with another byte, and its margin must
+/// The memory starts at an odd address. Before each call, the session fills it with another byte. The margins must
 /// not change:
 ///
 ///     fill × 3 | the requested size | fill × 8
@@ -45,7 +45,7 @@ final class Session {
         var memory: UnsafeMutableRawBufferPointer?
         defer { memory?.deallocate() }
         func lend(_ size: Int) -> UnsafeMutableRawBufferPointer {
-            if memory != nil { Issue.record("memory was asked for twice") }
+            if memory != nil { Issue.record("memory was requested twice") }
             let room = UnsafeMutableRawBufferPointer.allocate(
                 byteCount: Self.margin.before + size + Self.margin.behind, alignment: 64)
             room.initializeMemory(as: UInt8.self, repeating: fill)
@@ -61,7 +61,7 @@ final class Session {
         let bytes = memory[Self.margin.before..<memory.count - Self.margin.behind]
         try #require(outcome.payloadSize <= bytes.count)
         #expect(memory[..<Self.margin.before].allSatisfy { $0 == fill }, "a write before the payload")
-        #expect(memory[bytes.endIndex...].allSatisfy { $0 == fill }, "a write behind the payload")
+        #expect(memory[bytes.endIndex...].allSatisfy { $0 == fill }, "a write after the payload")
         return Answer(
             result: outcome.result, payload: Array(bytes.prefix(outcome.payloadSize)), fill: fill)
     }

@@ -30,7 +30,7 @@ import TwofoldTestSupport
         return .rollout(request)
     }
 
-    @Test func `a session whose longest reply is kept can be stepped, though others have taken all memory`()
+    @Test func `a session whose longest reply is kept can be stepped, even if others have taken all memory`()
         throws
     {
         let budget = MemoryBudget(limit: 1 << 20)
@@ -47,7 +47,7 @@ import TwofoldTestSupport
         withExtendedLifetime((kept, others)) {}
     }
 
-    @Test func `a table of the optimum counts in the budget, once for all sessions`() throws {
+    @Test func `a table of optimal values counts in the budget once for all sessions`() throws {
         let path = "\(FileManager.default.temporaryDirectory.path)/twofold-\(UInt64.random(in: 0 ... .max))"
         defer { try? FileManager.default.removeItem(atPath: path) }
         var config = Game2048.Config()
@@ -81,12 +81,12 @@ import TwofoldTestSupport
         #expect(small.used == 0)
     }
 
-    @Test func `a create counts as longer than a step of as many lanes`() throws {
+    @Test func `a create costs more than a step of the same lanes`() throws {
         guard case .create(let request) = Request.OneOf_Op.create(lanes: 2048) else { fatalError() }
         #expect(Work.cost(of: request).nanoseconds > 80_000)
     }
 
-    @Test func `a refused rollout gives back what was reserved for its policy`() throws {
+    @Test func `a refused rollout releases the reservation for its policy`() throws {
         let budget = MemoryBudget(limit: 1 << 30)
         let session = try session(lanes: 1, budget)
         let before = budget.used
@@ -108,7 +108,7 @@ import TwofoldTestSupport
         #expect(budget.used == after)
     }
 
-    @Test func `a session of one board reserves the block that it takes`() throws {
+    @Test func `a session of one board reserves a whole block`() throws {
         func boards(_ lanes: Int) throws -> Int {
             let session = try EnvironmentHost(
                 createRequest(lanes: lanes), service, MemoryBudget(limit: 1 << 30))

@@ -23,7 +23,7 @@ import TwofoldTestSupport
 
     // MARK: boards
 
-    @Test func `boards of all sessions together are limited, those being created included`() throws {
+    @Test func `the boards of all sessions are limited together, including those being created`() throws {
         var ledger = ledger { $0.maxBoards = 10 }
         let first = try #require(try ledger.admit(create(1, lanes: 6)).entry)
         let refusal = try #require(try ledger.admit(create(2, lanes: 5)).refusal)
@@ -40,7 +40,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [1_048_577, .max] as [UInt64])
-    func `a create beyond a session's limit is left to the service, and takes no boards`(lanes: UInt64) throws
+    func `a create beyond a session's limit is left to the service and counts no boards`(lanes: UInt64) throws
     {
         var ledger = ledger { $0.maxBoards = 10 }
         var request = create(1, lanes: 1)
@@ -52,7 +52,7 @@ import TwofoldTestSupport
     // MARK: clients
 
     @Test
-    func `a client key has only so many sessions at a time, and those without a key as many as there are`()
+    func `the number of sessions is limited for a client with a key, and not for a client without one`()
         throws
     {
         var ledger = ledger { $0.maxSessionsPerClient = 2 }
@@ -68,7 +68,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `to everybody but its owner a session is not there`() throws {
+    @Test func `for every client but its owner a session does not exist`() throws {
         var ledger = ledger { _ in }
         let entry = try #require(try ledger.admit(create(1, lanes: 1), from: Route(alice)).entry)
         _ = try ledger.complete(entry, StoredReply(seq: 1), creating: .small())
@@ -92,11 +92,11 @@ import TwofoldTestSupport
 
     // MARK: idle sessions
 
-    @Test func `an idle session ends, one that is asked something or busy doesn't`() throws {
+    @Test func `an idle session ends, and a session that is busy or gets a request does not`() throws {
         var ledger = ledger { _ in }
         for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
         let later = Moment(nanoseconds: 20_000_000)
-        // The second session gets a request, which fails; the third one is busy.
+        // The second session gets a request, which is refused. The third session is busy.
         #expect(try ledger.admit(Request(.step, session: sessionBytes(2), seq: 7), at: later).refusal != nil)
         let busy = try #require(
             try ledger.admit(Request(.step, session: sessionBytes(3), seq: 2), at: later).entry)
@@ -135,7 +135,7 @@ import TwofoldTestSupport
         try ledger.open(sessionBytes(1))
         ledger.excuse(.seconds(10), until: .start + .seconds(20))
         #expect(ledger.endIdle(since: .start + .seconds(10)).isEmpty)
-        // A session with a request right after the pause does not count as idle from a later moment.
+        // However long the pause, the idle time never starts in the future.
         ledger.excuse(.seconds(90), until: .start + .seconds(20))
         #expect(ledger.endIdle(since: .start + .seconds(21)).count == 1)
     }

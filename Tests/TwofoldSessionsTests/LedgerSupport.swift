@@ -16,7 +16,7 @@ extension StoredReply {
 }
 
 extension Route {
-    /// Makes a route that leads nowhere.
+    /// Makes a route without an address.
     convenience init(_ client: Client = .anonymous) { self.init(client, arrived: .start) }
 }
 

@@ -5,7 +5,7 @@ import TwofoldService
 @testable import TwofoldSessions
 
 @Suite struct MemoryBudgetTests {
-    @Test func `what is reserved counts until it goes`() throws {
+    @Test func `a reservation counts until its end`() throws {
         let budget = MemoryBudget(limit: 100)
         var first: MemoryBudget.Reservation? = try budget.reserve(60)
         let second = try budget.reserve(40)
@@ -19,14 +19,14 @@ import TwofoldService
         withExtendedLifetime(second) {}
     }
 
-    @Test func `a number beyond all numbers is refused`() throws {
+    @Test func `a reservation whose sum overflows is refused`() throws {
         let budget = MemoryBudget(limit: .max)
         let reservation = try budget.reserve(10)
         #expect(throws: MemoryBudget.Exhausted.self) { try budget.reserve(.max) }
         withExtendedLifetime(reservation) {}
     }
 
-    @Test func `a part is taken as a whole, and given back with the last of it`() throws {
+    @Test func `a part is reserved as a whole and released with its last reservation`() throws {
         let budget = MemoryBudget(limit: 100)
         var part: MemoryBudget? = try budget.part(70)
         #expect(budget.used == 70)
@@ -39,7 +39,7 @@ import TwofoldService
         withExtendedLifetime(piece) {}
     }
 
-    @Test func `threads that reserve and give back leave nothing`() {
+    @Test func `threads that reserve and release leave nothing reserved`() {
         let budget = MemoryBudget(limit: 1000)
         DispatchQueue.concurrentPerform(iterations: 8) { _ in
             for size in 1..<2000 { _ = try? budget.reserve(size % 300) }
@@ -47,7 +47,7 @@ import TwofoldService
         #expect(budget.used == 0)
     }
 
-    @Test func `a pool gives up what it keeps before it refuses`() throws {
+    @Test func `a pool drops its free buffers before it refuses`() throws {
         let budget = MemoryBudget(limit: 100)
         let pool = PayloadPool(try budget.part(0), upTo: .max, then: budget)
         _ = try pool.take(size: 60)

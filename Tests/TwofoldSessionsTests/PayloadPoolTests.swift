@@ -7,7 +7,7 @@ import TwofoldProtocol
     private let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
 
     @Test(arguments: [1, 63, 64, 65, 100_000])
-    func `a buffer has exactly the size that was asked for, and starts at a cache line`(size: Int) throws {
+    func `a buffer has exactly the requested size and starts at a cache line`(size: Int) throws {
         let buffer = try pool.take(size: size)
         #expect(buffer.bytes.count == size)
         #expect(UInt(bitPattern: buffer.bytes.baseAddress) % 64 == 0)
@@ -16,7 +16,7 @@ import TwofoldProtocol
     }
 
     @Test(arguments: [40, 5000, 300_000])
-    func `a new buffer shows nothing of what was in its memory before`(size: Int) throws {
+    func `a new buffer shows no earlier content of its memory`(size: Int) throws {
         for _ in 0..<20 {
             let secret = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 64)
             secret.initializeMemory(as: UInt8.self, repeating: 0xaa)
@@ -26,12 +26,12 @@ import TwofoldProtocol
         }
     }
 
-    @Test func `a buffer without references is taken again`() throws {
+    @Test func `a buffer without references is reused`() throws {
         let first = try ObjectIdentifier(pool.take(size: 100))
         for _ in 0..<10 { #expect(try ObjectIdentifier(pool.take(size: 100)) == first) }
     }
 
-    @Test func `a buffer that is referred to is not`() throws {
+    @Test func `a buffer with a reference is not reused`() throws {
         let first = try pool.take(size: 100)
         let second = try pool.take(size: 100)
         let third = try pool.take(size: 100)
@@ -45,7 +45,7 @@ import TwofoldProtocol
         #expect(try ObjectIdentifier(pool.take(size: 100)) == small)
     }
 
-    @Test func `at most six buffers are kept, and one that is in use lives on without the pool`() throws {
+    @Test func `at most six buffers are kept, and a buffer in use outlives the pool`() throws {
         weak var held: PayloadPool.Buffer?
         let mine = try pool.take(size: 1)
         held = mine
@@ -56,7 +56,7 @@ import TwofoldProtocol
         mine.bytes.initializeMemory(as: UInt8.self, repeating: 3)
     }
 
-    @Test func `the buffers go with the pool`() throws {
+    @Test func `the pool's end frees its buffers`() throws {
         let others = Others()
         do {
             let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
@@ -67,7 +67,7 @@ import TwofoldProtocol
     }
 }
 
-/// Buffers that are only watched.
+/// Weak references to buffers.
 private final class Others {
     private struct Watched {
         weak var buffer: PayloadPool.Buffer?

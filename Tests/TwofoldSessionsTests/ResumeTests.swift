@@ -30,7 +30,7 @@ import TwofoldTestSupport
         return true
     }
 
-    @Test mutating func `each other holder raises the epoch, the same one gets the same again`() throws {
+    @Test mutating func `each new holder raises the epoch, and the same holder keeps its epoch`() throws {
         try ledger.open(one)
         for (holder, epoch) in [(7, 2), (7, 2), (8, 3), (9, 4)] as [(UInt8, UInt32)] {
             #expect(try resume(holder).isAnswer)
@@ -46,7 +46,7 @@ import TwofoldTestSupport
         #expect(try isHeld(by: 4, next: 2))
     }
 
-    @Test mutating func `a resume with an epoch is for the holder of that epoch alone`() throws {
+    @Test mutating func `a resume with an epoch displaces only the holder of that epoch`() throws {
         func resume(_ holder: UInt8, epoch: UInt32) -> Result<SessionLedger.Resumption, ServiceError> {
             var resume = ResumeRequest()
             resume.holder = sessionBytes(holder)
@@ -70,7 +70,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(step(2)).refusal?.code == .staleEpoch)
     }
 
-    @Test mutating func `a resume waits for the request in progress, the newest one only`() throws {
+    @Test mutating func `only the newest resume waits for the request in progress`() throws {
         try ledger.open(one)
         let entry = try #require(try ledger.admit(step(2)).entry)
         let first = Route()
@@ -83,7 +83,7 @@ import TwofoldTestSupport
         #expect(try isHeld(by: 2, next: 3))
     }
 
-    @Test mutating func `unknown, closed and others' sessions are not found`() throws {
+    @Test mutating func `unknown and closed sessions and those of other clients are not found`() throws {
         #expect(try resume(7).refusal?.code == .notFound)
         try ledger.open(one)
         var other = ResumeRequest()
@@ -111,7 +111,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [1, 1 << 62] as [UInt64])
-    mutating func `a saved session goes on after its last request`(last: UInt64) throws {
+    mutating func `a restored session continues after its last request`(last: UInt64) throws {
         let entry = try #require(
             try restore {
                 $0.lastSeq = last
@@ -122,7 +122,7 @@ import TwofoldTestSupport
         #expect(entry.requests == Int(last) + 3)
     }
 
-    @Test mutating func `a session whose counts are near their end is not restored`() throws {
+    @Test mutating func `a session whose counts are close to overflow is not restored`() throws {
         for count in [(1 << 62) + 1, (1 << 63) - 2, (1 << 63) - 1, 1 << 63, .max - 1, .max] as [UInt64] {
             #expect(try restore { $0.requests = count } == nil)
             #expect(try restore { $0.lastSeq = count } == nil)

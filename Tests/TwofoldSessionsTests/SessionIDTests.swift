@@ -11,7 +11,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `two ids are equal when all their bytes are`() throws {
+    @Test func `two ids are equal if all their bytes are equal`() throws {
         let bytes = Data(0..<16)
         let id = try #require(SessionID(bytes))
         #expect(SessionID(Data(0..<16)) == id)

@@ -96,7 +96,7 @@ private struct Model {
 
 @Suite struct SessionLedgerModelTests {
     @Test(arguments: 1...20)
-    func `any sequence of requests, replies and refusals goes as in the model`(seed: UInt64) throws {
+    func `any sequence of requests, replies and refusals has the model's outcome`(seed: UInt64) throws {
         var dice = Dice(seed: seed)
         var ledger = SessionLedger(maxSessions: 3)
         var model = Model(limit: 3)
@@ -147,7 +147,7 @@ private struct Model {
             }
             #expect(ledger.openCount == model.open, "turn \(turn)")
         }
-        // The test has reached every place.
+        // The test has reached every outcome.
         for kind in ["execute", "resend", "park"] { #expect(seen[kind, default: 0] > 20, "\(kind)") }
         for code in [
             ErrorCode.notFound, .outOfSequence, .conflict, .invalidArgument, .staleEpoch, .resourceExhausted,
@@ -156,8 +156,7 @@ private struct Model {
         }
     }
 
-    /// Returns a request that is valid about half of the time. Closed ids are sometimes exchanged for new
-    /// ones.
+    /// Returns a request that is valid about half of the time. Sometimes replaces a closed id with a new one.
     private func random(_ model: Model, _ dice: inout Dice) -> Model.Asked {
         var asked = Model.Asked()
         let closed = model.sessions.values.filter(\.isClosed).count

@@ -51,7 +51,7 @@ import TwofoldTestSupport
         try ledger.open(one)
     }
 
-    @Test mutating func `a create that was carried out is answered from memory`() throws {
+    @Test mutating func `a repeated create gets the stored reply`() throws {
         let create = Request(.create(lanes: 1), session: one, seq: 1)
         let reply = try ledger.execute(create, creating: .small())
         for _ in 0..<3 { #expect(try ledger.admit(create).resent === reply) }
@@ -81,7 +81,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(step(2)).entry != nil, "seq 2 is still to come")
     }
 
-    @Test mutating func `sessions have sequences of their own`() throws {
+    @Test mutating func `each session has a separate sequence`() throws {
         try ledger.open(one)
         try ledger.open(two)
         for seq: UInt64 in 2...5 { try ledger.execute(step(seq)) }
@@ -93,7 +93,7 @@ import TwofoldTestSupport
     // MARK: last, next, else
 
     @Test
-    mutating func `the last request with the same bytes gets the stored reply, as often as it is asked`()
+    mutating func `the last request with the same bytes gets the stored reply, however often it is repeated`()
         throws
     {
         try ledger.open(one)
@@ -110,7 +110,7 @@ import TwofoldTestSupport
             (.step, nil),
             (.observe, [1, 2, 3]), (.observe, nil), (.close, nil),
         ] as [(Request.OneOf_Op, [UInt8]?)])
-    mutating func `a used seq with other bytes is a conflict, be it carried out or in progress`(
+    mutating func `a used seq with other bytes is a conflict, whether its request is executed or in progress`(
         op: Request.OneOf_Op, payload: [UInt8]?
     ) throws {
         try ledger.open(one)
@@ -139,7 +139,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(step(3), payload: []).resent === empty)
     }
 
-    @Test mutating func `a header that means the same in other bytes is another request`() throws {
+    @Test mutating func `a header with other bytes but the same meaning is another request`() throws {
         try ledger.open(one)
         try ledger.execute(step(2))
         // The epoch written twice: the last one counts, so this decodes to the same request.
@@ -162,7 +162,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test mutating func `a refused request uses up no seq, and the last reply is still there`() throws {
+    @Test mutating func `a refused request uses no seq, and the last reply stays stored`() throws {
         try ledger.open(one)
         let reply = try ledger.execute(step(2), payload: [1])
         for payload: [UInt8] in [[9], [8], [9]] {
@@ -177,7 +177,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(step(4)).entry != nil)
     }
 
-    @Test mutating func `while the next is in progress, the last is still answered`() throws {
+    @Test mutating func `during the next request, a repeat of the last one is still answered`() throws {
         try ledger.open(one)
         let reply = try ledger.execute(step(2))
         _ = try #require(try ledger.admit(step(3)).entry)
@@ -197,10 +197,10 @@ import TwofoldTestSupport
         // A request with other bytes is refused and parks nothing.
         #expect(try ledger.admit(step(2), payload: [2]).refusal?.code == .conflict)
         #expect(try ledger.complete(entry, StoredReply()).route === routes[3])
-        #expect(entry.lastSeq == 2, "it was carried out once")
+        #expect(entry.lastSeq == 2, "the request was executed once")
     }
 
-    @Test mutating func `when a request in progress is refused, the newest route gets the error`() throws {
+    @Test mutating func `if a request in progress is refused, the newest route gets the error`() throws {
         try ledger.open(one)
         let newest = Route()
         let entry = try #require(try ledger.admit(step(2)).entry)
@@ -228,7 +228,8 @@ import TwofoldTestSupport
 
     // MARK: close
 
-    @Test mutating func `close is stored, and everything else about a closed session is not found`() throws {
+    @Test mutating func `a repeated close gets its reply, and other requests do not find the session`() throws
+    {
         try ledger.open(one)
         try ledger.execute(step(2))
         let close = Request(.close, session: one, seq: 3)
@@ -291,7 +292,7 @@ import TwofoldTestSupport
 
     // MARK: limits, ids, epochs
 
-    @Test mutating func `only so many sessions at a time; closed and refused ones don't count`() throws {
+    @Test mutating func `the number of sessions is limited, without closed and refused ones`() throws {
         for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
         #expect(ledger.openCount == 3)
         let create = Request(.create(lanes: 1), session: sessionBytes(4), seq: 1)
@@ -316,7 +317,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [0, 1, 15, 17, 1000])
-    mutating func `a session id of another length than 16 is refused`(length: Int) throws {
+    mutating func `a session id whose length is not 16 is refused`(length: Int) throws {
         for op in [Request.OneOf_Op.create(lanes: 1), .step, .close] {
             let request = Request(op, session: Data(repeating: 7, count: length), seq: 1)
             let error = try #require(try ledger.admit(request).refusal)
@@ -327,7 +328,7 @@ import TwofoldTestSupport
         #expect(ledger.openCount == 0)
     }
 
-    @Test mutating func `an older epoch is stale, a newer one is that of a lost session`() throws {
+    @Test mutating func `an older epoch is stale, and a newer one belongs to a lost session`() throws {
         try ledger.open(one)
         // With the last seq and with the next one.
         for request in [step(2, epoch: 0), Request(.create(lanes: 1), session: one, epoch: 0, seq: 1)] {

@@ -43,7 +43,7 @@ import TwofoldTestSupport
         try execute(.seededReset, seq: 2, [UInt8](repeating: 0, count: 8))
     }
 
-    @Test func `a request is performed and answered, and its repeat is answered at once`() throws {
+    @Test func `a request is performed and answered, and its repeat gets the stored reply`() throws {
         try open()
         let work = try #require(take(.step, seq: 3, [0]).first?.work)
         let first = try #require(finish(work).first?.sent?.reply)
@@ -67,19 +67,19 @@ import TwofoldTestSupport
     @Test func `a session begins with its create and ends with its close`() throws {
         let create = try #require(take(.create(lanes: 1), seq: 1).first?.work)
         guard case .began(let entry)? = finish(create).first else {
-            Issue.record("it does not begin")
+            Issue.record("the session did not begin")
             return
         }
         let close = try #require(take(.close, seq: 2).first?.work)
         guard case .ended(let ended, "closed")? = finish(close).first else {
-            Issue.record("it does not end")
+            Issue.record("the session did not end")
             return
         }
         #expect(entry === ended && entry.id == SessionID(id))
         #expect(machine.ledger.openCount == 0)
     }
 
-    @Test func `a machine in a process counts no request, since no route tells its time`() throws {
+    @Test func `a machine in a process counts no requests, because routes there have no time`() throws {
         let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
         var effects: [SessionMachine.Effect] = []
         var hello = HelloRequest()

@@ -8,7 +8,7 @@ import TwofoldSessions
     @Test(arguments: [
         ("THREADS", "0"), ("MAX_SEARCH_MILLISECONDS", "soon"), ("ENGINE", "steam"),
     ])
-    func `a variable that makes no sense is named`(name: String, value: String) {
+    func `the error for an invalid variable names it`(name: String, value: String) {
         let error = #expect(throws: Reason.self) {
             try ServiceSettings { $0 == name ? value : nil }
         }
@@ -16,7 +16,7 @@ import TwofoldSessions
         #expect(error?.description.contains(value) == true)
     }
 
-    @Test func `settings are those of the variables, and a flag wins`() throws {
+    @Test func `settings come from the variables, and a flag overrides its variable`() throws {
         let variables = [
             "THREADS": "3", "MAX_BYTES": "5000000", "MAX_BOARDS": "3003", "ENGINE": "baseline",
             "MAX_SEARCH_MILLISECONDS": "250", "MAX_POLICY_BYTES": "1000", "IDLE_TIMEOUT": "0",

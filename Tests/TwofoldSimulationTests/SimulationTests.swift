@@ -13,7 +13,7 @@ import TwofoldTestSupport
         return run.world.report
     }
 
-    @Test func `whatever fails, each request is applied once and each client comes to its end`() {
+    @Test func `despite all faults, each request is executed once and each client finishes`() {
         var marks = [Int](repeating: 0, count: Mark.allCases.count)
         for seed in 1...200 as ClosedRange<UInt64> {
             let run = ModelRun(seed: seed, disabled: 0, suppressed: [])
@@ -25,20 +25,20 @@ import TwofoldTestSupport
         #expect(Mark.allCases.filter { marks[$0.rawValue] == 0 } == [])
     }
 
-    @Test func `the same seed gives the same run, another seed another`() {
+    @Test func `the same seed gives the same run, and another seed gives another run`() {
         let reports = [3, 3, 4].map { report(seed: $0, requests: 1000) }
         #expect(reports[0] == reports[1])
         #expect(reports[0] != reports[2])
     }
 
-    @Test func `a run without any kind of fault has none`() {
+    @Test func `a run whose kinds of faults are all disabled has no faults`() {
         let run = ModelRun(seed: 5, disabled: .max, suppressed: [])
         run.run(requests: 1000)
         #expect(run.world.faults.counts.allSatisfy { $0 == 0 })
         #expect(run.world.violation == nil)
     }
 
-    @Test func `a suppressed fault does not happen, and those before it do`() {
+    @Test func `a suppressed fault does not happen, and the faults before it do`() {
         var all = Faults(seed: 9, disabled: 0, suppressed: [])
         var others = Faults(seed: 9, disabled: 0, suppressed: [2])
         var happened: [Int] = []
@@ -53,8 +53,7 @@ import TwofoldTestSupport
 }
 
 @Suite struct EventQueueTests {
-    @Test func `events come in the order of their times, and of one time in the order that they were added`()
-    {
+    @Test func `events come in the order of their times, then of their insertion`() {
         var dice = Dice(seed: 1)
         var queue = EventQueue<Int>()
         var expected: [(time: Int, event: Int)] = []
@@ -74,7 +73,7 @@ import TwofoldTestSupport
 @Suite struct SimulatedDiskTests {
     private let world = World(seed: 1, clients: 0, disabled: .max, suppressed: [])
 
-    @Test func `a loss of power takes the newest names that were not settled`() throws {
+    @Test func `a loss of power undoes the newest names that were not settled`() throws {
         let disk = SimulatedDisk()
         let files = SimulatedFiles(disk, world)
         try files.append(Data([1]), to: "a")
@@ -88,7 +87,7 @@ import TwofoldTestSupport
         #expect(files.read("b", at: 0, count: 9) == Data([2]))
     }
 
-    @Test func `a file that was flushed has all of its bytes wherever its name is`() throws {
+    @Test func `a flushed file has all of its bytes under every name`() throws {
         let disk = SimulatedDisk()
         let files = SimulatedFiles(disk, world)
         try files.append(Data([1]), to: "a")
@@ -100,7 +99,7 @@ import TwofoldTestSupport
         #expect(files.read("a", at: 0, count: 9) == Data([1, 3]))
     }
 
-    @Test func `what is settled outlives a loss of power`() throws {
+    @Test func `settled files survive a loss of power`() throws {
         let disk = SimulatedDisk()
         let files = SimulatedFiles(disk, world)
         try files.append(Data([1]), to: "a")

@@ -2,7 +2,7 @@ import Testing
 import ZeroMQ
 
 @Suite struct CurveTests {
-    @Test func `each pair of keys is another one, and a secret key knows its public one`() throws {
+    @Test func `each pair of keys is new, and a secret key gives its public key`() throws {
         let (one, other) = (try CurveKeyPair(), try CurveKeyPair())
         #expect(one != other)
         #expect(try CurveKeyPair(secretKey: one.secretKey) == one)
@@ -39,7 +39,7 @@ import ZeroMQ
         #expect("\(keys)".contains(keys.publicKey.description))
     }
 
-    @Test func `an authenticator is asked for the key, and its user id comes with each frame`() throws {
+    @Test func `an authenticator gets the key, and each frame has its user id`() throws {
         let context = try Context()
         let (server, client) = (try CurveKeyPair(), try CurveKeyPair())
         let zap = try Socket.bound(.rep, to: "inproc://zeromq.zap.01", in: context)

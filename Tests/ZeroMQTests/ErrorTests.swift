@@ -13,7 +13,7 @@ import Testing
         #expect(nonblocking?.code == .wrongState)
     }
 
-    @Test func `binding an address in use says so, and which`() throws {
+    @Test func `the error for an address in use names the address`() throws {
         let context = try Context()
         let first = try Socket.bound(.rep, to: "tcp://127.0.0.1:*", in: context)
         let endpoint = try first.lastEndpoint
@@ -53,7 +53,7 @@ import Testing
         #expect(error == ZeroMQError(code: code, operation: "zmq_connect", subject: endpoint))
     }
 
-    @Test func `a timeout of a socket throws wouldBlock, not before its time`() throws {
+    @Test func `a socket's timeout throws wouldBlock, not before its time`() throws {
         let context = try Context()
         let socket = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
         try socket.set(.receiveTimeout, to: .milliseconds(50))
@@ -87,7 +87,7 @@ import Testing
 
 /// Tests `check` itself with calls that fail on request.
 @Suite struct CheckTests {
-    @Test func `an interrupted call is made again until it has a result`() throws {
+    @Test func `an interrupted call is repeated until it has a result`() throws {
         var calls = 0
         let result = try check("fake") {
             calls += 1
@@ -111,7 +111,7 @@ import Testing
         #expect(error == ZeroMQError(code: .init(rawValue: ENOENT), operation: "fake", subject: "subject"))
     }
 
-    @Test func `an attempt is false for "not now" and for nothing else`() throws {
+    @Test func `an attempt returns false only if the call would have to wait`() throws {
         func attempting(_ code: CInt) throws(ZeroMQError) -> Bool {
             try attempt("fake") {
                 errno = code
@@ -124,7 +124,7 @@ import Testing
         #expect(error?.code.rawValue == EPIPE)
     }
 
-    @Test func `an interrupted wait goes on with the time that is left`() throws {
+    @Test func `an interrupted wait continues with the remaining time`() throws {
         var left: [CLong] = []
         _ = try check("fake", within: .seconds(1000)) { milliseconds in
             left.append(milliseconds)
@@ -138,7 +138,7 @@ import Testing
         #expect(left[2] <= left[1] - 19)
     }
 
-    @Test func `a wait that is interrupted after its time gets zero, not "forever"`() throws {
+    @Test func `a wait that is interrupted after its time continues with zero, not "forever"`() throws {
         var left: [CLong] = []
         _ = try check("fake", within: .milliseconds(10)) { milliseconds in
             left.append(milliseconds)
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test(arguments: [nil, .zero, .milliseconds(-5)] as [Duration?])
-    func `no timeout is forever, and none below zero`(timeout: Duration?) throws {
+    func `no timeout means forever, and no timeout is below zero`(timeout: Duration?) throws {
         var left: [CLong] = []
         _ = try check("fake", within: timeout) { milliseconds in
             left.append(milliseconds)

@@ -18,7 +18,7 @@ import ZeroMQ
     }
 
     @Test(arguments: sizes)
-    func `a message has the bytes that were copied into it`(size: Int) throws {
+    func `a message has the copied bytes`(size: Int) throws {
         var source = pattern(size)
         let message = try source.span.withUnsafeBytes { try Message(copying: $0) }
         for index in source.indices { source[index] = 0 }
@@ -60,7 +60,7 @@ import ZeroMQ
         #expect(copy.address == original.address)
     }
 
-    @Test func `messages are equal when their bytes are`() throws {
+    @Test func `messages are equal if their bytes are equal`() throws {
         let same = try Message("one") == Message("one")
         let differentByte = try Message("one") == Message("onE")
         let prefix = try Message("one") == Message("on")
@@ -73,7 +73,7 @@ import ZeroMQ
         #expect(!emptyAndNot)
     }
 
-    @Test func `an error in the closure comes out as it went in`() throws {
+    @Test func `an error in the closure is thrown unchanged`() throws {
         struct Unhappy: Error, Equatable {}
         let message = try Message("bytes")
         #expect(throws: Unhappy()) { try message.withUnsafeBytes { _ throws(Unhappy) in throw Unhappy() } }

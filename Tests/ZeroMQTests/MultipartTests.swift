@@ -3,7 +3,7 @@ import ZeroMQ
 
 @Suite struct MultipartTests {
     @Test(arguments: [0, 1, 2, 8, 9, 100])
-    func `frames come back in the order in which they were added`(count: Int) throws {
+    func `frames keep the order in which they were added`(count: Int) throws {
         let texts = (0..<count).map { "frame \($0)" }
         var parts = Multipart()
         for text in texts { parts.append(try Message(text)) }
@@ -11,7 +11,7 @@ import ZeroMQ
         #expect(parts.texts == texts)
     }
 
-    @Test func `the last frame can be taken off and another put on`() throws {
+    @Test func `the last frame can be removed and another one added`() throws {
         var parts = try Multipart(["route", "", "request"])
         let last = parts.removeLast()
         #expect(last.text == "request")
@@ -20,7 +20,7 @@ import ZeroMQ
         #expect(parts.texts == ["route", "", "reply"])
     }
 
-    @Test func `truncation drops what is behind and nothing else`() throws {
+    @Test func `truncation drops the frames after the length and no others`() throws {
         var parts = try Multipart(["a", "b", "c"])
         parts.truncate(to: 5)
         #expect(parts.texts == ["a", "b", "c"])
@@ -44,7 +44,7 @@ import ZeroMQ
         #expect(parts.texts == ["a", "B"])
     }
 
-    @Test func `frames are closed once, however they go`() throws {
+    @Test func `each frame is closed once, whichever way it is removed`() throws {
         let buffers = (0..<6).map { _ in Buffer(size: 50) }
         do {
             var parts = Multipart()
@@ -59,7 +59,7 @@ import ZeroMQ
         #expect(buffers.map(\.releases.value) == [1, 1, 1, 1, 1, 1])
     }
 
-    @Test func `a frame that is not there is a programmer's error`() async {
+    @Test func `an index without a frame is a precondition failure`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let parts = try Multipart(["a"])
             _ = parts[1].size
@@ -82,7 +82,7 @@ import ZeroMQ
         }
     }
 
-    @Test func `without waiting a multipart receive finds nothing, then all of it`() throws {
+    @Test func `a multipart receive without waiting gets no message, or all of it`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -103,7 +103,7 @@ import ZeroMQ
         #expect(parts.texts == ["a", "b"])
     }
 
-    @Test func `without waiting a multipart send goes whole or not at all`() throws {
+    @Test func `a multipart send without waiting sends all frames or none`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let sender = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -119,7 +119,7 @@ import ZeroMQ
     }
 
     @Test(arguments: [(7, false), (8, false), (9, true)])
-    func `a message may have maxFrames frames and not one more`(frames: Int, overlong: Bool) throws {
+    func `a message may have maxFrames frames and no more`(frames: Int, overlong: Bool) throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -132,7 +132,7 @@ import ZeroMQ
     }
 
     @Test(arguments: Transport.allCases)
-    func `ten thousand frames are read, dropped and counted, and the next message is whole`(
+    func `ten thousand frames are read, dropped and counted, and the next message is complete`(
         transport: Transport
     ) throws {
         let context = try Context()
@@ -166,7 +166,7 @@ import ZeroMQ
         #expect(buffers.allSatisfy { $0.releases.value == 1 })
     }
 
-    @Test func `sending no frame at all is a programmer's error`() async {
+    @Test func `sending a message without frames is a precondition failure`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let context = try Context()
             let socket = try Socket.bound(.dealer, to: uniqueInproc(), in: context)

@@ -2,7 +2,7 @@ import Testing
 import ZeroMQ
 
 @Suite struct OptionTests {
-    @Test func `values that libzmq can't take are refused with the option's name`() throws {
+    @Test func `the error for an invalid value has the option's name`() throws {
         let context = try Context()
         let socket = try Socket(.dealer, in: context)
         func refusal(_ body: () throws(ZeroMQError) -> Void) -> String? {
@@ -17,7 +17,7 @@ import ZeroMQ
         #expect(refusals == ["ZMQ_LINGER", "ZMQ_REQ_CORRELATE"])
     }
 
-    @Test func `a negative time is a programmer's error`() async {
+    @Test func `a negative time is a precondition failure`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let context = try Context()
             let socket = try Socket(.dealer, in: context)

@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import ZeroMQ
 
-/// A raw descriptor to poll, and its other end.
+/// A pipe: a descriptor to poll, and its writing end.
 private final class Pipe: Sendable {
     let reader: CInt
     private let writer: Atomic<CInt>
@@ -30,7 +30,7 @@ private final class Pipe: Sendable {
 }
 
 @Suite struct PollerTests {
-    @Test func `a poll finds the socket that has a message`() throws {
+    @Test func `a poll finds the socket with a message`() throws {
         let context = try Context()
         let quiet = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
         let endpoint = uniqueInproc()
@@ -71,7 +71,7 @@ private final class Pipe: Sendable {
         #expect(wake)
     }
 
-    @Test func `a pipe that hung up is ready`() throws {
+    @Test func `a pipe whose other end is closed is ready`() throws {
         let pipe = try Pipe()
         var poller = Poller()
         let item = poller.add(descriptor: pipe.reader)
@@ -92,7 +92,7 @@ private final class Pipe: Sendable {
         #expect(poller[item])
     }
 
-    @Test func `a poll ends when its time is over and not before`() throws {
+    @Test func `a poll ends when its time is over, not before`() throws {
         let context = try Context()
         let socket = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
         var poller = Poller()
@@ -104,7 +104,7 @@ private final class Pipe: Sendable {
         #expect(elapsed >= .milliseconds(60) - slack)
     }
 
-    @Test func `a poll that throws has found nothing`() throws {
+    @Test func `after a poll that throws, no item is ready`() throws {
         func orphan() throws -> Socket {
             let context = try Context()
             return try Socket.bound(.dealer, to: uniqueInproc(), in: context)
@@ -120,7 +120,7 @@ private final class Pipe: Sendable {
         #expect(!poller[first])
     }
 
-    @Test func `a poll of a closed socket is a programmer's error`() async {
+    @Test func `a poll of a closed socket is a precondition failure`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let context = try Context()
             var poller = Poller()
@@ -133,11 +133,11 @@ private final class Pipe: Sendable {
         #expect(died(result, saying: "a socket in the poller was closed"))
     }
 
-    @Test func `a poll of nothing is a programmer's error`() async {
+    @Test func `a poll of an empty poller is a precondition failure`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             var poller = Poller()
             _ = try poller.wait(timeout: .zero)
         }
-        #expect(died(result, saying: "a poller of nothing"))
+        #expect(died(result, saying: "an empty poller"))
     }
 }

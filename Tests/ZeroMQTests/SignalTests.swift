@@ -5,7 +5,7 @@ import ZeroMQ
 
 private let handled = Atomic(0)
 
-/// SIGUSR1 interrupts system calls from now on: its handler only counts, and has no SA_RESTART.
+/// The installed handler of SIGUSR1. It only counts, and has no SA_RESTART, so the signal interrupts system calls.
 private let installed: Bool = {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in handled.add(1, ordering: .relaxed) }
@@ -29,7 +29,7 @@ private let installed: Bool = {
         try #require(worker.isRunning)
     }
 
-    @Test func `a blocked receive goes on after signals and gets its message`() throws {
+    @Test func `a blocked receive continues after signals and gets its message`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let sender = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -41,7 +41,7 @@ private let installed: Bool = {
         #expect(try worker.join() == "at last")
     }
 
-    @Test func `a blocked send goes on after signals and delivers its message once`() throws {
+    @Test func `a blocked send continues after signals and delivers its message once`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let worker = Worker {
@@ -58,7 +58,7 @@ private let installed: Bool = {
         #expect(isAlone)
     }
 
-    @Test func `a poll without a timeout goes on after signals and finds the message`() throws {
+    @Test func `a poll without a timeout continues after signals and finds the message`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let sender = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -99,7 +99,7 @@ private let installed: Bool = {
         #expect(elapsed >= timeout - slack)
     }
 
-    @Test func `a context that waits for lingering messages is not bothered by signals`() throws {
+    @Test func `signals do not disturb a context that waits for lingering messages`() throws {
         let worker = Worker {
             let start = ContinuousClock.now
             do {

@@ -3,7 +3,7 @@ import ZeroMQ
 
 @Suite struct SocketTests {
     @Test(arguments: Transport.allCases)
-    func `a request and its reply go round`(transport: Transport) throws {
+    func `a request and its reply arrive`(transport: Transport) throws {
         let context = try Context()
         let server = try Socket.bound(.rep, to: transport.wildcard, in: context)
         let client = try Socket.connected(.req, to: server.lastEndpoint, in: context)
@@ -16,7 +16,8 @@ import ZeroMQ
     }
 
     @Test(arguments: Transport.allCases)
-    func `a router sees who asks, and its reply finds the way`(transport: Transport) throws {
+    func `a router sees the sender's route, and its reply returns to the sender`(transport: Transport) throws
+    {
         let context = try Context()
         let server = try Socket.bound(.router, to: transport.wildcard, in: context)
         let first = try Socket.patient(.req, in: context)
@@ -43,7 +44,7 @@ import ZeroMQ
         #expect(try second.receiveText() == "to b")
     }
 
-    @Test func `a wildcard port becomes a real one`() throws {
+    @Test func `a wildcard port becomes a real port`() throws {
         let context = try Context()
         let socket = try Socket(.rep, in: context)
         #expect(try socket.lastEndpoint == "")
@@ -54,7 +55,7 @@ import ZeroMQ
         #expect(port.map { $0 > 0 } == true)
     }
 
-    @Test func `a receive without waiting finds nothing, then the message`() throws {
+    @Test func `a receive without waiting gets nothing, or the message`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -67,7 +68,7 @@ import ZeroMQ
         #expect(something?.text == "something")
     }
 
-    @Test func `a receive in place that finds nothing leaves an empty message`() throws {
+    @Test func `a receive in place without a message leaves it empty`() throws {
         let context = try Context()
         let receiver = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
         var message = try Message("old")
@@ -76,7 +77,7 @@ import ZeroMQ
         #expect(message.size == 0)
     }
 
-    @Test func `a send without waiting empties the message when it goes and keeps it when not`() throws {
+    @Test func `a send without waiting empties a sent message and keeps an unsent one`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let sender = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -94,7 +95,7 @@ import ZeroMQ
     }
 
     @Test(arguments: [false, true])
-    func `a REQ that correlates drops a duplicated reply, a plain one takes it for the next`(
+    func `a correlating REQ drops a duplicate reply, and a plain REQ takes it for the next reply`(
         correlates: Bool
     ) throws {
         let context = try Context()
@@ -128,7 +129,7 @@ import ZeroMQ
         #expect(try client.receiveText() == (correlates ? "to b" : "to a"))
     }
 
-    /// With a limit, the next message to arrive is not the large frame.
+    /// With a limit, the large frame never arrives, and a later message is the next one.
     @Test(arguments: [nil, 1000] as [Int64?])
     func `a frame above maxMessageSize never arrives`(limit: Int64?) throws {
         let context = try Context()
@@ -152,7 +153,9 @@ import ZeroMQ
     }
 
     @Test(arguments: [nil, .milliseconds(500)] as [Duration?])
-    func `without a linger a context ends, a linger waits that long for a peer`(linger: Duration?) throws {
+    func `without a linger a context ends at once, with one it waits that long for a peer`(linger: Duration?)
+        throws
+    {
         let worker = Worker {
             let start = ContinuousClock.now
             do {

@@ -3,10 +3,10 @@ import Synchronization
 import Testing
 import ZeroMQ
 
-/// A time that only a defect exceeds: no test hangs, but fails with `.wouldBlock`.
+/// A timeout that only a defect exceeds. A test that would hang fails with `.wouldBlock`.
 let patience = Duration.seconds(300)
 
-/// The time by which libzmq may be early, because it counts in whole milliseconds.
+/// The time by which libzmq may end a wait too early, because it counts whole milliseconds.
 let slack = Duration.milliseconds(5)
 
 private let lastNumber = Atomic(0)
@@ -182,7 +182,7 @@ final class Buffer: @unchecked Sendable {
     }
 }
 
-/// Calls a function when its last reference is gone.
+/// An object whose deinit calls a function.
 final class AtTheEnd: Sendable {
     private let body: @Sendable () -> Void
 
@@ -191,9 +191,9 @@ final class AtTheEnd: Sendable {
     deinit { body() }
 }
 
-/// Whether a process that an exit test ended died of the precondition with this text.
+/// Returns true if a process in an exit test ended by the precondition with this text.
 ///
-/// An optimized build leaves the texts out; there the exit test only shows that it died.
+/// An optimized build omits the texts, so there the result only shows that the process died.
 func died(_ result: ExitTest.Result?, saying text: String) -> Bool {
     guard let result else { return false }
     #if DEBUG

@@ -1,7 +1,7 @@
 import Platform
 import Synchronization
 
-/// A thread of one's own, that can be waited for, watched and hit by signals.
+/// A separate thread that a test can join, watch and send signals to.
 final class Worker<Value: Sendable>: Sendable {
     private enum State {
         case running
@@ -36,14 +36,14 @@ final class Worker<Value: Sendable>: Sendable {
         self.thread.store(thread, ordering: .releasing)
     }
 
-    /// Waits for the end of the thread, once.
+    /// Waits for the end of the thread. Call it once.
     func join() throws -> Value {
         pthread_join(thread.load(ordering: .acquiring), nil)
         guard case .ended(let result) = state.withLock({ $0 }) else { fatalError("joined but running") }
         return try result.get()
     }
 
-    /// Sends the thread a signal. Not after `join`.
+    /// Sends the thread a signal. Do not call it after `join`.
     func kill(_ signal: CInt) {
         pthread_kill(thread.load(ordering: .acquiring), signal)
     }
@@ -54,8 +54,8 @@ final class Worker<Value: Sendable>: Sendable {
 
     deinit { close(status.load(ordering: .acquiring)) }
 
-    /// Waits until the thread sleeps in the kernel: five looks in a row, two milliseconds apart. False:
-    /// it has ended.
+    /// Waits until five checks in a row, two milliseconds apart, find the thread asleep in the kernel. Returns false
+    /// if the thread has ended.
     func waitUntilAsleep() -> Bool {
         var looks = 0
         return eventually {
@@ -66,7 +66,7 @@ final class Worker<Value: Sendable>: Sendable {
     }
 
     private var isAsleep: Bool {
-        // "4711 (a name) S 1 …": the letter behind the last parenthesis.
+        // The state is the letter after the last parenthesis: "4711 (a name) S 1 …".
         var line = [UInt8](repeating: 0, count: 512)
         let count = pread(status.load(ordering: .acquiring), &line, line.count, 0)
         guard count > 0, let end = line[..<count].lastIndex(of: UInt8(ascii: ")")), end + 2 < count else {

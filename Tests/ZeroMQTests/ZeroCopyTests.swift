@@ -2,7 +2,7 @@ import Testing
 import ZeroMQ
 
 @Suite struct ZeroCopyTests {
-    /// Adopted bytes are never copied inline, however few.
+    /// Sizes of adopted buffers. libzmq never copies adopted bytes into the message, however few they are.
     static let sizes = [1, 8, 33, 34, 1000, 1_000_000]
 
     @Test(arguments: sizes)
@@ -13,7 +13,7 @@ import ZeroMQ
         #expect(message.address == buffer.address)
     }
 
-    @Test func `a zero-copy message gives its buffer back once, when it goes`() throws {
+    @Test func `a zero-copy message releases its buffer once, at its end`() throws {
         let buffer = Buffer(size: 100)
         do {
             let message = try buffer.message()
@@ -23,7 +23,7 @@ import ZeroMQ
         #expect(buffer.releases.value == 1)
     }
 
-    @Test func `a zero-copy message gives its buffer back once, after the last copy is gone`() throws {
+    @Test func `the last copy of a zero-copy message releases the buffer once`() throws {
         let buffer = Buffer(size: 100)
         do {
             var copies = Multipart()
@@ -39,7 +39,7 @@ import ZeroMQ
         #expect(buffer.releases.value == 1)
     }
 
-    @Test func `an adopted buffer of zero bytes is given back too`() throws {
+    @Test func `an adopted buffer of zero bytes is released, too`() throws {
         let counter = Counter()
         do {
             let message = try Message(
@@ -51,7 +51,7 @@ import ZeroMQ
         #expect(counter.value == 1)
     }
 
-    @Test func `what replaces a message in place gives its buffer back`() throws {
+    @Test func `replacing a message in place releases its buffer`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -65,7 +65,7 @@ import ZeroMQ
     }
 
     @Test(arguments: sizes)
-    func `an inproc peer receives the very buffer, and its message gives it back`(size: Int) throws {
+    func `an inproc peer receives the same buffer, and its message releases it`(size: Int) throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -83,7 +83,7 @@ import ZeroMQ
     }
 
     @Test(arguments: [Transport.tcp, .ipc])
-    func `a buffer sent over the wire arrives whole and comes back once`(transport: Transport) throws {
+    func `a buffer sent over the wire arrives complete and is released once`(transport: Transport) throws {
         let buffer = Buffer(size: 300_000)
         do {
             let context = try Context()
@@ -99,7 +99,7 @@ import ZeroMQ
         #expect(buffer.releases.value == 1)
     }
 
-    @Test func `a copy kept here holds a buffer that was sent`() throws {
+    @Test func `a kept copy keeps a buffer that was sent`() throws {
         let context = try Context()
         let receiver = try Socket.bound(.dealer, to: Transport.tcp.wildcard, in: context)
         let sender = try Socket.connected(.dealer, to: receiver.lastEndpoint, in: context)
@@ -117,7 +117,7 @@ import ZeroMQ
         #expect(eventually { buffer.releases.value == 1 })
     }
 
-    @Test func `a message that can't be sent in this state gives its buffer back`() throws {
+    @Test func `a message that can't be sent in this state releases its buffer`() throws {
         let context = try Context()
         let socket = try Socket.bound(.rep, to: uniqueInproc(), in: context)
         let buffer = Buffer(size: 100)
@@ -140,7 +140,7 @@ import ZeroMQ
         #expect(buffer.releases.value == 1)
     }
 
-    @Test func `a reply to a peer that is not there gives its buffer back`() throws {
+    @Test func `a reply to a missing peer releases its buffer`() throws {
         let context = try Context()
         let router = try Socket.bound(.router, to: uniqueInproc(), in: context)
         let buffer = Buffer(size: 100)
@@ -150,7 +150,7 @@ import ZeroMQ
         #expect(buffer.releases.value == 1)
     }
 
-    @Test func `a socket that closes with unsent messages gives their buffers back`() throws {
+    @Test func `a socket that closes with unsent messages releases their buffers`() throws {
         let buffers = (0..<10).map { _ in Buffer(size: 1000) }
         do {
             let context = try Context()
@@ -161,7 +161,7 @@ import ZeroMQ
         #expect(buffers.allSatisfy { $0.releases.value == 1 })
     }
 
-    @Test func `a socket that closes with messages not received gives their buffers back`() throws {
+    @Test func `a socket that closes with unread messages releases their buffers`() throws {
         let buffers = (0..<10).map { _ in Buffer(size: 1000) }
         do {
             let context = try Context()
@@ -178,7 +178,7 @@ import ZeroMQ
         #expect(buffers.allSatisfy { $0.releases.value == 1 })
     }
 
-    @Test func `an owner is kept while its message is on the way, and no longer`() throws {
+    @Test func `an owner lives exactly as long as its message is on the way`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -195,7 +195,7 @@ import ZeroMQ
         #expect(isKnownUniquelyReferenced(&buffer))
     }
 
-    @Test func `an owner that only its message keeps is freed with it`() throws {
+    @Test func `an owner that only its message keeps is freed with the message`() throws {
         weak var owner: Buffer?
         do {
             let message = try {

@@ -536,8 +536,8 @@ PAST = (
     Defect(
         "a lost session that a late create begins again is not lost to its client",
         f"{LEDGER}/LedgerRefusals.swift",
-        '.notFound, field: "session",\n                "this session has come',
-        '.invalidArgument, field: "epoch",\n                "this session has come',
+        '.notFound, field: "session",\n                "this session is at epoch',
+        '.invalidArgument, field: "epoch",\n                "this session is at epoch',
     ),
     Defect(
         "a recovery begins anew in each call",

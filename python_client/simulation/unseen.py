@@ -58,7 +58,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "a network given before the first reset is lost in a restart",
             _SERVED,
             "        rollouts.save(into: &saved)\n"
-            "        // Before the first reset there is nothing else.\n"
+            "        // Before the first reset the lanes have no state.\n"
             "        guard wasReset else { return }\n",
             "        // Before the first reset there is nothing to save.\n"
             "        guard wasReset else { return }\n"

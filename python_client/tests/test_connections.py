@@ -152,5 +152,5 @@ def test_a_limit_without_room_for_clients_is_an_error_at_startup() -> None:
     command += ["--endpoint", "tcp://127.0.0.1:0"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 1
-    assert "limit of descriptors (ulimit -n) is 40" in ended.stderr
+    assert "limit on open files (ulimit -n) is 40" in ended.stderr
     assert ended.stdout == ""

@@ -163,7 +163,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         wait_until(lambda: can_come_in("bob"))
         assert not can_come_in("alice")
         # Not even over her open connection.
-        with pytest.raises(errors.PermissionDenied, match="not let in any more"):
+        with pytest.raises(errors.PermissionDenied, match="no longer authorised"):
             alice.step([0, 0])
 
         clients.write_text(keys.lines["bob"] + keys.lines["alice"])

@@ -262,7 +262,7 @@ def test_a_directory_belongs_to_one_server(
 ) -> None:
     (tmp_path / "file").touch()
     for path, reason in (
-        (directory, "is used by another process"),
+        (directory, "another process uses the state directory"),
         (tmp_path / "file" / "state", "Not a directory"),
     ):
         command = [str(find_program()), "serve", "--endpoint", f"ipc://{tmp_path}/s"]

@@ -4,7 +4,7 @@
 //
 // Functions of Processors.c wrap the declarations that glibc restricts to _GNU_SOURCE. If this header defined
 // that macro, it would change system headers (fd_set, for example) that Glibc and Dispatch include without
-// it. Two modules that differ in one type do not compile together.
+// it. Modules that define the same type differently do not compile together.
 #ifndef TWOFOLD_CLINUX_H
 #define TWOFOLD_CLINUX_H
 
@@ -29,8 +29,8 @@ bool twofold_has_avx2(void);
 // contains them, too, but does not export them: see twofold.map.)
 //
 // They refuse connections before the last descriptors are used up, and report each failure as one that libzmq
-// tolerates. For most other failures of accept, libzmq's listeners end the process: when no descriptor is
-// free (ipc), or when a firewall refuses the connection (ipc and tcp).
+// tolerates. On most other failures of accept, libzmq's listeners end the process, for example if no descriptor
+// is free (ipc), or if a firewall refuses the connection (ipc and tcp).
 
 // From now on, closes a connection at once if its descriptor is not below the ceiling of its kind. `local`
 // applies to Unix sockets, `network` to all others.

@@ -1,8 +1,8 @@
 internal import FoundationEssentials
 
-/// Returns the tightest limit that files set for this process's cgroup and its parents; nil without a limit.
-/// Without a controller, the files belong to cgroup version 2. `read` gets the first lines of the files, joined
-/// by spaces, and returns nil for "no limit".
+/// Returns the tightest limit that the files set for this process's cgroup and its parents; nil without a limit.
+/// Without a controller, the files belong to cgroup version 2. `read` parses the files' first lines, joined by
+/// spaces, and returns nil for "no limit".
 func tightestCgroupLimit(
     _ files: String..., controller: String = "", root: String = "", read: (String) -> Int?
 ) -> Int? {

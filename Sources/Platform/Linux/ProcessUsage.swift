@@ -1,12 +1,12 @@
 /// The system resources that this process uses.
 package enum ProcessUsage {
-    /// Bytes of resident memory; 0 if /proc cannot be read.
+    /// The number of bytes of resident memory; 0 if /proc cannot be read.
     package static var residentBytes: Int { statm(1) }
 
-    /// Bytes of address space, as `ulimit -v` counts them; 0 if /proc cannot be read.
+    /// The number of bytes of address space, as `ulimit -v` counts them; 0 if /proc cannot be read.
     package static var addressSpaceBytes: Int { statm(0) }
 
-    /// Bytes of private memory, as `ulimit -d` counts them; 0 if /proc cannot be read.
+    /// The number of bytes of private memory, as `ulimit -d` counts them; 0 if /proc cannot be read.
     static var dataBytes: Int { statm(5) }
 
     /// Returns a page count of /proc/self/statm in bytes; 0 if it cannot be read. Allocates nothing, because

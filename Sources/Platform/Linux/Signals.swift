@@ -1,10 +1,10 @@
 internal import CLinux
 
-/// Signals as a descriptor that becomes readable. There is no handler.
+/// A descriptor that becomes readable when a signal arrives, which replaces a signal handler.
 public final class Signals: Sendable {
     private let source: Descriptor
 
-    /// Readable once one of the signals has arrived, until `take()`.
+    /// The descriptor, which is readable from the arrival of a signal until `take()`.
     public var descriptor: Int32 { source.number }
 
     /// Blocks these signals in this thread and in all threads that it starts later. Call it first in `main`.

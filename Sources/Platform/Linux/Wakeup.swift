@@ -1,6 +1,6 @@
 internal import CLinux
 
-/// A bell: any thread can ring it, and the thread that polls its descriptor wakes up.
+/// A bell that any thread can ring to wake the thread that polls its descriptor.
 ///
 /// Rings before the next `silence()` count as one.
 package final class Wakeup: Sendable {
@@ -23,7 +23,7 @@ package final class Wakeup: Sendable {
     /// Clears all rings so far. Call it before you look for new work.
     package func silence() {
         var rings: eventfd_t = 0
-        // because: it fails only if nothing has rung, which is also fine.
+        // because: it fails only if there are no rings to clear.
         _ = try? system { eventfd_read(descriptor, &rings) }
     }
 }

@@ -22,12 +22,12 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// How the observation shows a found pair, from the step after on.
+/// The form of a matched pair in the observation, from the next step on.
 public nonisolated enum Twofold_V1_MatchedCards: SwiftProtobuf.Enum, Swift.CaseIterable {
   public typealias RawValue = Int
   case unspecified // = 0
 
-  /// As removed cards, with a code of their own.
+  /// As removed cards, which have a separate code.
   case removed // = 1
 
   /// As their symbols.
@@ -120,7 +120,7 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// 1 ... 16, with columns an even number of cards, at most 128; default 4.
+  /// 1 ... 16; rows * columns is even and at most 128; default 4.
   public var rows: UInt32 {
     get {_rows ?? 0}
     set {_rows = newValue}
@@ -140,7 +140,7 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
   /// Clears the value of `columns`. Subsequent reads from it will return its default value.
   public mutating func clearColumns() {self._columns = nil}
 
-  /// Different symbols, each on the same even number of cards; default half the number of cards.
+  /// Number of different symbols, each on the same even number of cards; default half the number of cards.
   public var symbols: UInt32 {
     get {_symbols ?? 0}
     set {_symbols = newValue}
@@ -150,10 +150,10 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
   /// Clears the value of `symbols`. Subsequent reads from it will return its default value.
   public mutating func clearSymbols() {self._symbols = nil}
 
-  /// How often an episode's cards may be shown all at once.
+  /// The number of times that an episode may show all cards at once.
   public var peeks: Twofold_V1_ConcentrationConfig.OneOf_Peeks? = nil
 
-  /// At most this many, up to 2^31 - 1; 0 removes the action.
+  /// At most this many times, up to 2^31 - 1; 0 removes the action.
   public var peekBudget: UInt32 {
     get {
       if case .peekBudget(let v)? = peeks {return v}
@@ -162,7 +162,7 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
     set {peeks = .peekBudget(newValue)}
   }
 
-  /// True (the default): any number. False removes the action.
+  /// True (the default): any number of times. False removes the action.
   public var unlimitedPeeks: Bool {
     get {
       if case .unlimitedPeeks(let v)? = peeks {return v}
@@ -180,16 +180,16 @@ public nonisolated struct Twofold_V1_ConcentrationConfig: Sendable {
   /// Whether the observation is flat, with the last action after the cards; default false.
   public var observeLastAction: Bool = false
 
-  /// Whether the infos have `deck`, the symbols of all cards; default false.
+  /// Whether the infos contain `deck`, the symbols of all cards; default false.
   public var tellDeck: Bool = false
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
-  /// How often an episode's cards may be shown all at once.
+  /// The number of times that an episode may show all cards at once.
   public nonisolated enum OneOf_Peeks: Equatable, Sendable {
-    /// At most this many, up to 2^31 - 1; 0 removes the action.
+    /// At most this many times, up to 2^31 - 1; 0 removes the action.
     case peekBudget(UInt32)
-    /// True (the default): any number. False removes the action.
+    /// True (the default): any number of times. False removes the action.
     case unlimitedPeeks(Bool)
 
   }

@@ -35,26 +35,27 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
   public typealias RawValue = Int
   case unspecified // = 0
 
-  /// The request is wrong by itself, whatever the state.
+  /// The request is wrong in every state of the session.
   case invalidArgument // = 1
 
-  /// No such session, or no such environment id.
+  /// The session or the environment id does not exist.
   case notFound // = 2
 
-  /// Not now: a step before the first reset, a step of a finished lane with autoreset disabled.
+  /// The session's state forbids the request: a step before the first reset, or of a finished lane with autoreset
+  /// disabled.
   case failedPrecondition // = 3
 
-  /// Neither the last seq nor the next one; `expected_seq` is the next.
+  /// The seq is neither the session's last one nor the next; `expected_seq` is the next.
   case outOfSequence // = 4
 
-  /// A seq that was already used, with other bytes; or a create with a session id that is taken.
+  /// The seq was already used with other bytes, or the session id of a create is in use.
   case conflict // = 5
 
   /// Another client has resumed this session.
   case staleEpoch // = 6
   case permissionDenied // = 7
 
-  /// A limit of the server; the message has its name and value.
+  /// The request exceeds a limit of the server; the message has the limit's name and value.
   case resourceExhausted // = 8
 
   /// The server does not speak this version of the protocol.
@@ -137,8 +138,8 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
     set {_uniqueStorage()._session = newValue}
   }
 
-  /// The session's holder. Create starts it at 1, resume raises it. An older epoch is refused:
-  /// STALE_EPOCH. 0 in a resume.
+  /// The number of the session's holder: 1 after create, and resume raises it. A request with an older epoch is
+  /// refused: STALE_EPOCH. 0 in a resume.
   public var epoch: UInt32 {
     get {_storage._epoch}
     set {_uniqueStorage()._epoch = newValue}
@@ -146,7 +147,7 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
 
   /// Position of this request in the session: create is 1, and each executed request adds one. A repeat of
   /// the last number with the same bytes gets the stored reply again; with other bytes, CONFLICT. A refused
-  /// request uses up no number. 0 for requests that belong to no session.
+  /// request uses no number. 0 for requests that belong to no session.
   public var seq: UInt64 {
     get {_storage._seq}
     set {_uniqueStorage()._seq = newValue}
@@ -303,7 +304,7 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
   fileprivate var _storage = _StorageClass.defaultInstance
 }
 
-/// One reply. A result has the slot number of its request; an error has a slot of its own.
+/// One reply. A result has the slot number of its request; an error has a separate slot.
 public nonisolated struct Twofold_V1_Reply: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -467,7 +468,7 @@ public nonisolated struct Twofold_V1_Reply: Sendable {
   public init() {}
 }
 
-/// Why a request was refused. A refused request changed nothing and used up no seq.
+/// The refusal of a request, which has changed nothing and used no seq.
 public nonisolated struct Twofold_V1_Error: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for

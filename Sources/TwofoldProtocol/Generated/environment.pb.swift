@@ -42,7 +42,7 @@ public nonisolated enum Twofold_V1_AutoresetMode: SwiftProtobuf.Enum, Swift.Case
   /// ended episode's last one.
   case sameStep // = 2
 
-  /// A finished lane has to be reset by a reset request; a step of it is refused.
+  /// A finished lane must be reset by a reset request; until then, its steps are refused.
   case disabled // = 3
   case UNRECOGNIZED(Int)
 
@@ -176,7 +176,7 @@ public nonisolated struct Twofold_V1_HelloReply: Sendable {
   /// Clears the value of `limits`. Subsequent reads from it will return its default value.
   public mutating func clearLimits() {self._limits = nil}
 
-  /// Threads that one batch is spread over.
+  /// Number of threads that execute one batch.
   public var threads: UInt32 = 0
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -194,14 +194,14 @@ public nonisolated struct Twofold_V1_EnvironmentInfo: Sendable {
   /// "twofold/Game2048-v0"
   public var id: String = String()
 
-  /// Names of the actions in the order of their numbers: "up", "right", "down", "left". If the number of
-  /// actions depends on the configuration, those of the default configuration.
+  /// Names of the actions in the order of their numbers: "up", "right", "down", "left". If the actions depend on
+  /// the configuration, these are the actions of the default configuration.
   public var actions: [String] = []
 
   /// The environment's reward terms: "merge_score", "empty_cells".
   public var rewardTerms: [String] = []
 
-  /// The names that CreateRequest.extra_infos may have.
+  /// The names that CreateRequest.extra_infos may contain.
   public var extraInfos: [String] = []
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -209,24 +209,24 @@ public nonisolated struct Twofold_V1_EnvironmentInfo: Sendable {
   public init() {}
 }
 
-/// The server's limits. Check them before sending: libzmq silently drops the connection of an oversize frame.
+/// The server's limits. Check them before sending: if a frame is too large, libzmq silently closes the connection.
 public nonisolated struct Twofold_V1_Limits: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Bytes in one frame.
+  /// Maximum size of one frame, in bytes.
   public var maxMessageBytes: UInt64 = 0
 
   public var maxBoardsPerSession: UInt64 = 0
 
   public var maxSessions: UInt64 = 0
 
-  /// Boards of all sessions together.
+  /// Boards in all sessions together.
   public var maxBoards: UInt64 = 0
 
-  /// Bytes of all sessions together: their boards, the memory of their replies, the requests that are
-  /// kept to recognise repeats.
+  /// Bytes of all sessions together: boards, reply buffers, policies, and the requests that are kept to recognise
+  /// repeats.
   public var maxBytes: UInt64 = 0
 
   /// Sessions of one client key at a time; applies to encrypted endpoints only, where clients have keys.
@@ -283,9 +283,9 @@ public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
   /// Clears the value of `reward`. Subsequent reads from it will return its default value.
   public mutating func clearReward() {_uniqueStorage()._reward = nil}
 
-  /// Arrays that StepReply has in addition to the usual ones, after them and in this order: "reward_terms"
-  /// (float32 [num_envs, terms]: each term's weighted value, before scale and clip), "episode_return" (float64
-  /// [num_envs]: the sum of the episode's rewards, this step's included) and the game's own.
+  /// Names of additional arrays in StepReply, which follow the usual arrays in this order: "reward_terms" (float32
+  /// [num_envs, terms]: each term's weighted value, before scale and clip), "episode_return" (float64 [num_envs]:
+  /// the sum of the episode's rewards, including this step's), and names of the game.
   public var extraInfos: [String] {
     get {_storage._extraInfos}
     set {_uniqueStorage()._extraInfos = newValue}
@@ -297,7 +297,7 @@ public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
     set {_uniqueStorage()._clientArguments = newValue}
   }
 
-  /// The game's own arguments; its slot has to fit the environment id. Absent means all defaults.
+  /// The game's own arguments; the slot must match the environment id. Absent means all defaults.
   public var config: OneOf_Config? {
     get {return _storage._config}
     set {_uniqueStorage()._config = newValue}
@@ -321,7 +321,7 @@ public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
-  /// The game's own arguments; its slot has to fit the environment id. Absent means all defaults.
+  /// The game's own arguments; the slot must match the environment id. Absent means all defaults.
   public nonisolated enum OneOf_Config: Equatable, Sendable {
     case game2048(Twofold_V1_Game2048Config)
     case concentration(Twofold_V1_ConcentrationConfig)
@@ -334,7 +334,7 @@ public nonisolated struct Twofold_V1_CreateRequest: @unchecked Sendable {
 }
 
 /// The reward of a step: clip(scale * (weight_1 * term_1 + weight_2 * term_2 + ...)), summed in this order
-/// in float64 and rounded once, to float32. Numbers have to be finite and from -10^9 to 10^9.
+/// in float64 and rounded once, to float32. All numbers must be finite and in -10^9 ... 10^9.
 public nonisolated struct Twofold_V1_RewardSpec: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -381,7 +381,7 @@ public nonisolated struct Twofold_V1_RewardSpec: Sendable {
   fileprivate var _clipHigh: Double? = nil
 }
 
-/// One of the environment's terms by name; docs/environments/rewards.md has the formulas.
+/// One of the environment's reward terms; docs/environments/rewards.md has the formulas.
 public nonisolated struct Twofold_V1_RewardTerm: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -408,7 +408,7 @@ public nonisolated struct Twofold_V1_RewardTerm: Sendable {
   fileprivate var _weight: Double? = nil
 }
 
-/// "gamma" of a potential term: the learner's discount, one number in 0 ... 1. "table" of a term with a table.
+/// "gamma" for a potential term: the learner's discount, one number in 0 ... 1. "table" for a term with a table.
 public nonisolated struct Twofold_V1_RewardParameter: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -499,7 +499,7 @@ public nonisolated struct Twofold_V1_CreateReply: @unchecked Sendable {
   /// Clears the value of `finals`. Subsequent reads from it will return its default value.
   public mutating func clearFinals() {_uniqueStorage()._finals = nil}
 
-  /// One board of ResetRequest's `boards`.
+  /// The space of one board in ResetRequest's `boards`.
   public var boardSpace: Twofold_V1_Space {
     get {_storage._boardSpace ?? Twofold_V1_Space()}
     set {_uniqueStorage()._boardSpace = newValue}
@@ -581,8 +581,8 @@ public nonisolated struct Twofold_V1_DiscreteSpace: Sendable {
   public init() {}
 }
 
-/// The places of the arrays in a payload. Little-endian, C order, no gaps inside an array. Each offset is a
-/// multiple of 64 from the start of the payload; the payload's own address may be odd.
+/// The positions of the arrays in a payload. Arrays are little-endian, in C order and without gaps. Each offset is
+/// a multiple of 64 from the start of the payload; the payload's own address may be odd.
 public nonisolated struct Twofold_V1_PayloadLayout: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -607,7 +607,7 @@ public nonisolated struct Twofold_V1_ArrayLayout: Sendable {
 
   public var dtype: Twofold_V1_DataType = .unspecified
 
-  /// num_envs first.
+  /// The dimensions, num_envs first.
   public var shape: [UInt64] = []
 
   /// Bytes from the start of the payload.
@@ -623,12 +623,12 @@ public nonisolated struct Twofold_V1_ArrayLayout: Sendable {
 ///
 ///   seeds   uint64 [num_envs]                 restarts the board's stream of random numbers
 ///   mask    uint8  [num_envs]                 1: reset this lane, 0: leave it as it is, 2: reset it and continue its
-///                                             stream, whatever its row of seeds says
+///                                             stream, even if there is a seed for it
 ///   boards  uint8  [num_envs, board_space…]   the board to start from; score 0
 ///
 /// Rows of seeds and boards outside the mask are ignored. A lane without new seeds continues its stream. A
-/// session's first reset has to bring seeds and to include all lanes. The reply's payload holds all num_envs
-/// rows, those outside the mask as they are.
+/// session's first reset must bring seeds and include all lanes. The reply's payload holds all num_envs rows,
+/// including unchanged lanes.
 public nonisolated struct Twofold_V1_ResetRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -655,8 +655,8 @@ public nonisolated struct Twofold_V1_ResetReply: Sendable {
   public init() {}
 }
 
-/// Payload: actions uint8 [num_envs]. The reply's payload is CreateReply.step, with SAME_STEP followed by the
-/// arrays of StepReply.finals.
+/// Payload: actions uint8 [num_envs]. The reply's payload is CreateReply.step; with SAME_STEP, the arrays of
+/// StepReply.finals follow.
 public nonisolated struct Twofold_V1_StepRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -677,10 +677,10 @@ public nonisolated struct Twofold_V1_StepReply: Sendable {
   ///
   ///   lanes         uint64 [k]       the lanes whose episode has ended, ascending
   ///   observation … [k, …]           the arrays of CreateReply.reset, with a row for each of those lanes
-  ///   optimal_value, action_values   of those observations, where they were requested; in the arrays of
-  ///                                  CreateReply.step they are those of the new episode's first one
+  ///   optimal_value, action_values   of these observations, if they were requested; the arrays of
+  ///                                  CreateReply.step have the values of the new episode's first observation
   ///
-  /// Offsets count from the start of the payload, and `size` is that of the whole payload.
+  /// Offsets count from the start of the payload, and `size` is the size of the whole payload.
   public var finals: Twofold_V1_PayloadLayout {
     get {_finals ?? Twofold_V1_PayloadLayout()}
     set {_finals = newValue}
@@ -697,8 +697,7 @@ public nonisolated struct Twofold_V1_StepReply: Sendable {
   fileprivate var _finals: Twofold_V1_PayloadLayout? = nil
 }
 
-/// Returns the current state again and changes nothing; no payload. The reply's payload is
-/// CreateReply.reset.
+/// Returns the current state and changes nothing. It has no payload. The reply's payload is CreateReply.reset.
 public nonisolated struct Twofold_V1_ObserveRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -719,8 +718,8 @@ public nonisolated struct Twofold_V1_ObserveReply: Sendable {
   public init() {}
 }
 
-/// The boards after slide and merge and before the spawn, for each lane and action; changes nothing;
-/// no payload. The reply's payload is CreateReply.afterstates.
+/// Returns the boards after slide and merge and before the spawn, for each lane and action. It changes nothing and
+/// has no payload. The reply's payload is CreateReply.afterstates.
 public nonisolated struct Twofold_V1_AfterstatesRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -741,8 +740,8 @@ public nonisolated struct Twofold_V1_AfterstatesReply: Sendable {
   public init() {}
 }
 
-/// Copies lanes with everything that their future depends on; changes nothing. Payload: the lanes' numbers,
-/// uint64 [k], all different; no payload for all lanes in their order. The reply's payload is the snapshot
+/// Copies the full state of lanes, and changes nothing. The payload has the lanes' numbers, uint64 [k], all
+/// different; without a payload, all lanes are copied in order. The reply's payload is the snapshot
 /// (docs/guides/snapshots.md describes its format).
 public nonisolated struct Twofold_V1_SnapshotRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -764,17 +763,17 @@ public nonisolated struct Twofold_V1_SnapshotReply: Sendable {
   public init() {}
 }
 
-/// Puts lanes of a snapshot into lanes of this session. Its rules have to be the same; reward, autoreset mode,
-/// step limit and num_envs may differ. A session with the extra info "episode_return" only takes snapshots of
-/// sessions that have it too. The payload holds the arrays that are announced here, in this order, then the
+/// Puts lanes of a snapshot into lanes of this session. The rules must be the same; reward, autoreset mode, step
+/// limit and num_envs may differ. A session with the extra info "episode_return" accepts only snapshots of
+/// sessions that also have it. The payload holds the arrays that are announced here, in this order, then the
 /// snapshot, one after the other without padding:
 ///
 ///   lanes   uint64 [count]   the lanes to restore, all different; absent: all, so count is num_envs
-///   rows    uint64 [count]   the snapshot's lane that each of them gets; absent: one after the other, and
-///                            the snapshot has count lanes
+///   rows    uint64 [count]   the snapshot's lane for each of them; absent: the snapshot's lanes in order, and
+///                            it has count lanes
 ///   seeds   uint64 [count]   a new stream of random numbers for each; absent: the snapshot's streams continue
 ///
-/// A restore before the session's first reset has to include all lanes, and replaces the reset. The reply's
+/// A restore before the session's first reset must include all lanes, and replaces the reset. The reply's
 /// payload is CreateReply.reset, with all num_envs rows.
 public nonisolated struct Twofold_V1_RestoreRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -805,7 +804,7 @@ public nonisolated struct Twofold_V1_RestoreReply: Sendable {
   public init() {}
 }
 
-/// Changes nothing; like every request it restarts the session's idle timeout.
+/// Only restarts the session's idle timeout, as every request does.
 public nonisolated struct Twofold_V1_KeepaliveRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -826,9 +825,9 @@ public nonisolated struct Twofold_V1_KeepaliveReply: Sendable {
   public init() {}
 }
 
-/// Takes a session over, from a client that has died or is to be shut out; any client that knows the session's id
-/// may send it. Its seq is 0, and so is its epoch; with another, only that epoch's holder is shut out. If a request of
-/// the session is being executed, the reply waits for its end.
+/// Takes a session over from another client, which may have died. Any client that knows the session's id may send
+/// it. Its seq is 0. With epoch 0 it takes the session from any holder, with another epoch only from that epoch's
+/// holder. If a request of the session is being executed, the reply waits for its end.
 public nonisolated struct Twofold_V1_ResumeRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -843,16 +842,16 @@ public nonisolated struct Twofold_V1_ResumeRequest: Sendable {
   public init() {}
 }
 
-/// The reply's payload frame is that of the last reply, if it has one.
+/// The reply's payload frame is the last reply's payload frame, if there is one.
 public nonisolated struct Twofold_V1_ResumeReply: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// For all requests from now on.
+  /// The epoch of all requests from now on.
   public var epoch: UInt32 = 0
 
-  /// The last executed request; the next one has the number after it.
+  /// The seq of the last executed request; the next request has the number after it.
   public var lastSeq: UInt64 = 0
 
   /// The request that created the session, and its reply.
@@ -877,7 +876,7 @@ public nonisolated struct Twofold_V1_ResumeReply: Sendable {
   /// The first frame of the last request's reply.
   public var lastReply: Data = Data()
 
-  /// Whether the boards were reset or restored since the create; until then, a reset has to bring seeds.
+  /// Whether the boards were reset or restored since the create. If not, the next reset must bring seeds.
   public var wasReset: Bool = false
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

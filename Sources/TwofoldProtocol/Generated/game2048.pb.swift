@@ -65,7 +65,7 @@ public nonisolated enum Twofold_V1_IllegalAction: SwiftProtobuf.Enum, Swift.Case
 
 }
 
-/// What a policy is the best for.
+/// The quantity to maximise.
 public nonisolated enum Twofold_V1_Objective: SwiftProtobuf.Enum, Swift.CaseIterable {
   public typealias RawValue = Int
   case unspecified // = 0
@@ -140,7 +140,7 @@ public nonisolated struct Twofold_V1_Game2048Config: Sendable {
   /// Clears the value of `columns`. Subsequent reads from it will return its default value.
   public mutating func clearColumns() {self._columns = nil}
 
-  /// A tile value, a power of two from 4 up; default 2048. Reported in `goal_reached`.
+  /// A tile value, a power of two of at least 4; default 2048. `goal_reached` says whether it was reached.
   public var goal: UInt64 {
     get {_goal ?? 0}
     set {_goal = newValue}
@@ -183,8 +183,8 @@ public nonisolated struct Twofold_V1_Game2048Config: Sendable {
   /// Unspecified means NOOP.
   public var illegalAction: Twofold_V1_IllegalAction = .unspecified
 
-  /// What the optimum is the best for, of which the extra infos "optimal_value", "action_values" and "regret" and the
-  /// policy "optimal" are (boards of at most nine cells). Unspecified means SCORE.
+  /// The quantity that optimal play maximises: for the extra infos "optimal_value", "action_values" and "regret" and
+  /// for the policy "optimal", on boards of at most nine cells. Unspecified means SCORE.
   public var objective: Twofold_V1_Objective = .unspecified
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

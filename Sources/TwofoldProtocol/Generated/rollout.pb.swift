@@ -27,9 +27,9 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// Steps all boards up to `steps` times: at least once, and as often as the reply has room and about 0.1 s
-/// suffice. Ask for the remaining steps in another request. The payload holds the array that is announced here,
-/// if any:
+/// Steps all boards at least once and at most `steps` times. It ends early when the reply has no room for another
+/// step, or after about 0.1 s; send another request for the remaining steps. The payload holds the array that is
+/// announced here, if any:
 ///
 ///   policy_seeds   uint64 [num_envs]          restarts the policy's streams with these seeds
 ///   actions        uint8  [steps, num_envs]   the actions, instead of a policy
@@ -43,10 +43,10 @@ public nonisolated struct Twofold_V1_RolloutRequest: Sendable {
   /// Maximum number of steps, at least 1.
   public var steps: UInt32 = 0
 
-  /// Maximum size of the reply's payload, unless a single step has more.
+  /// Maximum size of the reply's payload, unless a single step needs more.
   public var maxPayloadBytes: UInt64 = 0
 
-  /// Names of the infos to return after each step, among those of CreateReply.step.
+  /// Names of the infos to return after each step; CreateReply.step has all names.
   public var infos: [String] = []
 
   public var policySeeds: Bool = false
@@ -183,7 +183,7 @@ public nonisolated struct Twofold_V1_GivenActions: Sendable {
   public init() {}
 }
 
-/// A legal action, each equally likely.
+/// Plays a random legal action; all are equally likely.
 public nonisolated struct Twofold_V1_RandomPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -194,7 +194,7 @@ public nonisolated struct Twofold_V1_RandomPolicy: Sendable {
   public init() {}
 }
 
-/// The legal action with the lowest number.
+/// Plays the legal action with the lowest number.
 public nonisolated struct Twofold_V1_FixedOrderPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -205,7 +205,7 @@ public nonisolated struct Twofold_V1_FixedOrderPolicy: Sendable {
   public init() {}
 }
 
-/// The action with the highest immediate reward; ties broken at random.
+/// Plays the action with the highest immediate reward, and breaks ties at random.
 public nonisolated struct Twofold_V1_GreedyPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -216,23 +216,23 @@ public nonisolated struct Twofold_V1_GreedyPolicy: Sendable {
   public init() {}
 }
 
-/// Full-width expectimax for 2048 on 4 x 4.
+/// Plays 2048 on 4 x 4 by full-width expectimax search.
 public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Layers of the player's own moves, 1 ... 8.
+  /// Number of the player's moves to look ahead, 1 ... 8.
   public var depth: UInt32 = 0
 
   /// If the search would end on an afterstate with at most this many empty cells, it looks one layer further;
   /// 0 ... 16, 0 for never.
   public var `extension`: UInt32 = 0
 
-  /// Size of the table that keeps values already computed; 0 for the server's choice.
+  /// Size of the table of computed values in bytes; 0 leaves the choice to the server.
   public var tableBytes: UInt64 = 0
 
-  /// The value of boards at which the search ends; absent for the standard weights.
+  /// The weights that value the boards at which the search ends; absent means the standard weights.
   public var heuristic: Twofold_V1_Heuristic {
     get {_heuristic ?? Twofold_V1_Heuristic()}
     set {_heuristic = newValue}
@@ -276,7 +276,7 @@ public nonisolated struct Twofold_V1_Heuristic: Sendable {
   public init() {}
 }
 
-/// The action with the highest reward + value of the afterstate, by the session's network.
+/// Plays the action with the highest reward + value of the afterstate, by the session's network.
 public nonisolated struct Twofold_V1_NTuplePolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -287,8 +287,8 @@ public nonisolated struct Twofold_V1_NTuplePolicy: Sendable {
   public init() {}
 }
 
-/// The action with the highest value in the server's table of the optimum (docs/reference/optimum.md); of equal ones
-/// that with the lowest number. FAILED_PRECONDITION where the server has no such table, or on a board that no game
+/// Plays the action with the highest value in the server's table of optimal values (docs/reference/optimum.md); the
+/// lowest number breaks ties. FAILED_PRECONDITION if the server has no such table, or on a board that no game
 /// reaches.
 public nonisolated struct Twofold_V1_OptimalPolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -365,7 +365,7 @@ public nonisolated struct Twofold_V1_NTupleForm: Sendable {
 
   public var tuples: [Twofold_V1_NTuple] = []
 
-  /// Number of exponents with weights of their own, 2 ... 32.
+  /// Number of exponents with separate weights, 2 ... 32.
   public var exponents: UInt32 = 0
 
   /// Whether the sum includes the board's rotated and reflected images: 8 of a square board, else 4.
@@ -381,7 +381,7 @@ public nonisolated struct Twofold_V1_NTuple: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// The indices of its cells, counted row by row: one byte each.
+  /// The indices of the tuple's cells, counted row by row: one byte each.
   public var cells: Data = Data()
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -389,13 +389,13 @@ public nonisolated struct Twofold_V1_NTuple: Sendable {
   public init() {}
 }
 
-/// Payload: weights float32, any number of them.
+/// A piece of the weights. The payload has any number of float32.
 public nonisolated struct Twofold_V1_WeightsPiece: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Bytes sent before.
+  /// Number of bytes sent before this piece.
   public var offset: UInt64 = 0
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

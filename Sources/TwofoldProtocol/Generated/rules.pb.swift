@@ -23,7 +23,7 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// The question about each board.
+/// The operation on each board.
 public nonisolated enum Twofold_V1_ExpandOperation: SwiftProtobuf.Enum, Swift.CaseIterable {
   public typealias RawValue = Int
   case unspecified // = 0
@@ -36,15 +36,15 @@ public nonisolated enum Twofold_V1_ExpandOperation: SwiftProtobuf.Enum, Swift.Ca
   /// [count], legal bool [count].
   case move // = 2
 
-  /// Which actions would move something: mask int8 [count, 4].
+  /// The actions that would move something: mask int8 [count, 4].
   case legal // = 3
 
   /// The board with a new tile, drawn from the stream of the row's seed: boards uint8 [count, rows, columns],
   /// outcomes int32 [count]; if no cell is empty, -1 and the unchanged board.
   case spawn // = 4
 
-  /// The move from each board through its action to its next board, tile by tile. One row for each event, those
-  /// of a board in order: board (its row in the request), kind (0 slide, 1 merge, 2 spawn), tile, other, made,
+  /// The move from each board through its action to its next board, tile by tile. Each event has a row, and the rows
+  /// of a board are in order: board (its row in the request), kind (0 slide, 1 merge, 2 spawn), tile, other, made,
   /// source, target, value; each int32 [rows], -1 if the kind has no such value. A slide moves `tile` from
   /// `source` to `target`; a merge makes `made` of `tile` and `other` in `target`; a spawn puts `tile` into
   /// `target`. No row for an illegal action.
@@ -91,8 +91,9 @@ public nonisolated enum Twofold_V1_ExpandOperation: SwiftProtobuf.Enum, Swift.Ca
 
 }
 
-/// Belongs to no session: `Request.session` is empty, `epoch` and `seq` are 0. It changes nothing, so a
-/// repeat simply runs again. The payload holds these arrays, one after the other without padding:
+/// Applies the rules to arrays of boards. It belongs to no session: `Request.session` is empty, `epoch` and `seq`
+/// are 0. It changes nothing, so a repeat is executed again. The payload holds these arrays, one after the other
+/// without padding:
 ///
 ///   boards      uint8  [count, rows, columns]   exponents 0 ... 26, with SPAWN and as
 ///                                               next_boards 0 ... 31; reachable by play or not
@@ -104,7 +105,7 @@ public nonisolated struct Twofold_V1_ExpandRequest: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// The environment with these rules: "twofold/Game2048-v0"
+  /// The environment whose rules to apply: "twofold/Game2048-v0"
   public var environmentID: String = String()
 
   /// Number of boards: at least 1, and at most Limits.max_boards_per_session.
@@ -112,8 +113,8 @@ public nonisolated struct Twofold_V1_ExpandRequest: Sendable {
 
   public var operation: Twofold_V1_ExpandOperation = .unspecified
 
-  /// The game's own arguments; the slot has to fit the environment id. Only the size counts, and for SPAWN the
-  /// spawn law. Absent means all defaults.
+  /// The game's own arguments; the slot must match the environment id. Only the size is used, and by SPAWN also
+  /// four_probability. Absent means all defaults.
   public var config: Twofold_V1_ExpandRequest.OneOf_Config? = nil
 
   public var game2048: Twofold_V1_Game2048Config {
@@ -126,8 +127,8 @@ public nonisolated struct Twofold_V1_ExpandRequest: Sendable {
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
 
-  /// The game's own arguments; the slot has to fit the environment id. Only the size counts, and for SPAWN the
-  /// spawn law. Absent means all defaults.
+  /// The game's own arguments; the slot must match the environment id. Only the size is used, and by SPAWN also
+  /// four_probability. Absent means all defaults.
   public nonisolated enum OneOf_Config: Equatable, Sendable {
     case game2048(Twofold_V1_Game2048Config)
 
@@ -152,7 +153,7 @@ public nonisolated struct Twofold_V1_ExpandReply: Sendable {
   public mutating func clearArrays() {self._arrays = nil}
 
   /// Number of boards answered, from the first one on: fewer than requested if all of them would take longer
-  /// than about 0.1 s. Ask for the others in another request.
+  /// than about 0.1 s. Send the others in another request.
   public var count: UInt64 = 0
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

@@ -28,24 +28,24 @@ fileprivate nonisolated struct _GeneratedWithProtocGenSwiftVersion: SwiftProtobu
   typealias Version = _2
 }
 
-/// One session between two requests.
+/// A session between two requests.
 public nonisolated struct Twofold_V1_SavedSession: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// The 16 bytes of its id.
+  /// The 16 bytes of the session's id.
   public var id: Data = Data()
 
-  /// The public key of the client that owns it, in Z85; empty if the endpoint asked for no key.
+  /// The public key of the session's client, in Z85; empty if the endpoint required no key.
   public var clientKey: String = String()
 
   public var epoch: UInt32 = 0
 
-  /// The holders that have resumed it, at most 65, the newest last; none before the first ResumeRequest.
+  /// The holders that have resumed the session, at most 65, the newest last; none before the first ResumeRequest.
   public var holders: [Data] = []
 
-  /// The last executed request, and its reply: a repeat gets it again.
+  /// The last executed request and its reply, which a repeat gets again.
   public var lastSeq: UInt64 = 0
 
   public var lastRequest: Twofold_V1_SavedFrames {

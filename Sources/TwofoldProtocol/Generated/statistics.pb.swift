@@ -8,8 +8,8 @@
 // For information on using the generated types, please see the documentation:
 //   https://github.com/apple/swift-protobuf/
 
-// A server's counters and current usage, for probes, dashboards and people. The request belongs to no session;
-// like hello, any admitted client may send it at any time.
+// A server's counters and current usage, for probes, dashboards and people. The request belongs to no session.
+// Any authorised client may send it at any time.
 
 import SwiftProtobuf
 
@@ -55,7 +55,7 @@ public nonisolated struct Twofold_V1_StatsReply: @unchecked Sendable {
     set {_uniqueStorage()._draining = newValue}
   }
 
-  /// Threads that one batch is spread over.
+  /// Number of threads that execute one batch.
   public var threads: UInt32 {
     get {_storage._threads}
     set {_uniqueStorage()._threads = newValue}
@@ -134,10 +134,10 @@ public nonisolated struct Twofold_V1_Counters: Sendable {
   /// Repeats that arrived while their request was being executed.
   public var parked: UInt64 = 0
 
-  /// Messages without an empty delimiter, which have no sender to answer.
+  /// Messages without an empty delimiter, which can't be answered.
   public var dropped: UInt64 = 0
 
-  /// Boards stepped: one for each lane of each step, in requests of their own and in rollouts.
+  /// Board steps: one for each lane of each step, including the steps of rollouts.
   public var steps: UInt64 = 0
 
   /// Includes sessions restored from the state directory.
@@ -148,7 +148,7 @@ public nonisolated struct Twofold_V1_Counters: Sendable {
   /// Sessions that ended because no request arrived within the idle timeout.
   public var sessionsExpired: UInt64 = 0
 
-  /// Connections that were refused for their key.
+  /// Connections refused because of their key.
   public var keysRefused: UInt64 = 0
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -172,7 +172,7 @@ public nonisolated struct Twofold_V1_Usage: Sendable {
   /// Bytes that count against limits.max_bytes.
   public var sessionBytes: UInt64 = 0
 
-  /// The process's memory, as the system sees it.
+  /// The process's resident memory.
   public var residentBytes: UInt64 = 0
 
   /// The process's open file descriptors.
@@ -188,7 +188,7 @@ public nonisolated struct Twofold_V1_RequestStats: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// The request's slot: "step".
+  /// The request's name in Request.op, for example "step".
   public var name: String = String()
 
   public var executed: UInt64 = 0
@@ -198,8 +198,7 @@ public nonisolated struct Twofold_V1_RequestStats: Sendable {
   /// Seconds from a message's arrival to its reply, summed over all executed requests.
   public var seconds: Double = 0
 
-  /// Quantiles of the same over the last ten to twenty seconds, exact to an eighth; 0 where there were no
-  /// requests.
+  /// Quantiles of these times over the last ten to twenty seconds, at most an eighth too large; 0 without requests.
   public var p50: Double = 0
 
   public var p99: Double = 0
@@ -228,10 +227,10 @@ public nonisolated struct Twofold_V1_SessionStats: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Eight hex digits of a hash of the session's id, as the log has them.
+  /// Eight hex digits of a hash of the session's id, as in the log.
   public var id: String = String()
 
-  /// The client key's name in the list of admitted keys; empty without encryption.
+  /// The client key's name in the list of authorised keys; empty without encryption.
   public var client: String = String()
 
   public var environmentID: String = String()
@@ -241,16 +240,16 @@ public nonisolated struct Twofold_V1_SessionStats: Sendable {
   /// Number of executed requests.
   public var requests: UInt64 = 0
 
-  /// Seconds since it was created.
+  /// Seconds since the session's creation.
   public var age: Double = 0
 
   /// Seconds since its last request.
   public var idle: Double = 0
 
-  /// Memory of its boards and replies.
+  /// Memory of the session's boards and replies, in bytes.
   public var bytes: UInt64 = 0
 
-  /// Whether one of its requests is being executed.
+  /// Whether a request of the session is being executed.
   public var busy: Bool = false
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

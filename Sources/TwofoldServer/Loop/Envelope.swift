@@ -89,12 +89,12 @@ extension SessionMachine {
             let count = isWhole ? "\(frames)" : "too many"
             let error = ServiceError(
                 .invalidArgument, field: "frames",
-                "\(count) frames behind the delimiter; a request has one, or two with its payload")
+                "\(count) frames after the delimiter; a request has one, or two with a payload")
             return refuseUnread(error, to: route, into: &effects)
         }
         guard sender != nil else {
             return refuseUnread(
-                ServiceError(.permissionDenied, "this client key is not let in any more"), to: route,
+                ServiceError(.permissionDenied, "this client key is no longer authorised"), to: route,
                 into: &effects)
         }
         take(header: header, payload: payload, from: route, into: &effects)

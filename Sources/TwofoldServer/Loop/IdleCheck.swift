@@ -1,7 +1,7 @@
 package import TwofoldCore
 package import TwofoldSessions
 
-/// Decides when sessions have been idle for too long. A session is safe while its client's request may still
+/// The check for sessions that have been idle for too long. A session is safe while its client's request may still
 /// be unread: in the sockets, in libzmq, or in the kernel's buffers.
 ///
 ///     turn ──► longer than two intervals since the last: the process was stopped, or busy ──► pause
@@ -12,7 +12,7 @@ package struct IdleCheck {
     /// The result of a turn.
     package enum Finding: Equatable {
         case nothing
-        /// The server was stopped or busy for this long, so this time does not count as idle for any session.
+        /// The server was stopped or busy for this long, which does not count as idle time of any session.
         case pause(Duration)
         /// All sessions that have been idle since before this moment must end.
         case idle(since: Moment)
@@ -32,12 +32,12 @@ package struct IdleCheck {
         (lastTurn, lastLook, readUntil) = (now, now, now)
     }
 
-    /// Returns what to do about idle sessions. `hasReadAll` is true if no message is left in the sockets.
+    /// Returns the finding at `now`. `hasReadAll` is true if no message is left in the sockets.
     ///
-    /// It judges the sessions as they were at its last check. A request that had reached the machine by then
-    /// has had one interval to pass through libzmq's thread. If clients send faster than the server reads,
-    /// the sockets are never empty; sessions then end after twice the timeout, because each connection gets
-    /// its turn.
+    /// A session ends if it had been idle for the timeout at the last check. A request that had reached this
+    /// computer by then has had one interval to pass through libzmq's thread. If clients send faster than the
+    /// server reads, the sockets are never empty. Sessions then end after twice the timeout, because each
+    /// connection gets its turn.
     package mutating func turn(at now: Moment, hasReadAll: Bool) -> Finding {
         let elapsed = now - lastTurn
         lastTurn = now

@@ -3,11 +3,11 @@ internal import Platform
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// The queues for work that takes long. The results come back through the mailbox.
+/// The queues for long work. The results come back through the mailbox.
 ///
 ///     work ──► queue, searches, statistics ──► mailbox ──► work and result
 ///
-/// Belongs to the socket thread. The queues' threads use only its Sendable parts.
+/// The runner belongs to the socket thread. The queues' threads use only its Sendable parts.
 final class JobRunner {
     let mailbox: Mailbox<(work: Work, result: Result<StoredReply, ServiceError>)>
     private let service: EnvironmentService

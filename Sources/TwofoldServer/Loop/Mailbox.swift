@@ -1,14 +1,14 @@
 internal import Platform
 internal import Synchronization
 
-/// The results of other threads, and the bell that wakes the socket thread from its poll.
+/// The results of other threads, and a descriptor that wakes the socket thread from its poll.
 final class Mailbox<Item: Sendable>: Sendable {
     private let items = Mutex<[Item]>([])
     private let wakeup: Wakeup
 
     init() throws(SystemError) { wakeup = try Wakeup() }
 
-    /// Readable while there are items to collect.
+    /// The descriptor to poll. It is readable while there are items to collect.
     var descriptor: Int32 { wakeup.descriptor }
 
     /// Delivers an item. Any thread may call it.

@@ -2,13 +2,13 @@ internal import Dispatch
 internal import Platform
 internal import Synchronization
 
-/// Returns the memory of ended sessions to the system.
+/// The part of the server that returns the memory of ended sessions to the system.
 ///
-/// The allocator keeps freed memory for its next allocation. After large sessions have ended, their memory is
-/// trimmed: after a pause (libzmq may still be sending the last reply), on another thread (it takes
-/// milliseconds), and once for all sessions that end together.
+/// The allocator keeps freed memory for its next allocation. The trimmer returns it after large sessions have
+/// ended. It waits a moment, because libzmq may still be sending the last reply. It works on another thread,
+/// because this takes milliseconds, and once for all sessions that end together.
 final class MemoryTrimmer: Sendable {
-    /// The minimum to return; the allocator keeps less than this.
+    /// The minimum number of freed bytes that are worth returning.
     private static let minBytes = 4 << 20
     private static let delay = DispatchTimeInterval.milliseconds(200)
 
@@ -22,7 +22,7 @@ final class MemoryTrimmer: Sendable {
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "twofold.memory")
 
-    /// Counts the memory of an ended session. Call it for each one.
+    /// Counts the memory of an ended session, and schedules a trim if enough memory is free. Call it for each session.
     func trim(afterFreeing bytes: Int) {
         let (isFirst, ended) = state.withLock { state in
             let before = state.freed
@@ -33,8 +33,8 @@ final class MemoryTrimmer: Sendable {
         if isFirst { trimLater(unlessMoreThan: ended) }
     }
 
-    /// Trims once no further session has ended during the delay, because the last session's memory is not
-    /// free at once.
+    /// Trims after a delay in which no further session has ended. Each session's memory becomes free only some
+    /// time after its end.
     private func trimLater(unlessMoreThan ended: Int) {
         queue.asyncAfter(deadline: .now() + Self.delay) { [self] in
             let now = state.withLock { state in

@@ -5,22 +5,22 @@ internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// The thread that owns the sockets. It waits for messages, finished work, handshakes and signals, and
-/// decides their order. It performs the effects that the ``SessionMachine`` returns for each event.
+/// The loop of the thread that owns the sockets. It waits for messages, finished work, handshakes and signals,
+/// and decides their order. It performs the effects that the ``SessionMachine`` returns for each event.
 final class ReplyLoop {
-    /// The maximum number of frames of a message that are read: a route through a few proxies, the delimiter,
-    /// header and payload.
+    /// The maximum number of frames of a message: a route through a few proxies, the delimiter, header and
+    /// payload.
     private static let maxFrames = 16
-    /// The limits of one socket's turn. Clients that send much, or make slow requests, do not delay the
-    /// clients of another endpoint.
+    /// The limits of one socket's turn, so that clients that send many or slow requests do not delay the clients
+    /// of another endpoint.
     private static let turn = (messages: 64, time: Duration.microseconds(100))
     /// The time between two checks that the parent still exists.
     private static let parentCheck = Duration.seconds(1)
-    /// The pause after which all messages that had arrived have been taken. libzmq passes on only a few
-    /// messages of a connection at a time, and then reads the next connection.
+    /// The pause without a message after which the loop has taken all messages that had arrived. libzmq passes on
+    /// only a few messages of a connection at a time, and then reads the next connection.
     private static let drainPause = Duration.milliseconds(10)
-    /// The time for which a server without work still tells clients to retry before it ends. The clients of a
-    /// private server end together with it.
+    /// The time during which a stopping server without work still refuses requests, so that clients learn to
+    /// retry. A private server skips it, because its clients end together with it.
     private static let refusalTime = Duration.milliseconds(100)
 
     private let endpoints: [Endpoint]
@@ -83,7 +83,7 @@ final class ReplyLoop {
             refusedConnections.update(at: now, logger)
             if poller[stop] { return logger.info("stopping") }
             if let parent = configuration.parentProcess, getppid() != parent {
-                return logger.info("stopping: the parent process has gone")
+                return logger.info("stopping: the parent process has ended")
             }
         }
     }
@@ -110,7 +110,7 @@ final class ReplyLoop {
             try take(inputs, poller)
         }
         if machine.inProgress > 0 {
-            logger.error("stopping without \(machine.inProgress) requests that go on for too long")
+            logger.error("stopping without \(machine.inProgress) requests still running after 5 s")
         }
     }
 
@@ -181,7 +181,7 @@ final class ReplyLoop {
         try settle(at: now)
     }
 
-    /// Performs the effects of an event in order. Work that is done here appends more effects.
+    /// Performs the effects of an event in order. Work on this thread appends more effects.
     private func settle(at now: Moment) throws(ZeroMQError) {
         var next = 0
         while next < effects.count {
@@ -209,10 +209,9 @@ final class ReplyLoop {
     }
 
     private func send(_ reply: StoredReply, to route: Route) throws(ZeroMQError) {
-        guard let envelope = route.address as? Envelope else { preconditionFailure("it came by a socket") }
+        guard let envelope = route.address as? Envelope else { preconditionFailure("it has no envelope") }
         do throws(ZeroMQError) { try envelope.append(reply, to: &outgoing) } catch {
-            // Without memory for the message, the reply is lost as on a network: the client sends its request
-            // again.
+            // Without memory for the message, the reply is lost as on a network, and the client repeats its request.
             return outgoing.removeAll()
         }
         // A ROUTER never waits: libzmq drops a reply to a client that has disconnected.

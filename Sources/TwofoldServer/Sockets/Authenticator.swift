@@ -30,7 +30,7 @@ package final class Authenticator {
     private let logger: Logger
     /// The clients' names by key, in Z85 as in messages.
     private(set) var names: [String: String]
-    /// The lists that were reloaded.
+    /// The mailbox of reloaded lists.
     let lists: Mailbox<Result<NewList, Reason>>
     private let queue = DispatchQueue(label: "twofold.keys")
     private var reading = Reading.none
@@ -106,7 +106,7 @@ package final class Authenticator {
                     ])
                 warnIfEmpty()
             } catch {
-                logger.error("the list of client keys stays as it was: \(error)")
+                logger.error("the list of client keys can't be read again, so the old one stays: \(error)")
             }
             let isStale = reading == .again
             reading = .none
@@ -140,7 +140,7 @@ package final class Authenticator {
         var reply = Multipart()
         let answer: [[UInt8]] = [
             Array("1.0".utf8), frames.count > 1 ? frames[1] : [], Array((isAllowed ? "200" : "400").utf8),
-            Array((isAllowed ? "OK" : "this key is not let in").utf8),
+            Array((isAllowed ? "OK" : "this key is not authorised").utf8),
             Array((isAllowed ? key!.description : "").utf8), [],
         ]
         for frame in answer { reply.append(try Message(copying: frame)) }
@@ -154,7 +154,7 @@ package final class Authenticator {
         if reported.count >= Self.maxReported { reported = [:] }
         reported[name] = now
         logger.notice(
-            "refused a client for its key",
+            "refused a client whose key is not authorised",
             metadata: ["key": "\(name)", "address": "\(String(decoding: address, as: UTF8.self))"])
     }
 }

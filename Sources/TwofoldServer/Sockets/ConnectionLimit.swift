@@ -15,17 +15,18 @@ internal import TwofoldSessions
 public enum ConnectionLimit {
     /// Reserved for files that the server opens while it serves and stops: at most four at a time.
     private static let reserved = 16
-    /// The minimum; with fewer descriptors there would be no room for clients.
+    /// The minimum number of descriptors. A lower limit would leave none for clients.
     private static let minDescriptors = 64
     private static let maxForIPCOnly = 256
 
     /// Raises the limit on descriptors as far as the process may. From then on, refuses connections before
     /// the last descriptors are used up. Throws if the limit is too low to serve.
     public static func install() throws(Reason) {
-        let descriptors = try explaining("can't read the limit of descriptors", raiseDescriptorLimit)
+        let descriptors = try explaining("can't read the limit on open files", raiseDescriptorLimit)
         guard descriptors >= minDescriptors else {
             throw Reason(
-                "the limit of descriptors (ulimit -n) is \(descriptors); a server needs \(minDescriptors)")
+                "the limit on open files (ulimit -n) is \(descriptors); a server needs \(minDescriptors): "
+                    + "run ulimit -n \(minDescriptors)")
         }
         let local = descriptors - reserved
         let network = local - min(maxForIPCOnly, descriptors / 8)
@@ -33,7 +34,7 @@ public enum ConnectionLimit {
     }
 }
 
-/// Reports refused connections in the log at most once a minute, because there can be thousands per second.
+/// The log's report of refused connections, at most once a minute, because there can be thousands per second.
 struct RefusedConnectionsReport {
     private static let interval = Duration.seconds(60)
 
@@ -46,8 +47,8 @@ struct RefusedConnectionsReport {
         guard refused > reported, next.map({ $0 <= now }) ?? true else { return }
         logger.warning(
             """
-            refused connections: the descriptors are used up, or the system accepts none (a firewall); raise the hard \
-            limit of descriptors, or find out who holds them
+            refused connections: the limit on open files is reached, or the system rejects them (a firewall); raise \
+            the hard limit (ulimit -Hn), or find the clients that open too many connections
             """,
             metadata: ["connections": .stringConvertible(refused - reported)])
         reported = refused

@@ -21,7 +21,7 @@ public enum CurveFiles {
         let publicText = "metadata\ncurve\n    public-key = \"\(pair.publicKey)\"\n"
         let head = "# A Twofold key, made by twofold-server keygen.\n"
         try write(
-            head + "# This file is a secret: anyone who has it is let in as its owner.\n" + publicText
+            head + "# Keep this file secret: anyone who has it can connect as its owner.\n" + publicText
                 + "    secret-key = \"\(pair.secretKey.secretText)\"\n",
             to: path + ".key_secret", mode: 0o600)
         do throws(Reason) {
@@ -76,10 +76,11 @@ public enum CurveFiles {
             } else if first.first != UInt8(ascii: "#") {
                 if value("public-key", in: String(decoding: content, as: UTF8.self)) != nil {
                     throw Reason(
-                        "'\(path)' is a key file; the list of clients has a line for each, as keygen prints it: "
-                            + "the public key and a name")
+                        "'\(path)' is a key file, not a list of clients; each line of a list has a public key and "
+                            + "a name, as keygen prints them")
                 }
-                throw Reason("line \(index + 1) of '\(path)' does not begin with 40 characters of Z85")
+                throw Reason(
+                    "line \(index + 1) of '\(path)' does not begin with a public key (40 characters of Z85)")
             }
         }
         return names
@@ -106,7 +107,7 @@ public enum CurveFiles {
         } catch {
             throw Reason(
                 error.code == EFBIG
-                    ? "'\(path)' has more than \(maxBytes) bytes, the most in a file of keys"
+                    ? "'\(path)' has more than \(maxBytes) bytes, the maximum for a file of keys"
                     : "can't read '\(path)': \(error)")
         }
     }

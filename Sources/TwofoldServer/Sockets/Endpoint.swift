@@ -6,9 +6,9 @@ internal import ZeroMQ
 /// A bound ROUTER socket.
 final class Endpoint {
     let socket: Socket
-    /// The endpoint as clients reach it, with the real port instead of 0.
+    /// The endpoint's address for clients, with the real port instead of 0.
     let name: String
-    /// Whether its clients must prove a key.
+    /// Whether clients must prove that they own a key.
     let isEncrypted: Bool
 
     /// The limit on waiting messages per connection. A client sends one at a time, but many clients may share
@@ -19,7 +19,7 @@ final class Endpoint {
     /// The time that replies sent before the end may take to leave.
     private static let linger = Duration.seconds(2)
 
-    /// Binds the endpoint. Throws the reason if this fails.
+    /// Binds the endpoint; throws the reason if binding fails.
     init(
         _ endpoint: String, _ configuration: ServerConfiguration, in context: borrowing Context
     ) throws(Reason) {
@@ -57,12 +57,12 @@ final class Endpoint {
         if isTCP(endpoint) {
             let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!
             guard port == "*" || UInt16(port) != nil else {
-                throw Reason("the endpoint '\(endpoint)' has no port in 0...65535")
+                throw Reason("the endpoint '\(endpoint)' must end with a port in 0...65535")
             }
             return nil
         }
         guard endpoint.hasPrefix("ipc:///") else {
-            throw Reason("the endpoint '\(endpoint)' is neither tcp://host:port nor ipc:///path")
+            throw Reason("the endpoint '\(endpoint)' must be tcp://host:port or ipc:///path")
         }
         return try IPCPath(String(endpoint.dropFirst("ipc://".count)))
     }

@@ -19,7 +19,8 @@ final class IPCPath {
     init(_ path: String) throws(Reason) {
         guard path.utf8.count <= Self.maxLength else {
             throw Reason(
-                "the ipc path '\(path)' has \(path.utf8.count) bytes; at most \(Self.maxLength) fit a socket")
+                "the ipc path '\(path)' has \(path.utf8.count) bytes; a socket's path has at most "
+                    + "\(Self.maxLength)")
         }
         let lockPath = Self.lockPath(path)
         guard
@@ -47,14 +48,14 @@ final class IPCPath {
     private static func lockPath(_ path: String) -> String { path + ".lock" }
 
     private static func served(_ path: String) -> Reason {
-        Reason("the ipc path '\(path)' is served by another process")
+        Reason("another process serves the ipc path '\(path)'; stop it, or choose another path")
     }
 
     private static func clearAway(_ path: String) throws(Reason) {
         var status = stat()
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
-            throw Reason("the ipc path '\(path)' exists and is not a socket; it is left alone")
+            throw Reason("the ipc path '\(path)' exists and is not a socket; choose another path")
         }
         guard !isAnswered(path) else { throw served(path) }
         unlink(path)

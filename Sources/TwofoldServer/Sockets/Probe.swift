@@ -5,13 +5,13 @@ public import ZeroMQ
 
 /// The result of probing an endpoint.
 public enum ProbeResult: Equatable, Sendable {
-    /// The server is ready; its version.
+    /// The server is ready, and has this version.
     case ready(version: String)
-    /// The server is about to stop, or does not serve now; its explanation.
+    /// The server is about to stop or does not serve now, for the reason in the text.
     case notReady(String)
-    /// The handshake failed; the reason.
+    /// The handshake failed, for the reason in the text.
     case rejected(String)
-    /// Nothing answered in time.
+    /// No answer arrived in time.
     case silent
 }
 
@@ -53,21 +53,22 @@ public func probe(
             ? .rejected("its key is not the given one, or it does not encrypt") : .silent
     } catch {
         if error.code == .wouldBlock { return .silent }
-        throw Reason("can't ask '\(endpoint)': \(error)")
+        throw Reason("can't probe '\(endpoint)': \(error)")
     }
 }
 
-/// The number of handshakes that may end without a reason. One may be an accident: a server stopped.
+/// The number of failed handshakes without a reason after which the probe gives up. A single one may only mean that a
+/// server has just stopped.
 private let maxHangups = 3
 
 private func result(_ frame: borrowing Message) -> ProbeResult {
     guard let reply = frame.withUnsafeBytes({ Reply(frame: $0) }) else {
-        return .notReady("the answer is not that of a twofold-server")
+        return .notReady("the answer does not come from a twofold-server")
     }
     switch reply.result {
     case .stats(let stats) where stats.draining: return .notReady("it is about to stop")
     case .stats(let stats): return .ready(version: stats.serverVersion)
     case .error(let error): return .notReady(error.message)
-    default: return .notReady("the answer is not that of a twofold-server")
+    default: return .notReady("the answer does not come from a twofold-server")
     }
 }

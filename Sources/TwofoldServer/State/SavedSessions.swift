@@ -32,7 +32,7 @@ extension SessionMachine {
                     logger.began(entry, "restored", of: names[saved.clientKey])
                 } catch {
                     logger.error(
-                        "a session in the state directory can't be restored, and stays there: \(error)",
+                        "a session in the state directory can't be restored and stays there: \(error)",
                         metadata: ["file": "\(name)"])
                     failed.append(record)
                 }
@@ -54,12 +54,12 @@ extension SessionMachine {
         do {
             for name in try directory.remove(names, keeping: records) {
                 logger.error(
-                    "a file in the state directory can't be removed: a later start would restore its sessions again",
+                    "a file in the state directory can't be removed; the next start restores its sessions again",
                     metadata: ["file": "\(name)"])
             }
         } catch {
             statistics.sessionsLost += records.count
-            logger.error("\(records.count) sessions that can't be restored can't be kept either: \(error)")
+            logger.error("\(records.count) sessions can be neither restored nor kept: \(error)")
         }
     }
 
@@ -86,17 +86,17 @@ extension SessionMachine {
                 }
                 try directory.append(session, to: file)
                 saved += 1
-                logger.ended(entry, "the server stops, and keeps it", at: now)
+                logger.ended(entry, "the server stops and has saved it", at: now)
             } catch {
                 statistics.sessionsLost += 1
-                logger.error("session \(entry.id) can't be kept: \(error)")
+                logger.error("session \(entry.id) can't be saved: \(error)")
                 logger.ended(entry, "the server stops", at: now)
             }
         }
         guard let directory, let file, saved > 0 else { return }
         do { try directory.settle(file) } catch {
             statistics.sessionsLost += saved
-            logger.error("\(saved) sessions may not outlive a loss of power: \(error)")
+            logger.error("\(saved) saved sessions may be lost if the power fails now: \(error)")
         }
     }
 }

@@ -59,7 +59,7 @@ package final class StateDirectory {
         let session: Result<SavedSession, Reason>
     }
 
-    /// Reads one record after another, so a large file never has to fit into memory.
+    /// The records of a file, read one after another, so that a large file never has to fit into memory.
     struct Records: Sequence, IteratorProtocol {
         private let files: any StateFiles
         private let name: String
@@ -94,27 +94,27 @@ package final class StateDirectory {
                 throw Reason("it can't be read")
             }
             guard head.count >= StateDirectory.oldHeadSize, head.starts(with: StateDirectory.magic) else {
-                throw Reason("it is not a session of a Twofold server")
+                throw Reason("it is not a saved session of a Twofold server")
             }
             let version = head.number(at: 8, as: UInt32.self)
             if version == 1, offset == 0 { return (head, StateDirectory.oldHeadSize..<size) }
             guard version == StateDirectory.version else {
                 throw Reason(
-                    "it is of version \(version); this server reads 1 and \(StateDirectory.version)")
+                    "it has version \(version); this server reads versions 1 and \(StateDirectory.version)")
             }
             guard head.count == StateDirectory.headSize,
                 checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self)
-            else { throw Reason("it is damaged, and so is all that follows in its file") }
+            else { throw Reason("it is damaged, so the rest of its file can't be read either") }
             let begin = offset + StateDirectory.headSize
             guard let count = Int(exactly: head.number(at: 16, as: UInt64.self)), count <= size - begin else {
-                throw Reason("it was not written to its end")
+                throw Reason("it is incomplete")
             }
             return (head, begin..<begin + count)
         }
 
         private func read(_ range: Range<Int>, checkedBy head: Data) -> Result<SavedSession, Reason> {
             guard let message = files.read(name, at: range.lowerBound, count: range.count) else {
-                return .failure(Reason("it can't be read, or memory can't hold it"))
+                return .failure(Reason("it can't be read, or does not fit into memory"))
             }
             guard checksum(message) == head.number(at: 12, as: UInt32.self),
                 let session = message.withUnsafeBytes({ SavedSession(bytes: $0) })
@@ -129,7 +129,7 @@ package final class StateDirectory {
     ///
     /// - Throws: ``Reason``, or an error of ``StateFiles``. The file is unchanged then.
     func append(_ session: SavedSession, to file: String) throws {
-        guard let message = session.bytes else { throw Reason("it is too large for a file") }
+        guard let message = session.bytes else { throw Reason("it is too large to be saved") }
         var record = Data(Self.magic)
         record.append(number: Self.version)
         record.append(number: message.withUnsafeBytes(Checksum.of))

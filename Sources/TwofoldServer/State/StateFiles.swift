@@ -11,29 +11,31 @@ package protocol StateFiles: AnyObject {
     func read(_ name: String, at offset: Int, count: Int) -> Data?
     /// Appends bytes to a file, and creates it if necessary. If not all bytes fit, the file is unchanged.
     func append(_ bytes: Data, to name: String) throws
-    /// Returns once everything in the file will survive a loss of power.
+    /// Writes a file to the disk, so that its content survives a loss of power.
     func flush(_ name: String) throws
     /// Removes a file. Returns false if that fails.
     @discardableResult func remove(_ name: String) -> Bool
-    /// Makes the present names of the files survive a loss of power.
+    /// Writes the names of the files to the disk, so that they survive a loss of power.
     func settle()
 }
 
-/// A directory of the system that is locked for this process.
+/// A directory of the file system, locked for this process.
 final class SystemStateFiles: StateFiles {
     private let path: String
     private let lock: Descriptor
 
     /// Creates the directory if necessary. Throws if it cannot be used, or if another server uses it.
     init(_ path: String) throws(Reason) {
-        try explaining("can't make the state directory '\(path)'") { () throws(SystemError) in
+        try explaining("can't create the state directory '\(path)'") { () throws(SystemError) in
             try makeDirectories(path, mode: 0o700)
         }
         guard
             let lock = try explaining(
                 "can't use the state directory '\(path)'",
                 { () throws(SystemError) in try Descriptor.locking(path + "/lock", mode: 0o600) })
-        else { throw Reason("the state directory '\(path)' is used by another process") }
+        else {
+            throw Reason("another process uses the state directory '\(path)'; stop it, or choose another one")
+        }
         self.path = path
         self.lock = lock
     }
@@ -54,7 +56,7 @@ final class SystemStateFiles: StateFiles {
         guard let file = try? Descriptor(opening: path + "/" + name, O_RDONLY | O_NONBLOCK) else {
             return nil
         }
-        // A damaged file may be larger than memory, and Data ends the process for want of it.
+        // A damaged file may state a size larger than memory, and Data ends the process if it can't allocate.
         guard count <= availableMemory() else { return nil }
         var bytes = Data(count: count)
         guard let read = try? bytes.withUnsafeMutableBytes({ try file.read(into: $0, at: offset) }) else {

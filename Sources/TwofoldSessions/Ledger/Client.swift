@@ -1,7 +1,7 @@
-/// The sender of a request, as far as it is known.
+/// The identity of a request's sender.
 package enum Client: Hashable, Sendable {
-    /// Any client of a carrier that does not ask for keys.
+    /// Any client of a carrier that requires no keys.
     case anonymous
-    /// The holder of the secret key that belongs to this public one, in Z85.
+    /// The holder of the secret key that belongs to this public key, in Z85.
     case key(String)
 }

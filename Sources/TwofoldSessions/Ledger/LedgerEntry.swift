@@ -4,7 +4,7 @@ package import TwofoldProtocol
 package import TwofoldService
 
 extension SessionLedger {
-    /// One session's line in the ledger: what it has done, and what it is doing.
+    /// One session's line in the ledger: its last executed request and the request in progress.
     ///
     ///     creating ──created──► idle ──start──► busy ──closed──► closed
     ///         │                  ▲               │
@@ -12,46 +12,46 @@ extension SessionLedger {
     ///        refused                or refused
     package final class Entry {
         package let id: SessionID
-        /// The client whose session it is: to all others it is not there.
+        /// The client that created the session; for all other clients the session does not exist.
         package let owner: Client
-        /// Boards that create asked for.
+        /// The number of boards in the create request.
         package let boards: Int
         package let begin: Moment
-        /// The moment of its last request or reply, whichever came later.
+        /// The moment of the session's last request or reply, whichever is later.
         package private(set) var idleSince: Moment
-        /// Requests that were executed since its begin.
+        /// The number of requests executed since creation.
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
-        /// The environment's id and the session's memory, kept here for statistics: with thousands of sessions, a look at
-        /// each host takes milliseconds. Empty until create has succeeded.
+        /// The environment's id and the session's memory. Statistics read these copies, because reading thousands of
+        /// hosts takes milliseconds. Empty until create has succeeded.
         package private(set) var environmentID = ""
         package private(set) var bytes = 0
         private var state: State
-        /// Copies of more resumes than these are not on their way at a time.
+        /// The number of earlier holders to remember. No network holds late copies of more resumes at a time.
         private static let maxFormerHolders = 64
 
         private enum State {
-            /// Its create is admitted.
+            /// The create is admitted.
             case new
-            /// Its create is in progress.
+            /// The create is in progress.
             case creating(Work)
             /// Nothing is in progress.
             case idle(Open)
             case busy(Open, Work)
-            /// Only remembered, so that a repeated close gets its reply.
+            /// The session is only remembered, so that a repeated close gets its reply.
             indirect case closed(Done)
         }
 
-        /// What an open session has.
+        /// The parts of an open session.
         private final class Open {
-            /// What its requests run on.
+            /// The host that executes the session's requests.
             let host: EnvironmentHost
-            /// What it was created with.
+            /// The create request.
             let create: CreateRequest
-            /// Those that have resumed it, each as its 16 random bytes, the newest last. A copy of an older one's resume
-            /// may still come, and must not shut out the newest.
+            /// The holders that have resumed the session, each as its 16 random bytes, the newest last. A late copy of
+            /// an earlier holder's resume must not shut out the newest holder.
             var holders: [Data]
-            /// The last request that was executed.
+            /// The last executed request.
             var last: Done
 
             init(_ host: EnvironmentHost, _ create: CreateRequest, holders: [Data] = [], last: Done) {
@@ -62,7 +62,7 @@ extension SessionLedger {
             }
         }
 
-        /// A session whose create is admitted.
+        /// Creates the entry of a session whose create is admitted.
         init(_ id: SessionID, of owner: Client, boards: Int, at now: Moment) {
             self.id = id
             self.owner = owner
@@ -72,7 +72,7 @@ extension SessionLedger {
             state = .new
         }
 
-        // MARK: what it is
+        // MARK: its state
 
         package var isIdle: Bool {
             if case .idle = state { true } else { false }
@@ -81,7 +81,7 @@ extension SessionLedger {
         /// Whether a request is in progress.
         package var isBusy: Bool { work != nil }
 
-        /// The request in progress; nil without one.
+        /// The request in progress, if any.
         var work: Work? {
             switch state {
             case .creating(let work), .busy(_, let work): work
@@ -93,7 +93,7 @@ extension SessionLedger {
             if case .closed = state { true } else { false }
         }
 
-        /// What its requests run on; nil before create has succeeded and after close.
+        /// The host that executes the session's requests; nil before create has succeeded and after close.
         package var host: EnvironmentHost? {
             switch state {
             case .idle(let open), .busy(let open, _): open.host
@@ -101,7 +101,7 @@ extension SessionLedger {
             }
         }
 
-        /// The seq of the last request that was executed; 0 before that.
+        /// The seq of the last executed request; 0 before the first.
         package var lastSeq: UInt64 {
             switch state {
             case .new, .creating: 0
@@ -110,9 +110,9 @@ extension SessionLedger {
             }
         }
 
-        // MARK: what happens to it
+        // MARK: events
 
-        /// Decides about a request; throws to refuse it.
+        /// Returns the verdict on a request; throws to refuse it.
         func admit(
             _ seq: UInt64, epoch: UInt32, isCreate: Bool, _ header: Frame, _ payload: Frame?,
             from route: Route
@@ -121,7 +121,7 @@ extension SessionLedger {
             idleSince = route.arrived
             guard epoch == self.epoch else { throw .wrongEpoch(epoch, of: self.epoch) }
             switch state {
-            case .new: preconditionFailure("a create begins at once")
+            case .new: preconditionFailure("an admitted create must be started at once")
             case .creating(let work):
                 guard seq == 1 else { throw .outOfSequence(seq, expected: 1) }
                 return try park(header, payload, from: route, for: work)
@@ -141,7 +141,7 @@ extension SessionLedger {
             }
         }
 
-        /// Has a request of the same seq wait for the one in progress.
+        /// Parks a repeat of the request in progress, whose reply then goes to `route`; throws if the bytes differ.
         private func park(
             _ header: Frame, _ payload: Frame?, from route: Route, for work: Work
         ) throws(ServiceError) -> Verdict {
@@ -152,23 +152,23 @@ extension SessionLedger {
             return .parked
         }
 
-        /// The request that was admitted is in progress.
+        /// Notes that the admitted request is in progress.
         func start(_ work: Work) {
             switch state {
             case .new: state = .creating(work)
             case .idle(let open): state = .busy(open, work)
-            case .creating, .busy, .closed: preconditionFailure("it was not admitted")
+            case .creating, .busy, .closed: preconditionFailure("the request was not admitted")
             }
         }
 
-        /// The request in progress was executed.
+        /// Notes that the request in progress was executed.
         func complete(_ reply: StoredReply, at now: Moment) {
             requests += 1
             idleSince = now
             switch state {
             case .creating(let work):
                 guard case .create(let create) = work.subject, let host = work.host else {
-                    preconditionFailure("a create creates")
+                    preconditionFailure("the first request of a session must be a create with a host")
                 }
                 state = .idle(Open(host, create, last: work.done(reply)))
                 (environmentID, bytes) = (host.environment.id, host.bytes)
@@ -181,8 +181,8 @@ extension SessionLedger {
             }
         }
 
-        /// The request in progress was refused: nothing has happened. A session whose create was refused is of no use
-        /// any more.
+        /// Notes that the request in progress was refused and has changed nothing. After a refused create, the ledger
+        /// removes the session.
         func abandon(at now: Moment) {
             idleSince = now
             switch state {
@@ -192,7 +192,7 @@ extension SessionLedger {
             }
         }
 
-        /// Hands the session over, now or when the request in progress is done.
+        /// Hands the session over to a new holder, now or when the request in progress ends.
         func resume(
             _ request: Request, from route: Route, at now: Moment
         ) throws(ServiceError) -> Resumption {
@@ -208,7 +208,7 @@ extension SessionLedger {
             }
         }
 
-        /// `given` is the one epoch in which to hand it over; 0 for whichever it is.
+        /// Hands an idle session over. `given` is the epoch that the resume requires; 0 accepts any epoch.
         private func resume(
             _ open: Open, by holder: Data, only given: UInt32
         ) throws(ServiceError) -> Resumption {
@@ -228,16 +228,15 @@ extension SessionLedger {
             return .answer(reply, last: open.last.reply)
         }
 
-        /// Starts its idle time later, because the server did nothing for so long until `now`.
+        /// Subtracts a pause of the server, which ended at `now`, from the session's idle time.
         func excuse(_ pause: Duration, until now: Moment) { idleSince = min(idleSince + pause, now) }
 
         // MARK: between two runs of a server
 
-        /// The most requests, and the last seq, that a session to be restored may have: far from where a count would
-        /// overflow, and farther than any session gets.
+        /// The maximum seq and number of requests in a saved session: no session gets that far, and no count overflows.
         private static let maxSavedCount: UInt64 = 1 << 62
 
-        /// Returns what is to be saved; nil while a request is in progress.
+        /// Returns the session in its saved form; nil while a request is in progress.
         package func saved() throws(ServiceError) -> SavedSession? {
             guard case .idle(let open) = state else { return nil }
             var saved = SavedSession()
@@ -254,7 +253,7 @@ extension SessionLedger {
             return saved
         }
 
-        /// A session that was saved, idle; nil when what was saved makes no sense.
+        /// Creates the idle entry of a saved session; nil if the saved session is inconsistent.
         init?(
             _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
         ) {
@@ -275,7 +274,7 @@ extension SessionLedger {
         }
     }
 
-    /// A request that was executed, and its reply: kept until the session's next request, to recognise repeats.
+    /// An executed request and its reply, kept until the session's next request to recognise repeats.
     struct Done {
         let seq: UInt64
         private let header: Frame
@@ -294,7 +293,7 @@ extension SessionLedger {
             self.reply = reply
         }
 
-        /// Decides about a request of the same seq; throws to refuse it.
+        /// Returns the verdict on a request of the same seq; throws to refuse it.
         func repeated(_ header: Frame, _ payload: Frame?) throws(ServiceError) -> Verdict {
             guard self.header.isSame(as: header), Frame.areSame(self.payload, payload) else {
                 throw .conflict(seq)
@@ -302,14 +301,14 @@ extension SessionLedger {
             return .resend(reply)
         }
 
-        /// The same without the payload, which a close does not have, for a session that is only remembered: what libzmq
-        /// received lies in a buffer of 8 KiB that a frame keeps alive as a whole.
+        /// A copy of an executed close for a remembered session. A frame of a received message would keep libzmq's
+        /// whole buffer of 8 KiB alive. A close has no payload.
         var compact: Done {
             Done(
                 seq: seq, header: header.withBytes { Frame(copying: $0) }, payload: nil, nil, reply: reply)
         }
 
-        /// The request's frames, to be saved.
+        /// The request's frames in their saved form.
         var request: SavedFrames {
             var saved = SavedFrames()
             saved.header = header.withBytes { Data($0) }
@@ -317,7 +316,7 @@ extension SessionLedger {
             return saved
         }
 
-        /// The last request of a session that was saved; the reply's payload is copied to `pool`.
+        /// Restores the last request of a saved session; copies the reply's payload to `pool`.
         init(_ saved: SavedSession, _ pool: PayloadPool, _ budget: MemoryBudget) throws {
             seq = saved.lastSeq
             let request = saved.lastRequest

@@ -1,51 +1,54 @@
 internal import TwofoldProtocol
 internal import TwofoldService
 
-// Why the ledger refuses a request.
+// The ledger's refusals.
 
 extension ServiceError {
     static func badID(_ header: Request) -> ServiceError {
         ServiceError(
             .invalidArgument, field: "session",
-            "session has \(header.session.count) bytes; it has to be 16 random ones")
+            "session has \(header.session.count) bytes; it must be 16 random bytes")
     }
 
-    /// The session is not open, or not this client's.
+    /// Refuses a request for a session that is not open, or not this client's.
     static func unknown(_ id: SessionID) -> ServiceError {
         ServiceError(
             .notFound, field: "session",
             "no open session \(id) here; it was never created, is closed, was idle for too long, or ended "
-                + "with a server (--state-dir keeps sessions over a restart, recover=True recreates boards)")
+                + "with its server (--state-dir keeps sessions over a restart, recover=True recreates boards)"
+        )
     }
 
     static var idIsTaken: ServiceError {
-        ServiceError(.conflict, field: "session", "this session id is taken")
+        ServiceError(
+            .conflict, field: "session", "this session id is in use: choose 16 new random bytes")
     }
 
     static func conflict(_ seq: UInt64) -> ServiceError {
-        ServiceError(.conflict, field: "seq", "seq \(seq) was used already, for another request")
+        ServiceError(.conflict, field: "seq", "seq \(seq) was already used for another request")
     }
 
     static func outOfSequence(_ seq: UInt64, expected: UInt64) -> ServiceError {
         ServiceError(
             .outOfSequence, field: "seq", expectedSeq: expected,
-            "seq \(seq) does not follow; the session expects \(expected)")
+            "seq is \(seq); the session expects \(expected)")
     }
 
     static var shutOut: ServiceError {
         ServiceError(.staleEpoch, field: "epoch", "another client has resumed the session")
     }
 
-    /// A late copy of the create request begins a lost session again, which has not come to its old epoch.
+    /// Refuses a request with another epoch than the session's. A larger epoch belongs to a lost session, which a late
+    /// copy of its create request has begun again.
     static func wrongEpoch(_ epoch: UInt32, of current: UInt32) -> ServiceError {
         epoch < current
             ? shutOut
             : ServiceError(
                 .notFound, field: "session",
-                "this session has come to epoch \(current) here; one that had come to \(epoch) is lost")
+                "this session is at epoch \(current) here; the one that had reached epoch \(epoch) is lost")
     }
 
-    /// What is wrong with the place of a create in its session; nil when nothing is.
+    /// Returns an error if a create is not its session's first request.
     static func badBegin(_ header: Request) -> ServiceError? {
         guard header.seq == 1 else {
             return ServiceError(
@@ -62,10 +65,12 @@ extension ServiceError {
 
     static func badHolder(_ count: Int) -> ServiceError {
         ServiceError(
-            .invalidArgument, field: "holder", "holder has \(count) bytes; it has to be 16 random ones")
+            .invalidArgument, field: "holder", "holder has \(count) bytes; it must be 16 random bytes")
     }
 
     static var noEpochLeft: ServiceError {
-        ServiceError(.resourceExhausted, field: "session", "resumed too often; no epoch is left")
+        ServiceError(
+            .resourceExhausted, field: "session",
+            "the session was resumed too often, and no epoch is left: create a new session")
     }
 }

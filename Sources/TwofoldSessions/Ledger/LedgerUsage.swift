@@ -1,7 +1,7 @@
 internal import TwofoldProtocol
 internal import TwofoldService
 
-/// What open sessions use of the limits, those being created included.
+/// The sessions and boards that count against the limits. All counts include sessions that are being created.
 struct LedgerUsage {
     let limits: Limits
     private(set) var sessions = 0
@@ -10,7 +10,7 @@ struct LedgerUsage {
 
     init(_ limits: Limits) { self.limits = limits }
 
-    /// Why a client can't have a session of so many boards; nil when it can.
+    /// Returns an error if a limit forbids the client a session of this many boards.
     func refusal(boards: Int, of client: Client) -> ServiceError? {
         guard sessions < limits.maxSessions else {
             return ServiceError(
@@ -21,13 +21,13 @@ struct LedgerUsage {
             return ServiceError(
                 .resourceExhausted, field: "session",
                 "this server allows max_sessions_per_client = \(limits.maxSessionsPerClient) at a time, and "
-                    + "that many of this client's are open")
+                    + "this client has that many open")
         }
         if boards <= limits.maxBoardsPerSession, boards > limits.maxBoards - self.boards {
             return ServiceError(
                 .resourceExhausted, field: "num_envs",
                 "num_envs is \(boards); this server allows max_boards = \(limits.maxBoards) in all sessions "
-                    + "together, and \(self.boards) are in use")
+                    + "together, of which \(self.boards) are in use")
         }
         return nil
     }
@@ -46,14 +46,14 @@ struct LedgerUsage {
     }
 }
 
-/// The ids of closed sessions that are remembered, so that a repeated close gets its reply; the oldest go first.
+/// The ids of the last closed sessions, which are remembered so that a repeated close gets its reply.
 struct Tombstones {
     static let limit = 10_000
 
     private var ids: [SessionID] = []
     private var oldest = 0
 
-    /// Adds one; returns the one that is forgotten for it, if there are too many.
+    /// Adds an id; returns the oldest id if there are now too many.
     mutating func add(_ id: SessionID) -> SessionID? {
         ids.append(id)
         guard ids.count - oldest > Self.limit else { return nil }

@@ -1,19 +1,20 @@
 package import FoundationEssentials
 
-/// The 16 random bytes by which a client names its session: a secret, since any client that knows it can step it.
+/// The 16 random bytes that identify a session. They are secret, because any client that knows them can step the
+/// session.
 ///
-/// Its description is safe to log: eight hex digits of a keyed hash, the key drawn at each start.
+/// The description is safe to log: eight hex digits of a hash whose key is drawn at each start.
 package struct SessionID: Hashable, Comparable, Sendable, CustomStringConvertible {
     private let high: UInt64
     private let low: UInt64
 
-    /// Nil unless there are 16 `bytes`.
+    /// Creates an id of 16 `bytes`; nil for any other number.
     package init?(_ bytes: Data) {
         guard let id = bytes.withUnsafeBytes({ SessionID(bytes: $0) }) else { return nil }
         self = id
     }
 
-    /// Nil unless there are 16 `bytes`.
+    /// Creates an id of 16 `bytes`; nil for any other number.
     package init?(bytes: UnsafeRawBufferPointer) {
         guard bytes.count == 16 else { return nil }
         high = bytes.loadUnaligned(as: UInt64.self)
@@ -27,13 +28,13 @@ package struct SessionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         return bytes
     }
 
-    /// Any order, the same in each run.
+    /// Orders ids arbitrarily, but in the same way in each run.
     package static func < (left: SessionID, right: SessionID) -> Bool {
         (left.high, left.low) < (right.high, right.low)
     }
 
     package var description: String {
-        // Hasher is SipHash with a key that the process draws: the id can't be found from the hash.
+        // Hasher is SipHash with a key that the process draws, so the hash does not reveal the id.
         let digits = String(UInt32(truncatingIfNeeded: hashValue), radix: 16)
         return String(repeating: "0", count: 8 - digits.count) + digits
     }

@@ -2,38 +2,38 @@ internal import TwofoldCore
 package import TwofoldProtocol
 internal import TwofoldService
 
-/// All sessions, and how far each has come: decides for each request whether it is executed, answered from
-/// memory, parked, or refused.
+/// The record of all sessions. It decides for each request whether to execute it, resend the stored reply, park it, or
+/// refuse it.
 ///
-/// In this module a *session* is a client's numbered sequence of requests, from its create to its close; an ``Entry`` is
-/// its line here, an ``EnvironmentHost`` is what its requests run on. The ledger has no clock, and knows nothing of how
-/// requests come and replies go. One thread at a time.
+/// In this module a *session* is a client's numbered sequence of requests, from its create to its close. An ``Entry``
+/// is its line in the ledger, and an ``EnvironmentHost`` executes its requests. The ledger has no clock and no sockets.
+/// Only one thread at a time may use it.
 ///
 ///     seq == last       same bytes: the stored reply again       other bytes: CONFLICT
 ///     seq == last + 1   execute it                               in progress, same bytes: park
 ///     anything else     OUT_OF_SEQUENCE, with the expected seq
 ///
-/// So a client may repeat a request as often as it likes, over any connection, and it is applied once.
-/// A refused request leaves no trace. Repeats are recognised by comparing all their bytes with the
-/// request that is kept: unlike a digest that can't be wrong, and it costs nothing while there are no repeats.
+/// So a client may repeat a request as often as it likes, over any connection, and it is executed once. A refused
+/// request changes nothing. The ledger compares all bytes of a repeat with the kept request. Unlike a digest, this
+/// comparison can't be wrong, and it costs nothing while there are no repeats.
 package struct SessionLedger {
-    /// What to do with a request.
+    /// The decision about a request.
     package enum Verdict {
-        /// Start it, to make the session's environment; then complete or abandon it.
+        /// Start the create, which makes the session's environment; then complete or abandon it.
         case create(Entry)
-        /// Start it, to be executed there; then complete or abandon it.
+        /// Start the request on this host; then complete or abandon it.
         case execute(Entry, EnvironmentHost)
-        /// Send this again.
+        /// Send the stored reply again.
         case resend(StoredReply)
-        /// Nothing now: it is in progress, and the reply will go to this newest route.
+        /// Do nothing: the request is in progress, and its reply will go to this newest route.
         case parked
     }
 
-    /// What to do with a resume.
+    /// The decision about a resume.
     package enum Resumption {
-        /// Answer this, with the session's last reply inside.
+        /// Send this answer, with the session's last reply inside.
         case answer(ResumeReply, last: StoredReply)
-        /// Nothing now: it waits for the request in progress. An earlier resume that waited gets no reply.
+        /// Do nothing: the resume waits for the request in progress. An earlier waiting resume gets no reply.
         case waits(inPlaceOfAnother: Bool)
     }
 
@@ -43,22 +43,22 @@ package struct SessionLedger {
 
     init(_ limits: Limits) { usage = LedgerUsage(limits) }
 
-    /// Sessions that are open, those being created included.
+    /// The number of open sessions, including those being created.
     package var openCount: Int { usage.sessions }
 
-    /// Boards of all sessions that are open, those being created included.
+    /// The number of boards of all open sessions, including those being created.
     package var openBoards: Int { usage.boards }
 
-    /// Sessions that are open, those being created included, in no order.
+    /// The open sessions, including those being created, in no particular order.
     package var openEntries: some Sequence<Entry> { entries.values.lazy.filter { !$0.isClosed } }
 
-    /// The boards of an open session, or of one that is being created; nil without one.
+    /// Returns the number of boards of a session that is open or being created; nil for any other id.
     package func boards(of id: SessionID) -> Int? { entries[id].flatMap { $0.isClosed ? nil : $0.boards } }
 
     // MARK: requests
 
-    /// Decides about a request that names a session; throws to refuse it. One to create or to execute has to be
-    /// started at once.
+    /// Returns the verdict on a session's request; throws to refuse it. The caller must start a request to create or
+    /// execute at once.
     mutating func admit(
         _ request: Request, _ header: Frame, _ payload: Frame?, from route: Route
     ) throws(ServiceError) -> Verdict {
@@ -74,7 +74,7 @@ package struct SessionLedger {
         return try admitCreate(id, request, create, from: route)
     }
 
-    /// The same for a request other than the create of a new session.
+    /// Returns the verdict on a request of a known session; throws to refuse it, or if the session is unknown.
     func admit(
         _ id: SessionID, epoch: UInt32, seq: UInt64, isCreate: Bool, _ header: Frame, _ payload: Frame?,
         from route: Route
@@ -89,7 +89,7 @@ package struct SessionLedger {
         if let refusal = ServiceError.badBegin(request) { throw refusal }
         let asked = Int(clamping: create.numEnvs)
         if let refusal = usage.refusal(boards: asked, of: route.client) { throw refusal }
-        // A create that goes beyond a session's limit will be refused by that.
+        // The service refuses a create that exceeds a session's limit, so its boards do not count here.
         let boards = asked > usage.limits.maxBoardsPerSession ? 0 : asked
         let entry = Entry(id, of: route.client, boards: boards, at: route.arrived)
         entries[id] = entry
@@ -97,7 +97,7 @@ package struct SessionLedger {
         return .create(entry)
     }
 
-    /// Hands a session over: raises its epoch, unless this holder has it already. Throws to refuse it.
+    /// Hands a session over: raises its epoch, unless this holder already has the session. Throws to refuse it.
     func resume(
         _ request: Request, from route: Route, at now: Moment
     ) throws(ServiceError) -> Resumption {
@@ -108,7 +108,7 @@ package struct SessionLedger {
 
     // MARK: outcomes
 
-    /// The request in progress was executed.
+    /// Notes that the session's request in progress was executed.
     mutating func complete(_ entry: Entry, _ reply: StoredReply, at now: Moment) {
         entry.complete(reply, at: now)
         guard entry.isClosed else { return }
@@ -116,7 +116,7 @@ package struct SessionLedger {
         if let forgotten = tombstones.add(entry.id) { entries[forgotten] = nil }
     }
 
-    /// The request in progress was refused: nothing has happened.
+    /// Notes that the session's request in progress was refused and has changed nothing.
     mutating func abandon(_ entry: Entry, at now: Moment) {
         if entry.lastSeq == 0 { remove(entry) }
         entry.abandon(at: now)
@@ -129,7 +129,7 @@ package struct SessionLedger {
         return idle
     }
 
-    /// Does not count a pause of the server, which ended at `now`, as idle time of its sessions.
+    /// Subtracts a pause of the server, which ended at `now`, from the idle time of all sessions.
     func excuse(_ pause: Duration, until now: Moment) {
         for entry in entries.values { entry.excuse(pause, until: now) }
     }
@@ -139,7 +139,7 @@ package struct SessionLedger {
         usage.remove(boards: entry.boards, of: entry.owner)
     }
 
-    /// Restores a session that was saved; nil when what was saved makes no sense.
+    /// Restores a saved session; returns nil if the saved session is inconsistent or its id is in use.
     mutating func restore(
         _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
     ) -> Entry? {

@@ -1,31 +1,30 @@
 internal import TwofoldCore
 
-/// How long requests of one kind took lately, as counts in buckets that grow with the time:
+/// A histogram of recent latencies of one kind of request. Longer times have wider buckets:
 ///
 ///     1.00 1.12 1.25 … 1.87 | 2.00 2.25 … 3.75 | 4.00 …  microseconds
 ///     └──── 8 buckets ─────┘ └── 8 buckets ───┘
 ///
-/// A quantile is the upper end of its bucket: at most an eighth too much. Two windows of ten seconds, the
-/// one being filled and the one before, so that it shows the present and not the whole life.
+/// A quantile is the upper end of its bucket, so it is at most an eighth too large. The histogram holds two windows of
+/// ten seconds: the current one and the one before.
 struct LatencyHistogram: Sendable, Equatable {
-    /// Nanoseconds in a window.
+    /// The length of a window in nanoseconds.
     private static let window = 10_000_000_000
     private static let perOctave = 8
-    /// Up to 2^26 microseconds, about a minute.
+    /// The number of buckets, which reach 2^27 microseconds, about two minutes.
     private static let count = 27 * perOctave
 
     private var current = [UInt32](repeating: 0, count: count)
     private var previous = [UInt32](repeating: 0, count: count)
     private var begin = 0
 
-    /// Counts a request that took so many nanoseconds and has ended now.
+    /// Counts a request that has ended now and took `nanoseconds`.
     mutating func add(_ nanoseconds: Int, now: Moment) {
         rotate(now)
         current[Self.bucket(nanoseconds)] &+= 1
     }
 
-    /// Upper ends of the buckets that these shares of the requests lie in or below, in seconds; 0 where
-    /// there were none.
+    /// Returns the quantiles of the recent latencies, in seconds; zeros if there were no requests.
     mutating func quantiles(_ shares: [Double], now: Moment) -> [Double] {
         rotate(now)
         let total = current.reduce(0) { $0 + Int($1) } + previous.reduce(0) { $0 + Int($1) }
@@ -51,7 +50,7 @@ struct LatencyHistogram: Sendable, Equatable {
     private static let empty = [UInt32](repeating: 0, count: count)
 
     private static func bucket(_ nanoseconds: Int) -> Int {
-        // In steps of an eighth of a microsecond: what is below 1 microsecond shares the first bucket.
+        // In eighths of a microsecond. All times below 1 microsecond share the first bucket.
         let eighths = max(8, nanoseconds / 125)
         let octave = Int.bitWidth - 1 - eighths.leadingZeroBitCount - 3
         return min(count - 1, octave * perOctave + (eighths >> octave) - 8)

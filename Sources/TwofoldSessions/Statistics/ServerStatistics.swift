@@ -1,30 +1,30 @@
 package import TwofoldCore
 package import TwofoldProtocol
 
-/// Counts since the server's start. Each message that came in is one of executed, refused,
-/// resent, parked or dropped, or is in progress.
+/// Counts since the server's start. Each received message was executed, refused, resent, parked or dropped, or is in
+/// progress.
 public struct ServerStatistics: Equatable, Sendable {
-    /// Messages that came in.
+    /// The number of received messages.
     public package(set) var received = 0
-    /// Requests that were carried out.
+    /// The number of executed requests.
     public package(set) var executed = 0
-    /// Requests that were refused with an error.
+    /// The number of requests refused with an error.
     public package(set) var refused = 0
-    /// Repeats that got the stored reply.
+    /// The number of repeats answered with the stored reply.
     public package(set) var resent = 0
-    /// Repeats that came while their request was being carried out.
+    /// The number of repeats that arrived while their request was in progress.
     public package(set) var parked = 0
-    /// Messages without an empty delimiter: they can't be answered.
+    /// The number of messages without an empty delimiter, which can't be answered.
     public package(set) var dropped = 0
-    /// Boards stepped, in rollouts too.
+    /// The number of board steps, including the steps of rollouts.
     public package(set) var steps = 0
-    /// Sessions that were created, or restored from another server.
+    /// The number of sessions created, or restored from another server.
     public package(set) var sessionsCreated = 0
-    /// Sessions that their clients closed.
+    /// The number of sessions that their clients closed.
     public package(set) var sessionsClosed = 0
-    /// Sessions that ended because they were idle for too long.
+    /// The number of sessions that ended because they were idle for too long.
     public package(set) var sessionsExpired = 0
-    /// Sessions that could not be saved in the state directory at the stop.
+    /// The number of sessions that could not be saved in the state directory at the stop.
     public package(set) var sessionsLost = 0
 
     private var kinds = RequestKind.Table(repeating: KindStatistics())
@@ -39,7 +39,7 @@ public struct ServerStatistics: Equatable, Sendable {
 
     package init() {}
 
-    /// A request that was carried out just now; `steps` are the boards that it stepped.
+    /// Counts a request that was executed just now; `steps` is its number of board steps.
     package mutating func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int) {
         executed += 1
         self.steps += steps
@@ -49,14 +49,14 @@ public struct ServerStatistics: Equatable, Sendable {
         kinds[kind].latencies.add(nanoseconds, now: now)
     }
 
-    /// A message that was refused; nil for the kind when it could not be decoded.
+    /// Counts a refused message; `kind` is nil if the message could not be decoded.
     package mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
         refused += 1
         refusals[code, default: 0] += 1
         if let kind { kinds[kind].refused += 1 }
     }
 
-    // MARK: as it goes over the wire
+    // MARK: for the wire
 
     package var counters: Counters {
         var counters = Counters()
@@ -73,7 +73,7 @@ public struct ServerStatistics: Equatable, Sendable {
         return counters
     }
 
-    /// The kinds that were asked at least once.
+    /// Returns the statistics of each kind of request that has arrived at least once.
     package mutating func requestStats(at now: Moment) -> [RequestStats] {
         var all: [RequestStats] = []
         for kind in RequestKind.allCases where kinds[kind].executed + kinds[kind].refused > 0 {
@@ -89,7 +89,7 @@ public struct ServerStatistics: Equatable, Sendable {
         return all
     }
 
-    /// The errors that occurred, by the protocol's names without their common beginning.
+    /// Returns the number of refusals for each error code that has occurred.
     package func refusalStats() -> [Twofold_V1_RefusalStats] {
         refusals.sorted { $0.key.rawValue < $1.key.rawValue }.map { code, count in
             var stats = Twofold_V1_RefusalStats()
@@ -101,7 +101,7 @@ public struct ServerStatistics: Equatable, Sendable {
 }
 
 extension ErrorCode {
-    /// "INVALID_ARGUMENT"
+    /// The name of the code in the protocol without its prefix, for example "INVALID_ARGUMENT".
     var name: String {
         switch self {
         case .unspecified: "UNSPECIFIED"

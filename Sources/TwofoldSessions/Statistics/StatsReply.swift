@@ -3,14 +3,14 @@ internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 
-/// The answer to a stats request: the socket thread begins it with what that thread owns, another one finishes it.
+/// The answer to a stats request. The socket thread adds the values that it owns, and another thread adds the rest.
 struct StatsWork {
     private var reply: StatsReply
     private let sessions: [Session]
     private let names: [String: String]
     private let now: Moment
 
-    /// A session as the ledger knows it.
+    /// A copy of a session's values in the ledger.
     private struct Session {
         let id: SessionID
         let owner: Client
@@ -23,7 +23,7 @@ struct StatsWork {
         let isBusy: Bool
     }
 
-    /// Looks once at each session of `client`, or at all for a client without a key.
+    /// Copies the values of each session of `client`; of all sessions if the client has no key.
     fileprivate init(
         _ reply: StatsReply, _ ledger: SessionLedger, names: [String: String], for client: Client,
         at now: Moment
@@ -43,7 +43,7 @@ struct StatsWork {
         self.sessions = sessions
     }
 
-    /// Adds the sessions, oldest first, and what only the system knows.
+    /// Adds the sessions, oldest first, and the values that come from the operating system.
     func finish() -> StatsReply {
         var reply = reply
         reply.usage.residentBytes = UInt64(ProcessUsage.residentBytes)
@@ -66,8 +66,8 @@ struct StatsWork {
 }
 
 extension SessionMachine {
-    /// What the server has counted, what there is, and what is allowed; of sessions only the client's own, all where
-    /// clients have no keys.
+    /// Returns the server's counters, usage and limits, and the client's sessions; all sessions if clients have no
+    /// keys.
     func stats(for client: Client, at now: Moment) -> StatsWork {
         var reply = StatsReply()
         reply.serverVersion = EnvironmentService.version

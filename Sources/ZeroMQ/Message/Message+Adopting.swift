@@ -1,13 +1,12 @@
 internal import CZeroMQ
 
 extension Message {
-    /// Makes a message of bytes that stay in place and that `owner` keeps valid. Nothing is copied, not even
+    /// Makes a message from bytes that stay in place and that `owner` keeps valid. Nothing is copied, not even
     /// for an inproc peer.
     ///
     /// The message and its copies share one strong reference to `owner`. The last copy releases it at its
-    /// end, *on any thread*, often on an I/O thread of libzmq. A pool can therefore tell from
-    /// `isKnownUniquelyReferenced`, or from `owner`'s deinit, that its buffer is free again. Until then the
-    /// bytes must not change.
+    /// end, *on any thread*, often on an I/O thread of libzmq. So `isKnownUniquelyReferenced`, or `owner`'s
+    /// deinit, shows that a buffer is free again. Until then the bytes must not change.
     ///
     /// The corresponding C function is `zmq_msg_init_data`.
     ///

@@ -10,20 +10,18 @@ internal import Platform
 /// adopted      [ ─► refcount, size ─► your bytes][flags]   until the last reference is gone
 /// ```
 ///
-/// **Why by value.** The manual forbids moving a `zmq_msg_t` by hand, and Swift moves this struct all the
-/// same. The rule prevents two owners of one message, and `~Copyable` rules those out. Nothing in a message
-/// points to itself (msg.hpp, 4.2 to 4.3.5). libzmq itself moves messages by assignment, in `zmq_msg_move`
-/// and through every pipe. So a message needs no heap box, but has two duties. The bytes of a small message
-/// are in the struct, so a pointer to them is valid only during the closure that gets it. A function that
-/// changes flags (`copy`) must be `mutating`, because a borrowed struct may be a copy of the bits whose
-/// changes get lost.
+/// **Why by value.** The manual forbids moving a `zmq_msg_t` by hand, but Swift may move this struct. This is
+/// safe: the rule prevents two owners of one message, and `~Copyable` prevents them, too. No part of a message
+/// points into the message (msg.hpp, 4.2 to 4.3.5). libzmq itself moves messages by assignment, in
+/// `zmq_msg_move` and through every pipe. So a message needs no heap box, but there are two duties. The bytes of
+/// a small message are in the struct, so a pointer to them is valid only during the closure that gets it. A
+/// function that changes flags (`copy`) must be `mutating`, because changes to a borrowed struct may get lost.
 ///
-/// Sendable because a message and its copies share only their bytes, which never change and whose count is
-/// atomic.
+/// Sendable because a message and its copies share only bytes that never change and an atomic reference count.
 public struct Message: ~Copyable, Sendable {
     var raw: zmq_msg_t
 
-    /// Makes a message of zero bytes.
+    /// Makes an empty message.
     ///
     /// The corresponding C function is `zmq_msg_init`.
     public init() {
@@ -58,7 +56,7 @@ public struct Message: ~Copyable, Sendable {
         try self.init(copying: bytes.span.bytes)
     }
 
-    /// The corresponding C function is `zmq_msg_close`.
+    /// Closes the message. The corresponding C function is `zmq_msg_close`.
     deinit {
         // because: self ends here, so its bits may be moved out. The call fails only for an invalid message,
         // which no initializer makes.

@@ -1,16 +1,15 @@
-/// A multipart message: frames in order, sent and received as one.
+/// A multipart message: frames in order, which are sent and received together.
 ///
 /// ```
 /// from a REQ, at a ROUTER      [routing id] [empty] [header] [payload]
 /// the same, REQ_CORRELATE      [routing id] [request id] [empty] [header] [payload]
 /// ```
 ///
-/// Made for reuse: `removeAll()`, receiving and sending keep the storage, so a loop with one Multipart
-/// allocates no storage. To answer a request, remove the last frames (`removeLast`), which leaves the route,
-/// and append the reply's frames.
+/// A loop can reuse one Multipart without allocations: `removeAll()`, receiving and sending keep its storage. To
+/// answer a request, remove its last frames with `removeLast`, which leaves the route, and append the reply's
+/// frames.
 public struct Multipart: ~Copyable {
-    // All unsafe memory is here. The first `count` messages of `storage` are initialized, the others are not.
-    // Nothing else has the pointer.
+    // Only the first `count` messages of `storage` are initialized. No other object has the pointer.
     private var storage: UnsafeMutableBufferPointer<Message>
 
     /// The number of frames.
@@ -51,7 +50,7 @@ public struct Multipart: ~Copyable {
         return storage.moveElement(from: count)
     }
 
-    /// Drops all frames behind the first `length`, if there are more.
+    /// Drops all frames after the first `length`.
     public mutating func truncate(to length: Int) {
         precondition(length >= 0, "a negative length")
         guard length < count else { return }
@@ -62,8 +61,8 @@ public struct Multipart: ~Copyable {
     /// Drops all frames and keeps the storage.
     public mutating func removeAll() { truncate(to: 0) }
 
-    /// Returns the index of the first frame for which `predicate` is true; nil if there is none. `firstIndex
-    /// { $0.isEmpty }` finds the delimiter behind a route.
+    /// Returns the index of the first frame for which `predicate` is true, or nil. `firstIndex { $0.isEmpty }`
+    /// finds the delimiter after a route.
     public func firstIndex(where predicate: (borrowing Message) -> Bool) -> Int? {
         for index in 0..<count where predicate(storage[index]) { return index }
         return nil
@@ -77,6 +76,6 @@ public struct Multipart: ~Copyable {
     }
 }
 
-/// `@unchecked Sendable` because the storage has one owner and its frames are Sendable; the pointer hides
-/// that.
+/// `@unchecked Sendable` because the storage has one owner and its frames are Sendable, which the compiler can't
+/// see through the pointer.
 extension Multipart: @unchecked Sendable {}

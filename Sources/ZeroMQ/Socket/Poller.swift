@@ -12,8 +12,8 @@ internal import CZeroMQ
 /// }
 /// ```
 ///
-/// Build it once and wait many times; waiting allocates nothing. It belongs to the thread of its sockets.
-/// They must stay open while it is used: waiting for a closed one is a precondition failure.
+/// Build it once and wait many times; waiting allocates nothing. It belongs to the thread of its sockets. The
+/// sockets must stay open while the poller is used: waiting for a closed one is a precondition failure.
 public struct Poller: ~Copyable {
     /// The identifier of a socket or descriptor in its poller.
     public struct Item: Sendable, Hashable {
@@ -34,7 +34,7 @@ public struct Poller: ~Copyable {
             socket.liveness)
     }
 
-    /// Adds a file descriptor: an event, a pipe or a socket of the system.
+    /// Adds a file descriptor, for example of an event, a pipe or a system socket.
     public mutating func add(descriptor: CInt) -> Item {
         add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0), nil)
     }
@@ -45,7 +45,7 @@ public struct Poller: ~Copyable {
         return Item(index: items.count - 1)
     }
 
-    /// True if the last wait found something to receive, or found that a descriptor hung up or is not open.
+    /// True if the last wait found something to receive, or a descriptor that has hung up or is not open.
     public subscript(item: Item) -> Bool { items[item.index].revents != 0 }
 
     /// Waits until something is ready and returns the number of ready items; 0 means that `timeout` is over.
@@ -54,9 +54,9 @@ public struct Poller: ~Copyable {
     ///
     /// The corresponding C function is `zmq_poll`.
     ///
-    /// - Throws: `.terminated` when the context of a socket was shut down.
+    /// - Throws: `.terminated` if the context of a socket was shut down.
     public mutating func wait(timeout: Duration? = nil) throws(ZeroMQError) -> Int {
-        precondition(!items.isEmpty, "a poller of nothing would wait for ever")
+        precondition(!items.isEmpty, "an empty poller would wait forever")
         for case let socket? in liveness {
             precondition(socket.isOpen, "a socket in the poller was closed")
         }

@@ -7,13 +7,13 @@ extension Socket {
         case mismatch
         /// The peer refuses the key.
         case refusal
-        /// The peer has closed the connection: its key is another one, or it has ended.
+        /// The peer has closed the connection: it has another key than expected, or it has ended.
         case hangup
     }
 
-    /// Starts to report failed handshakes to a `.pair` socket, which this function connects. Otherwise libzmq
-    /// silently repeats them. Call ``ignoreHandshakes()`` before either socket closes: libzmq waits forever
-    /// for a closed one to take its reports.
+    /// Starts to report failed handshakes to a `.pair` socket, which this function connects. Without reports,
+    /// libzmq silently repeats failed handshakes. Call ``ignoreHandshakes()`` before either socket closes:
+    /// libzmq waits forever for a closed socket to receive its reports.
     ///
     /// The corresponding C function is `zmq_socket_monitor`.
     public func reportHandshakes(to reports: borrowing Socket) throws(ZeroMQError) {
@@ -25,7 +25,7 @@ extension Socket {
         try reports.connect(endpoint)
     }
 
-    /// Stops the reports. Safe to call without any.
+    /// Stops the reports. Safe to call if there are none.
     public func ignoreHandshakes() {
         // because: it fails only if the pointer is not an open socket, or the context has ended.
         _ = zmq_socket_monitor(pointer, nil, 0)

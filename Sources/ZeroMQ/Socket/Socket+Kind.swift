@@ -3,13 +3,13 @@ internal import CZeroMQ
 extension Socket {
     /// The kinds of sockets, which differ in their handling of messages.
     public enum Kind: Sendable {
-        /// Sends a request, then receives its reply.
+        /// A client that sends a request, then receives its reply.
         case req
-        /// Receives a request, then sends its reply.
+        /// A server that receives a request, then sends its reply.
         case rep
-        /// An asynchronous REQ: writes its own empty delimiter.
+        /// An asynchronous REQ. Its user writes the empty delimiter.
         case dealer
-        /// An asynchronous REP: a received message starts with its peer's routing id, a sent one must.
+        /// An asynchronous REP. All messages, received or sent, start with the peer's routing id.
         case router
         /// One end of a connection between exactly two sockets.
         case pair

@@ -12,11 +12,10 @@ extension Socket {
         try check("zmq_msg_send") { zmq_msg_send(&message.raw, pointer, 0) }
     }
 
-    /// Sends a frame if this needs no waiting. Returns true if it was sent, and `message` is then empty.
-    /// Returns false if it would have to wait. In that case, and after an error, `message` is unchanged.
-    /// `more` means that another frame of the same message follows. (libzmq checks for news of its peers once
-    /// a millisecond while a thread sends all the time, so a "false" may be that old. Polling for `.output`
-    /// checks at once.)
+    /// Sends a frame unless it would have to wait. Returns true if it was sent; `message` is then empty.
+    /// Otherwise returns false. In that case, and after an error, `message` is unchanged. `more` means that
+    /// another frame of the same message follows. (While a thread sends all the time, libzmq checks the state of
+    /// its peers only once a millisecond, so "false" may be that old.)
     ///
     /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
     ///

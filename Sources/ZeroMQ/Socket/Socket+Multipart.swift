@@ -11,17 +11,17 @@ public enum Reception: Hashable, Sendable {
 
 extension Socket {
     /// Receives all frames of a message, which replace the content of `parts`, if a message has arrived.
-    /// Otherwise returns nil, and `parts` is empty. Keeps at most `maxFrames` frames, whatever the peer
+    /// Otherwise returns nil, and `parts` is empty. Keeps at most `maxFrames` frames, however many the peer
     /// sends.
     ///
-    /// (libzmq holds a whole message before it returns the first frame, and does not limit the number of
-    /// frames. Nothing on this side can save that memory. `maxMessageSize` limits each frame.)
+    /// (libzmq receives a whole message into memory before it returns the first frame. `maxMessageSize` limits the
+    /// size of each frame, but libzmq does not limit their number.)
     ///
     /// - Throws: The errors of `tryReceive(into:)`; `parts` is empty then.
     public func tryReceive(
         into parts: inout Multipart, maxFrames: Int = 64
     ) throws(ZeroMQError) -> Reception? {
-        precondition(maxFrames > 0, "room for no frame")
+        precondition(maxFrames > 0, "maxFrames must be at least 1")
         parts.removeAll()
         var first = Message()
         guard try tryReceive(into: &first) else { return nil }
@@ -44,7 +44,7 @@ extension Socket {
         return frameCount <= maxFrames ? .complete : .overlong(frameCount: frameCount)
     }
 
-    /// Sends all frames as one message if this needs no waiting. Returns true if it was sent; `parts` is then
+    /// Sends all frames as one message unless it would have to wait. Returns true if it was sent; `parts` is then
     /// empty and keeps its storage. Otherwise returns false, and `parts` is unchanged.
     ///
     /// - Throws: The errors of `trySend(_:more:)`. After `.terminated`, the frames already taken are empty.

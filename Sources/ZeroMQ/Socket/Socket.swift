@@ -2,15 +2,15 @@ internal import CZeroMQ
 
 /// A socket: one end of a message pattern, owned by one thread.
 ///
-/// Not Sendable, because libzmq's sockets are not thread-safe: make the socket in the thread that uses it. At
-/// the end of its scope it closes. It drops unsent messages after `linger`, which is zero by default.
+/// Not Sendable, because libzmq's sockets are not thread-safe: make the socket in the thread that uses it. Its
+/// deinit closes it and drops unsent messages after `linger`, which is zero by default.
 ///
-/// Signals do not interrupt a call that waits. The call throws `.terminated` when the context ends.
+/// Signals do not interrupt a call that waits. A waiting call throws `.terminated` when the context ends.
 public struct Socket: ~Copyable {
-    /// Valid until deinit, which alone closes it.
+    /// libzmq's socket, which only deinit closes.
     let pointer: UnsafeMutableRawPointer
 
-    /// Keeps the context from terminating while this socket is open.
+    /// A reference that keeps the context from terminating while this socket is open.
     private let context: ContextHandle
 
     /// The liveness that pollers check before they use this socket.

@@ -7,10 +7,10 @@ internal import CZeroMQ
 /// try socket.set(.maxMessageSize, to: 1 << 20)      // an Int64?, nil for "no limit"
 /// ```
 ///
-/// Set options before bind or connect: most do not affect earlier ones.
+/// Set options before bind or connect: most do not affect existing connections.
 public struct SocketOption<Value>: Sendable {
     let code: CInt
-    /// The name in zmq.h, for errors.
+    /// The name in zmq.h, for error messages.
     let name: String
     /// The width of libzmq's number.
     let width: Width
@@ -29,8 +29,8 @@ extension SocketOption where Value == Duration? {
         }
     }
 
-    /// The time for which a closed socket still tries to send its messages. Zero in our contexts. Nil waits
-    /// until they are sent, which can hang the process at its end. (`ZMQ_LINGER`)
+    /// The time for which a closed socket still tries to send its messages; zero by default in our contexts. With
+    /// nil, it waits until they are sent, so the process may never end. (`ZMQ_LINGER`)
     public static var linger: Self { Self(ZMQ_LINGER, "ZMQ_LINGER") }
 
     /// The time after which a receive throws `.wouldBlock`; nil, the default, means never. A signal restarts
@@ -43,9 +43,8 @@ extension SocketOption where Value == Duration? {
 }
 
 extension SocketOption where Value == Int64? {
-    /// The largest *frame* in bytes that a peer may send; nil, the default, means no limit. A peer that sends
-    /// a larger one is disconnected without notice. The number of frames in a message has no limit.
-    /// (`ZMQ_MAXMSGSIZE`)
+    /// The maximum size of one *frame* in bytes; nil, the default, means no limit. libzmq silently disconnects a
+    /// peer that sends a larger frame. The number of frames in a message has no limit. (`ZMQ_MAXMSGSIZE`)
     public static var maxMessageSize: Self {
         Self(code: ZMQ_MAXMSGSIZE, name: "ZMQ_MAXMSGSIZE", width: .int64) { size in
             precondition(size ?? 0 >= 0, "a negative size")
@@ -55,11 +54,11 @@ extension SocketOption where Value == Int64? {
 }
 
 extension SocketOption where Value == Int {
-    /// The largest number of messages of one peer that wait to be received, regardless of their frames. At
-    /// this limit libzmq stops reading from that peer. 1000 by default. (`ZMQ_RCVHWM`)
+    /// The maximum number of messages from one peer that wait to be received; 1000 by default. At this limit
+    /// libzmq stops reading from the peer. (`ZMQ_RCVHWM`)
     public static var receiveHighWaterMark: Self {
         Self(code: ZMQ_RCVHWM, name: "ZMQ_RCVHWM", width: .int32) { mark in
-            precondition(mark > 0, "libzmq takes 0 for no limit")
+            precondition(mark > 0, "the limit must be at least 1: libzmq reads 0 as no limit")
             return Int64(mark)
         }
     }

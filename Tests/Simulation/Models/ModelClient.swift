@@ -14,8 +14,7 @@ final class ModelClient {
     private let number: Int
     private let owner: Client
     private var dice: Dice
-    /// Draws for features that were added later, so that runs of older seeds stay the same as far as
-    /// possible.
+    /// The dice for features that were added later. Separate dice keep runs of older seeds the same as far as possible.
     private var laterDice: Dice
     private var socket: Int?
     private var state = State.free
@@ -29,7 +28,7 @@ final class ModelClient {
         case done
     }
 
-    /// A session, and this client's knowledge of it.
+    /// This client's knowledge of a session.
     private struct Hold {
         let session: ModelSession
         var epoch: UInt32
@@ -176,7 +175,7 @@ final class ModelClient {
                 return send(again, last.payload, hold, .again(last.reply))
             }
         case 1:
-            // The number of the last request with another body.
+            // Sends the number of the last request with another body.
             return send(request(.keepalive(.init()), ahead: 0), [1], hold, .wrong([.conflict]))
         case 2: return send(request(op, ahead: 1_000_000), payload, hold, .wrong([.outOfSequence]))
         case 3:
@@ -229,8 +228,8 @@ final class ModelClient {
                 continue
             }
             if packet.isDamaged {
-                // The request was refused because it arrived damaged, or the reply is too short: send the
-                // same again.
+                // The request was refused because it arrived damaged, or the reply is too short. Send the same
+                // request again.
                 transmit(waiting)
                 return false
             }
@@ -256,7 +255,7 @@ final class ModelClient {
         if case .error(let error) = reply.result { return refused(error, waiting) }
         switch waiting.purpose {
         case .wrong(let codes):
-            run.world.violate("a request was answered that should be refused as \(codes[0])")
+            run.world.violate("a request should have been refused as \(codes[0]), but was answered")
         case .again(let first):
             if first.header != packet.header || first.payload != packet.payload {
                 run.world.violate("a repeat of request \(waiting.request.seq) got another reply")
@@ -344,8 +343,8 @@ final class ModelClient {
                 run.world.wake(number, at: run.world.now + 50_000_000)
                 return false
             }
-            // Another copy of the request may still be on its way and be executed. Send the same again, or a
-            // resume, which invalidates all copies.
+            // Another copy of the request may still arrive and be executed. Send the same request again, or a resume,
+            // which invalidates all copies.
             state = .free
             return true
         case .invalidArgument, .failedPrecondition:

@@ -1,7 +1,8 @@
 internal import TwofoldSessions
 internal import TwofoldTestSupport
 
-/// A run with modelled clients: the given number of requests, then calm until each client has finished.
+/// A run with modelled clients: first the given number of requests, then a time without faults until each client
+/// has finished.
 final class ModelRun {
     /// The time without faults after which each client must have finished.
     private static let patience = 600_000_000_000

@@ -3,7 +3,7 @@ internal import TwofoldProtocol
 internal import TwofoldSessions
 internal import TwofoldTestSupport
 
-/// A session as the modelled clients know it. Several clients may use it: they share only its id.
+/// The modelled clients' knowledge of a session. Several clients may use it, which share only its id.
 final class ModelSession {
     let id: SessionID
     let owner: Client
@@ -20,8 +20,7 @@ final class ModelSession {
     var epoch: UInt32 = 1
     /// Whether any client has sent a resume.
     var mayHaveMoved = false
-    /// Draws for features that were added later, so that runs of older seeds stay the same as far as
-    /// possible.
+    /// The dice for features that were added later. Separate dice keep runs of older seeds the same as far as possible.
     var later: Dice
     /// Whether many of its requests are about its network.
     let isNetworked: Bool
@@ -78,7 +77,7 @@ final class ModelSession {
 
 /// The arguments of modelled sessions.
 enum ModelGames {
-    /// Returns other arguments than the defaults for some of the sessions.
+    /// Returns arguments that differ from the defaults for some sessions.
     static func varied(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
         var create = create
         switch create.config {
@@ -149,8 +148,8 @@ enum ModelGames {
         return reward
     }
 
-    /// Returns the arguments of a fork. Sometimes one rule differs, so that the other session's snapshot is
-    /// not allowed; or another argument differs that a snapshot allows.
+    /// Returns the arguments of a fork. Sometimes a rule differs, so that the fork must refuse the snapshot. Sometimes
+    /// another argument differs, which a snapshot allows.
     static func changed(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
         var create = create
         switch (dice.below(6), create.config) {

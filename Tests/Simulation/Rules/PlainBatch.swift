@@ -39,7 +39,7 @@ func plainSession(_ create: CreateRequest, _ created: CreateReply) -> (any Plain
     }
 }
 
-/// The boards of a session, as far as they are known, and its network.
+/// The known boards of a session, and its network.
 struct PlainBatch<Game: PlainGame>: PlainSession {
     private let rules: Game.Rules
     /// The reward; nil if one of its terms is unknown.
@@ -240,7 +240,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
             for lane in lanes.indices {
                 var action = 0
                 if let policy {
-                    // Each step takes a word, even if it is not used.
+                    // Each step draws a word, even if it does not use it.
                     if let word = lanes[lane]?.policy.next() { action = policy.action(lanes[lane]!, word) }
                 } else {
                     action = Int(payload[step * lanes.count + lane])
@@ -279,7 +279,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
             guard start + expected.count <= reply.count else { return "\(array.name) is too short" }
             let found = reply[start..<start + expected.count]
             if !found.elementsEqual(expected) {
-                return "\(array.name)[\(number)] is \(Array(found)), and should be \(expected)"
+                return "\(array.name)[\(number)] is \(Array(found)); expected \(expected)"
             }
         }
         return nil

@@ -11,7 +11,7 @@ protocol PlainGame {
 
     var rules: Rules { get set }
     var actionCount: Int { get }
-    /// The legal actions in ascending order, as if the episode were not terminated.
+    /// The legal actions in ascending order, regardless of whether the episode has terminated.
     var legalActions: [Int] { get }
 
     /// Starts a new episode.
@@ -23,7 +23,7 @@ protocol PlainGame {
 
     /// Returns the board's row of an array that only this game has; nil if it is unknown.
     func bytes(of array: String) -> [UInt8]?
-    /// Returns the board after an action and before anything random; nil for a game without afterstates.
+    /// Returns the board after an action and before any random event; nil for a game without afterstates.
     func afterstate(_ action: Int) -> (cells: [UInt8], reward: Int)?
 
     /// The terms of the game's own reward.
@@ -88,7 +88,7 @@ struct PlainReward<Game: PlainGame> {
 
 // MARK: lanes and rows
 
-/// A board with all data that its future depends on.
+/// A board with its full state.
 struct PlainLane<Game: PlainGame> {
     var game: Game
     var stream: PlainStream

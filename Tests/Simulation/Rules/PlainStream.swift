@@ -1,5 +1,5 @@
-// A second implementation of docs/reference/determinism.md, docs/environments and docs/guides/rollouts.md,
-// for readers. The rules in this folder share no code with the sources, and are not fast.
+// A second implementation of docs/reference/determinism.md, docs/environments and docs/guides/rollouts.md, written
+// to be read. The rules in this folder share no code with the sources, and are not fast.
 
 /// A stream of random words: xoshiro128++, seeded by SplitMix64.
 struct PlainStream {

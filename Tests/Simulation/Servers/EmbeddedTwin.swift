@@ -4,11 +4,10 @@ internal import TwofoldEmbedded
 internal import TwofoldProtocol
 internal import TwofoldTestSupport
 
-/// The library for callers in the same process. It gets the requests that a server has executed and must
-/// return the same replies. It also handles repeats, requests that skip numbers, and memory that is too
-/// small.
+/// The library for callers in the same process. It gets the requests that a server has executed, and must
+/// return the same replies. It also gets repeats, requests that skip numbers, and too little memory.
 final class EmbeddedTwin {
-    /// A session of the library. Its request numbers are separate, because it never gets resumes and refused
+    /// A session of the library. It counts its requests separately, because it never gets resumes and refused
     /// requests.
     struct Session {
         let id: Data
@@ -30,7 +29,7 @@ final class EmbeddedTwin {
     init(seed: UInt64) {
         dice = Dice(seed: seed ^ 0x7477_696e)
         let status = TwofoldEmbedded.create(&service, nil, 0)
-        precondition(status == TWOFOLD_ANSWERED, "the settings of the environment are right")
+        precondition(status == TWOFOLD_ANSWERED, "the settings in the environment's variables are invalid")
     }
 
     deinit { _ = TwofoldEmbedded.destroy(service) }
@@ -50,7 +49,7 @@ final class EmbeddedTwin {
         }
         if case .step = op, let bytes, dice.once(in: 16) {
             guard case .error(let error) = ask(request, bytes + [0]).result, error.field == "actions" else {
-                problem = "the library did not refuse a step with an action too many"
+                problem = "the library did not refuse a step with one action too many"
                 return Answer()
             }
         }
@@ -59,7 +58,7 @@ final class EmbeddedTwin {
         if case .error = answer.result { return answer }
         session.last += 1
         if dice.once(in: 4), ask(request, bytes) != answer {
-            problem = "the library answered request \(request.seq) in two ways"
+            problem = "the library gave two replies to request \(request.seq)"
         }
         if case .step = op, let bytes, dice.once(in: 16) {
             let other = [(bytes[0] + 1) % 4] + bytes.dropFirst()

@@ -3,7 +3,7 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldTestSupport
 
-// The second environment, which computes each result again.
+// The second environment, which computes each result independently.
 
 extension Oracle {
     /// Returns true if two payloads have the same arrays. The bytes between arrays mean nothing.
@@ -26,7 +26,7 @@ extension Oracle {
         switch question.request.op {
         case .create(let create):
             guard let (shadow, expected) = try? service.create(create) else {
-                return world.violate("a create was carried out that is not valid")
+                return world.violate("an invalid create was executed")
             }
             (record.shadow, record.created) = (shadow, expected)
             // Only for some sessions, because these rules are slow.
@@ -34,7 +34,7 @@ extension Oracle {
             if dice.once(in: 4) { record.plain = plainSession(create, expected) }
             if dice.once(in: 4) { record.twin = twin.session() }
             compareTwin(question, .create(expected), [], record)
-            if reply.create != expected { world.violate("a create was answered in another way") }
+            if reply.create != expected { world.violate("a create got a wrong reply") }
         case .close:
             record.shadow = nil
             compareTwin(question, .close(.init()), [], record)
@@ -46,19 +46,19 @@ extension Oracle {
                 if result != reply.result || !isSame(payload, packet.payload ?? [], layouts) {
                     world.violate(
                         "request \(question.request.seq) of session \(question.name) has another "
-                            + "result than the same boards elsewhere")
+                            + "result than the second environment")
                 }
                 if let wrong = record.plain?.follow(
                     op, question.payload ?? [], result, payload, plainSnapshots)
                 {
                     world.violate(
-                        "request \(question.request.seq) of session \(question.name), by the plain rules: \(wrong)"
+                        "request \(question.request.seq) of session \(question.name) breaks the rules: \(wrong)"
                     )
                 }
                 compareTwin(question, result, payload, record)
                 note(result, asked: op, of: record)
             } catch {
-                world.violate("a request was carried out that should be refused: \(error)")
+                world.violate("an invalid request was executed: \(error)")
             }
         case nil: break
         }
@@ -90,7 +90,7 @@ extension Oracle {
         }
         if answer.result != result || !isSame(answer.payload, payload, record.layouts(of: result)) {
             world.violate(
-                "the library answers request \(question.request.seq) of \(question.name) in another way")
+                "the library gives another reply to request \(question.request.seq) of \(question.name)")
         }
         if let problem = twin.problem { world.violate(problem) }
         if case .create = op { world.reach(.askedLibrary) }

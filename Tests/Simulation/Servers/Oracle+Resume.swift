@@ -5,7 +5,7 @@ internal import TwofoldSessions
 // The allowed answers to a resume.
 
 extension Oracle {
-    /// The number of holders that a server remembers at least.
+    /// The minimum number of holders that a server remembers.
     private static let rememberedHolders = 40
 
     func resumed(
@@ -17,7 +17,7 @@ extension Oracle {
         let holder = request.resume.holder
         func wrong(_ what: String) { world.violate("session \(session.hex) \(what)") }
         if resume.lastSeq != record.seq {
-            wrong("was resumed at \(resume.lastSeq); it had come to \(record.seq)")
+            wrong("was resumed at seq \(resume.lastSeq); its last seq is \(record.seq)")
         }
         if Array(resume.lastReply) != record.header || payload != record.payload {
             wrong("was resumed with another last reply")

@@ -1,7 +1,7 @@
 internal import TwofoldProtocol
 internal import TwofoldSessions
 
-// The open sessions: each from its create to its close, unless it was idle for too long.
+// The rules of open sessions: a session is open from its create to its close, unless it is idle for too long.
 
 extension Oracle {
     private func open(on server: SimulatedServer) -> [(id: SessionID, record: Record)] {
@@ -22,7 +22,7 @@ extension Oracle {
         if case .error(let error) = reply.result, error.code == .notFound, error.field == "session" {
             return false
         }
-        world.violate("session \(session.hex) was not NOT_FOUND for a client that it does not belong to")
+        world.violate("session \(session.hex) was not NOT_FOUND for another client")
         return false
     }
 
@@ -35,7 +35,7 @@ extension Oracle {
         }
     }
 
-    /// Notes that exactly these sessions of a server were not idle for too long.
+    /// Notes that only these sessions of a server remain after its check for idle sessions.
     func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
         for (id, record) in self.open(on: server) where !open.contains(id) {
             if idleTime(of: record) < timeout {
@@ -54,7 +54,7 @@ extension Oracle {
         for id in sessions {
             guard let record = records[Key(session: id, line: server.line)] else { continue }
             if idleTime(of: record) > timeout * 2 {
-                world.violate("session \(id.hex) is open, and was idle for \(idleTime(of: record))")
+                world.violate("session \(id.hex) is open, but was idle for \(idleTime(of: record))")
             }
         }
     }
@@ -74,10 +74,10 @@ extension Oracle {
         let known = Set(open(on: server).map(\.id))
         for id in idle where !known.contains(id) {
             let isClosed = records[Key(session: id, line: server.line)]?.isClosed ?? false
-            world.violate("session \(id.hex) is open, and was \(isClosed ? "closed" : "never created")")
+            world.violate("session \(id.hex) is open, but was \(isClosed ? "closed" : "never created")")
         }
         for id in known.subtracting(idle).subtracting(busy) {
-            world.violate("session \(id.hex) is gone, and was not closed")
+            world.violate("session \(id.hex) is gone, but was not closed")
         }
     }
 }

@@ -5,17 +5,16 @@ internal import TwofoldServer
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// The oracle that knows each result in advance. A trajectory is a pure function of seed and actions. A
-/// second environment, which executes each request once and without faults, must therefore give the same
-/// bytes.
+/// The oracle, which computes each result independently. A trajectory is a pure function of seed and actions. So
+/// a second environment, which executes each request once and without faults, must give the same bytes.
 ///
 ///     request n, executed:     the second environment's bytes
 ///     request n, repeated:     the same reply, byte for byte
-///     any other success:       a request was lost, or applied twice
+///     any other success:       a request was lost, or executed twice
 ///
 /// It sees all messages that servers send, even those lost later on their way.
 final class Oracle {
-    /// A request as it reached a server.
+    /// A request in the form in which it reached a server.
     struct Question {
         let request: Request
         let payload: [UInt8]?
@@ -80,7 +79,7 @@ final class Oracle {
         var formerHolders: [Data] = []
         /// Whether a server has saved the session, which the next one must restore.
         var isSaved = false
-        /// Whether nobody has the session any more; only a new create may bring it back.
+        /// Whether the session is lost. Only a new create may bring it back.
         var isLost = false
         var isClosed = false
 
@@ -136,7 +135,7 @@ final class Oracle {
         guard server.line == 0 else { return }
         for session in sessions {
             guard let record = records[Key(session: session, line: 0)] else {
-                world.violate("a server restored session \(session.hex), which never was")
+                world.violate("a server restored session \(session.hex), which never existed")
                 continue
             }
             if record.isClosed { world.violate("a server restored session \(session.hex), which was closed") }
@@ -146,7 +145,7 @@ final class Oracle {
             record.pending = nil
         }
         for (key, record) in records where record.isSaved && record.server != server.number {
-            world.violate("session \(key.session.hex) was saved, and is not there again")
+            world.violate("session \(key.session.hex) was saved, but not restored")
         }
         for (key, record) in records where key.line == 0 && record.server != server.number {
             record.isLost = true
@@ -154,8 +153,8 @@ final class Oracle {
         }
     }
 
-    /// Notes that a server has ended. If the end was not clean, its sessions may be gone. `hasSaved` means
-    /// that it has surely saved all of them.
+    /// Notes that a server has ended. If the end was not clean, its sessions may be lost. `hasSaved` means that
+    /// it has certainly saved all of them.
     func ended(_ server: SimulatedServer, isClean: Bool, hasSaved: Bool = false) {
         for record in records.values
         where record.server == server.number && !record.isClosed && !record.isLost {
@@ -169,7 +168,7 @@ final class Oracle {
 
     // MARK: requests
 
-    /// Notes a request that waits for a server that does nothing at the moment.
+    /// Notes a request that waits for a paused server.
     func arrived(_ question: Question, at server: SimulatedServer) {
         record(of: question, on: server)?.idleSince = world.now
     }
@@ -231,9 +230,9 @@ final class Oracle {
             records[key] = Record(of: question.owner)
         }
         guard let record = records[key] else {
-            return world.violate("session \(session.hex) was answered, and never created")
+            return world.violate("session \(session.hex) was answered, but never created")
         }
-        guard !record.isLost else { return world.violate("session \(session.hex) was lost, and is back") }
+        guard !record.isLost else { return world.violate("the lost session \(session.hex) is back") }
         if request.epoch != record.epoch {
             return world.violate(
                 "epoch \(request.epoch) of session \(session.hex) was answered; it is at \(record.epoch)")
@@ -242,17 +241,17 @@ final class Oracle {
             if record.isClosed { world.reach(.tombstone) }
             if record.seq == 1 { world.reach(.createRepeated) }
             if packet.header != record.header || packet.payload != record.payload {
-                world.violate("request \(request.seq) of session \(session.hex) was answered in two ways")
+                world.violate("request \(request.seq) of session \(session.hex) got two different replies")
             }
             return
         }
         guard request.seq == record.seq + 1, reply.seq == request.seq else {
             return world.violate(
-                "request \(request.seq) of session \(session.hex) was carried out after \(record.seq)")
+                "request \(request.seq) of session \(session.hex) was executed after \(record.seq)")
         }
         if let pending = record.pending, pending.question.isSame(as: question), pending.place != place {
             world.violate(
-                "request \(request.seq) of session \(session.hex) was not answered where it came from last")
+                "the reply to \(request.seq) of session \(session.hex) did not go to its newest route")
         }
         record.pending = nil
         (record.server, record.idleSince) = (server.number, world.now)
@@ -284,8 +283,8 @@ final class Oracle {
         let isWrong =
             switch error.code {
             case .staleEpoch: request.epoch >= record.epoch
-            // A closed session is remembered for a repeat of its close. So is an epoch that the session has
-            // not reached.
+            // NOT_FOUND is right for a closed session, except for a repeat of its close, and for an epoch that the
+            // session has not reached.
             case .notFound:
                 error.field == "session" && (!record.isClosed || isLast) && request.epoch <= record.epoch
             case .outOfSequence: isLast || isNext
@@ -307,18 +306,18 @@ final class Oracle {
         if case .create = op { return }
         do {
             _ = try execute(op, question, on: shadow, false)
-            world.violate("a request was refused that is valid: \(error.message)")
+            world.violate("a valid request was refused: \(error.message)")
         } catch {}
     }
 
-    /// Checks that a create is refused only for lack of room, and that an open session always has room for
+    /// Checks that a create is refused only if memory is short, and that an open session always has memory for
     /// its steps.
     private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
         guard error.code == .resourceExhausted else { return }
         switch question.request.op {
         case .create where error.field == "session":
             if !server.isFull(for: question.owner) {
-                world.violate("a create was refused, and there is room: \(error.message)")
+                world.violate("a create was refused despite free memory: \(error.message)")
             }
         case .step, .reset, .observe, .keepalive, .close:
             world.violate("an admitted session has no memory for its steps: \(error.message)")

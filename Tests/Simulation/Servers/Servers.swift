@@ -45,7 +45,7 @@ final class Servers {
         limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(20 + world.dice.below(100))
         var later = Dice(seed: world.seed ^ 0x6b65_7973)
         if later.once(in: 4) { limits.maxSessionsPerClient = 1 + later.below(3) }
-        // So short that a slow request or a pause takes as long.
+        // Short enough that a slow request or a pause can last as long.
         if limits.idleTimeout != nil, later.once(in: 3) { limits.idleTimeout = .seconds(1 + later.below(4)) }
         if later.once(in: 4) { limits.maxMessageBytes = 2000 }
         settings.limits = limits
@@ -272,7 +272,7 @@ final class SimulatedServer {
         let number = message[1].withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
         let place = Place(socket: socket, number: number)
         guard let answered = unanswered.answer(at: place) else {
-            return world.violate("a message was answered twice, or after a newer one had replaced it")
+            return world.violate("a message was answered twice, or after a newer copy had replaced it")
         }
         let header = message[3].withUnsafeBytes { [UInt8]($0) }
         let payload = message.count > 4 ? message[4].withUnsafeBytes { [UInt8]($0) } : nil
@@ -313,7 +313,7 @@ final class SimulatedServer {
             statistics.executed + statistics.refused + statistics.resent + statistics.parked
             + statistics.dropped
         if statistics.received != ends {
-            world.violate("\(statistics.received) messages were received, and \(ends) are counted")
+            world.violate("\(statistics.received) messages were received, but \(ends) are counted")
         }
         if statistics.received % 16 == 0 { checkBudget() }
     }
@@ -324,7 +324,7 @@ final class SimulatedServer {
             $0 + $1.bytes + world.oracle.countedBytes(of: $1.id, on: self)
         }
         if machine.budget.used < known {
-            world.violate("\(machine.budget.used) bytes are counted, and at least \(known) are in use")
+            world.violate("\(machine.budget.used) bytes are counted, but at least \(known) are in use")
         }
     }
 
@@ -348,7 +348,7 @@ final class SimulatedServer {
         }
     }
 
-    /// Returns true if the open sessions are a reason to refuse a client another one.
+    /// Returns true if a limit forbids a client another session.
     func isFull(for owner: Client) -> Bool {
         let (limits, entries) = (machine.service.limits, Array(machine.ledger.openEntries))
         return entries.count >= limits.maxSessions
@@ -360,7 +360,7 @@ final class SimulatedServer {
 
     func stall(for time: Int) { pausedUntil = world.now + time }
 
-    /// Does the loop's work without a message: looks for idle sessions, and continues a stop.
+    /// Does the loop's work between messages: ends idle sessions and continues a stop.
     func turn() {
         guard !hasEnded else { return }
         guard world.now >= pausedUntil else {
@@ -443,7 +443,7 @@ final class SimulatedServer {
         }
     }
 
-    /// Checks at the end of a run that nothing is in use without sessions.
+    /// Checks at the end of a run that no sessions, and no bytes, remain in use.
     func checkEmpty() {
         checkAnswers()
         checkSessions()

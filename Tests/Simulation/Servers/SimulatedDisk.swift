@@ -2,8 +2,8 @@ internal import FoundationEssentials
 internal import Platform
 internal import TwofoldServer
 
-/// A disk with one directory, like that on a journaling file system. Bytes are safe after a flush of their
-/// file, names after a flush of the directory. A loss of power may undo unsafe changes, the newest first.
+/// A disk with one directory, like a journaling file system. A flush of a file makes its bytes safe, and a flush
+/// of the directory makes names safe. A loss of power may undo unsafe changes, the newest first.
 final class SimulatedDisk {
     fileprivate enum Change {
         case append(String, Data)
@@ -28,7 +28,7 @@ final class SimulatedDisk {
         unsettled.append(change)
     }
 
-    /// Makes the bytes of a file safe. Its changes are one from now on: its name comes with all of them.
+    /// Makes the bytes of a file safe. A loss of power then keeps or undoes its changes as a whole.
     fileprivate func flush(_ name: String) {
         flushed[name] = nil
         if safe[name] != nil { safe[name] = files[name] }
@@ -54,7 +54,7 @@ final class SimulatedDisk {
         }
     }
 
-    /// Loses power: of the unsettled changes, only the first `kept` are on the disk.
+    /// Simulates a loss of power, after which only the first `kept` unsettled changes are on the disk.
     func losePower(keeping kept: Int) {
         for change in unsettled.prefix(kept) { Self.apply(change, to: &safe) }
         files = safe
@@ -71,7 +71,7 @@ final class SimulatedDisk {
 final class SimulatedFiles: StateFiles {
     private let disk: SimulatedDisk
     private let world: World
-    /// Whether the process was killed while it wrote. Nothing that it seems to do afterwards has an effect.
+    /// Whether the process was killed while it wrote. Its later calls have no effect.
     private(set) var isKilled = false
 
     init(_ disk: SimulatedDisk, _ world: World) {

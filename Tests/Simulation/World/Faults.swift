@@ -32,7 +32,7 @@ struct Faults {
         case .dropRequest, .dropReply, .doubleRequest, .doubleReply: 0.1
         case .truncateRequest, .truncateReply: 0.02
         case .delay, .slowJob: 0.1
-        // One opportunity at each of the world's moments of trouble.
+        // These kinds have one opportunity at each of the world's fault events.
         case .cut, .partition: 0.3
         case .killServer, .secondServer: 0.15
         case .stopServer, .powerLoss: 0.3
@@ -47,9 +47,9 @@ struct Faults {
     private let suppressed: Set<Int>
     /// The number of faults of each kind so far.
     private(set) var counts = [Int](repeating: 0, count: Fault.allCases.count)
-    /// The next ordinal: the number of faults so far, including suppressed ones.
+    /// The ordinal of the next fault: the number of faults so far, including suppressed ones.
     private(set) var ordinal = 0
-    /// Whether no more faults happen.
+    /// Whether all faults have stopped.
     private(set) var isCalm = false
 
     /// - Parameters:

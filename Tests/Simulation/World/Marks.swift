@@ -1,4 +1,4 @@
-/// The places that a campaign must reach sometimes. A test that never reaches them shows nothing.
+/// The rare situations that a campaign must reach sometimes. A campaign that never reaches them proves nothing.
 enum Mark: Int, CaseIterable {
     case resent, parked, resumed, resumeWaited, fencedResume, fencedOut, tombstone, createRepeated
     case strangerRefused, conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition

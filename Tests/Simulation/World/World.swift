@@ -7,15 +7,14 @@ internal import TwofoldSessions
 internal import TwofoldTestSupport
 internal import ZeroMQ
 
-/// A whole system in one thread: clients at one end, servers and their disk at the other, a network between
-/// them, and one clock. A queue of events drives it. All events follow from the seed and from the clients'
-/// actions.
+/// A simulated system in one thread: clients, servers with their disk, the network between them, and one clock. A
+/// queue of events drives it. All events follow from the seed and from the clients' actions.
 ///
 ///     client ──send──► network ──► server (the real SessionMachine, ledger, service, state directory)
 ///            ◄─inbox── network ◄──   │
-///                                    └──► Oracle: each reply is known beforehand
+///                                    └──► Oracle: checks each reply
 ///
-/// The clients are outside: ``next()`` returns the number of the client that has something to do.
+/// The clients are outside the world: ``next()`` returns the number of the client that has something to do.
 final class World {
     /// An event at some moment.
     indirect enum Event {
@@ -114,7 +113,7 @@ final class World {
 
     private func log(_ text: () -> String) { if isLogged { print(now, text()) } }
 
-    /// Records that something is wrong; only the first report is kept.
+    /// Records a violation; only the first one is kept.
     func violate(_ text: String) {
         if violation == nil { violation = "at \(now) ns: " + text }
     }
@@ -124,8 +123,8 @@ final class World {
     /// The marks of the clients outside, by name.
     var ownMarks: [String: Int] = [:]
 
-    /// Ends the run when no client is left: messages on their way arrive, and then the servers must have
-    /// nothing left.
+    /// Ends the run when no client is left. Messages on their way arrive, and then the servers must have no sessions
+    /// left.
     func settle() {
         let end = now + 60_000_000_000
         while next(until: end) != nil {}
@@ -151,8 +150,8 @@ final class World {
 
     // MARK: events
 
-    /// Processes events until a client has something to do. Returns nil if no event is left or something was
-    /// wrong.
+    /// Processes events until a client has something to do. Returns nil if no event is left or there was a
+    /// violation.
     func next(until end: Int = .max) -> Int? {
         while violation == nil, now < end, let (time, event) = queue.next() {
             if time > now { now = time }
@@ -252,7 +251,7 @@ final class World {
         let size = max(header.count, payload?.count ?? 0)
         if size > servers.maxMessageBytes {
             // libzmq would close the connection without notice.
-            violate("a client sent a frame of \(size) bytes; servers take \(servers.maxMessageBytes)")
+            violate("a client sent a frame of \(size) bytes; servers allow \(servers.maxMessageBytes)")
         }
         sockets[socket]!.number += 1
         // Connections return automatically; messages on their way over them are lost.

@@ -100,10 +100,10 @@ final class Peer {
     /// Sends a request whose job a latch delays, and waits until the server has taken it. A DEALER's messages
     /// are taken in order, and hello is answered at once.
     func sendAndWaitUntilTaken(_ request: Request, _ payload: [UInt8]? = nil) throws {
-        precondition(writesDelimiter, "a REQ can't ask ahead")
+        precondition(writesDelimiter, "a REQ can't send two requests at a time")
         try send(request, payload)
         let hello = try ask(Request(.hello, seq: 4711))
-        #expect(hello.reply.seq == 4711, "nothing held the request up")
+        #expect(hello.reply.seq == 4711, "the latch did not delay the request")
     }
 
     /// Checks that no reply was on its way: the next reply belongs to a new request.
@@ -137,7 +137,7 @@ struct Answer: Equatable {
     }
 }
 
-/// Returns an id that no other session has.
+/// Returns a new session id.
 func newSessionID() -> Data { Data((0..<16).map { _ in UInt8.random(in: 0...255) }) }
 
 /// A session's client, which counts executed requests.
@@ -155,7 +155,7 @@ final class Player {
         id = newSessionID()
     }
 
-    /// Also creates the session.
+    /// Draws a session id, and creates the session.
     convenience init(
         _ peer: Peer, lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }
     ) throws {
@@ -240,5 +240,5 @@ final class Player {
     func close() throws { try execute(.close) }
 }
 
-/// A number of boards so large that a step goes to a queue, even if its session is the only one.
+/// A number of boards that is large enough for a step to go to a queue, even if its session is the only one.
 let queuedBatch = 300_000

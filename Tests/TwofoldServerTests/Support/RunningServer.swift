@@ -5,7 +5,7 @@ import Synchronization
 import TwofoldServer
 import TwofoldSessions
 
-/// A time that only a defect exceeds, so that no test hangs.
+/// A timeout that only a defect exceeds. It keeps tests from hanging.
 let patience = Duration.seconds(300)
 
 /// A server on a separate thread.
@@ -26,7 +26,7 @@ final class RunningServer: Sendable {
         let bell = Bell()
         let listening = Listening(expected: endpoints.count)
         let serving = Background { [configuration] in
-            // Whether the server is up or not, nothing else will come.
+            // No further endpoints will come, whether the server has started or not.
             defer { listening.end() }
             return try serve(
                 configuration, stopDescriptor: bell.descriptor,
@@ -58,7 +58,7 @@ final class RunningServer: Sendable {
     deinit { bell.ring() }
 }
 
-/// Delays the jobs of a server's queues while it is closed: they have started but do nothing yet.
+/// A latch that delays the jobs of a server's queues while it is closed: they have started but do nothing yet.
 final class Latch: Sendable {
     private let isOpen = DispatchSemaphore(value: 1)
     private let waiting = Atomic(0)
@@ -80,7 +80,7 @@ final class Latch: Sendable {
     }
 }
 
-/// A pipe that becomes readable when somebody rings.
+/// A pipe that becomes readable when a thread rings.
 private final class Bell: Sendable {
     private let pipe = Pipe()
 
@@ -141,5 +141,5 @@ extension Duration {
     fileprivate var dispatched: DispatchTimeInterval { .seconds(Int(components.seconds)) }
 }
 
-/// The error of something that did not end in time.
+/// The error that an operation did not end in time.
 struct StillRunning: Error {}

@@ -35,7 +35,7 @@ final class ServerProcess {
     convenience init(
         _ arguments: String..., variables: [String: String] = [:], output: Pipe? = nil, errors: Pipe? = nil
     ) throws {
-        let program = try #require(Self.program, "there is no twofold-server beside the tests")
+        let program = try #require(Self.program, "there is no twofold-server next to the tests")
         try self.init(command: [program] + arguments, variables: variables, output: output, errors: errors)
     }
 
@@ -118,7 +118,7 @@ final class ServerProcess {
 
     /// Waits for the process to end.
     func exit() throws -> Exit {
-        guard eventually({ hasEnded }), let status else { throw Failure(description: "it goes on") }
+        guard eventually({ hasEnded }), let status else { throw Failure(description: "it did not end") }
         return status & 0x7f == 0 ? .code(status >> 8 & 0xff) : .signal(status & 0x7f)
     }
 
