@@ -6,13 +6,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
 import twofold
 
 
 def draw(path: Path) -> None:
     """Records a game, opens its page in Chromium, and writes the picture."""
+    from playwright.sync_api import sync_playwright
+
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise SystemExit("there is no Chromium; on Debian: apt install chromium")
