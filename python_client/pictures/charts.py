@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -108,6 +108,40 @@ def draw_score_per_second(path: Path) -> None:
         axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.set_title("2048: mean score of 1,000 games after training")
         axes.set_xlabel("minutes of training on one core; bands: 95 % intervals")
+
+
+def draw_memory(path: Path) -> None:
+    """Draws the return of Concentration's players by the number of cards that they remember."""
+    rows = figures.read("memory_of_cards")["rows"]
+    presets = list(dict.fromkeys(row["preset"] for row in rows))
+    with _chart(path, 3.6) as figure:
+        panels = figure.subplots(1, len(presets))
+        for axes, preset in zip(panels, presets, strict=True):
+            played = {row["memory"]: row["return"] for row in rows if row["preset"] == preset}
+            random = played.pop("random")[0]
+            computed = {
+                row["memory"]: row["return"]
+                for row in figures.read("ceilings")["rows"]
+                if row["preset"] == preset
+            }
+            middle, low, high = zip(*played.values(), strict=True)
+            places = _places(played)
+            axes.vlines(places, low, high, color="C0", linewidth=4, alpha=0.4)
+            axes.plot(places, middle, color="C0", marker="o", label="mean of 1,000 games")
+            square = {"markersize": 9, "markerfacecolor": "none"}
+            values = list(computed.values())
+            axes.plot(_places(computed), values, "s", color="C1", label="computed", **square)
+            axes.axhline(random, color=GREY, linestyle="--", label="random play")
+            axes.set_xticks(_places(computed), list(computed))
+            axes.set_title(preset)
+            axes.set_xlabel("remembered cards")
+        panels[0].set_ylabel("return of a game")
+        panels[0].legend(loc="center right", labelcolor="linecolor")
+
+
+def _places(memories: Iterable[str]) -> list[int]:
+    """The places of numbers of cards on an axis, "all" behind the others."""
+    return [10 if memory == "all" else int(memory) for memory in memories]
 
 
 def _label(

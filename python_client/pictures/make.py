@@ -34,6 +34,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "training.png": charts.draw_training,
     "regret.png": charts.draw_regret,
     "score_per_second.png": charts.draw_score_per_second,
+    "memory.png": charts.draw_memory,
     "replay.png": replay_page.draw,
     "game2048.gif": boards.draw_game2048,
     "concentration.gif": boards.draw_concentration,
