@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import boards
+import carriers
 import charts
 import figures
 import plot
@@ -35,6 +36,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "regret.png": charts.draw_regret,
     "score_per_second.png": charts.draw_score_per_second,
     "memory.png": charts.draw_memory,
+    "carriers.svg": carriers.draw,
     "replay.png": replay_page.draw,
     "game2048.gif": boards.draw_game2048,
     "concentration.gif": boards.draw_concentration,

@@ -72,8 +72,11 @@ def luminance(color: str) -> float:
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-def test_the_text_of_charts_is_large_enough_where_it_is_shown() -> None:
+def test_the_text_of_charts_and_of_the_diagram_is_large_enough_where_it_is_shown() -> None:
     assert palette.FONT_SIZE / 72 * SHOWN / charts.WIDTH >= SMALLEST_TEXT
+    diagram = (PICTURES / "carriers.svg").read_text()
+    assert f'width="{SHOWN}"' in diagram
+    assert min(map(int, re.findall(r"(\d+)px", diagram))) >= SMALLEST_TEXT
 
 
 @pytest.mark.parametrize("suffix", ["gif", "png"])
