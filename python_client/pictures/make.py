@@ -1,7 +1,7 @@
 """Makes the pictures of the documents, docs/pictures, from docs/figures and from games it plays.
 
 python python_client/pictures/make.py                   all pictures: two minutes
-python python_client/pictures/make.py wall.png          this one
+python python_client/pictures/make.py wall.webp          this one
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "replay.png": replay_page.draw,
     "game2048.gif": boards.draw_game2048,
     "concentration.gif": boards.draw_concentration,
-    "wall.png": wall.draw,
+    "wall.webp": wall.draw,
 }
 """The pictures, and the function that writes each."""
 

@@ -14,7 +14,7 @@ from PIL import Image, ImageColor
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
-ANIMATIONS = ["concentration.gif", "game2048.gif", "wall.png"]
+ANIMATIONS = ["concentration.gif", "game2048.gif", "wall.webp"]
 CHARTS = ["benchmark.png", "memory.png", "regret.png", "score_per_second.png", "training.png"]
 SHOWN = 800
 """The pixels on which documents show a chart: the width of the text on code hosts, at most."""
@@ -41,7 +41,7 @@ def test_a_document_shows_each_picture_and_describes_it(name: str) -> None:
 
 def test_the_pictures_are_small() -> None:
     sizes = {path.name: path.stat().st_size for path in PICTURES.iterdir()}
-    assert sizes.pop("wall.png") < 1e6
+    assert sizes.pop("wall.webp") < 400e3
     assert max(sizes.values()) < 250e3
 
 
@@ -79,7 +79,7 @@ def test_the_text_of_charts_and_of_the_diagram_is_large_enough_where_it_is_shown
     assert min(map(int, re.findall(r"(\d+)px", diagram))) >= SMALLEST_TEXT
 
 
-@pytest.mark.parametrize("suffix", ["gif", "png"])
+@pytest.mark.parametrize("suffix", ["gif", "webp"])
 def test_the_frames_of_an_animation_are_the_pictures(tmp_path: Path, suffix: str) -> None:
     rng = np.random.default_rng(0)
     colours = rng.integers(0, 256, (255, 3), np.uint8)
@@ -95,7 +95,7 @@ def test_the_frames_of_an_animation_are_the_pictures(tmp_path: Path, suffix: str
 
 
 def test_the_wall_is_the_same_each_time(tmp_path: Path) -> None:
-    paths = [tmp_path / "one.png", tmp_path / "two.png"]
+    paths = [tmp_path / "one.webp", tmp_path / "two.webp"]
     for path in paths:
         wall.draw(path, rows=1, columns=2, width=160, steps=30, shown=6, still=2)
     assert paths[0].read_bytes() == paths[1].read_bytes()
