@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import boards
 import carriers
 import charts
+import evaluation_report
 import figures
 import plot
 import replay_page
@@ -37,6 +38,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "score_per_second.png": charts.draw_score_per_second,
     "memory.png": charts.draw_memory,
     "carriers.svg": carriers.draw,
+    "evaluation.png": evaluation_report.draw,
     "replay.png": replay_page.draw,
     "game2048.gif": boards.draw_game2048,
     "concentration.gif": boards.draw_concentration,
