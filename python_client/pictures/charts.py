@@ -10,7 +10,7 @@ import figures
 import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from palette import STYLE
 
 # Inches: pages show a chart 800 pixels wide, 100 for each inch.
@@ -71,8 +71,8 @@ def draw_training(path: Path) -> None:
         rates.set_title("steps per second of training")
         rates.set_xlabel("on one core")
         for axes in (scores, rates):
-            axes.set_xlim(0, 17_500)
-            axes.set_xticks(range(0, 15_001, 5_000))
+            axes.set_xlim(0)
+            axes.xaxis.set_major_locator(MaxNLocator(4))
             axes.xaxis.set_major_formatter("{x:,.0f}")
 
 
