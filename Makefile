@@ -161,7 +161,7 @@ certify: server $(VENV)/installed ## Check the rules against exact values and ot
 	$(VENV)/bin/python python_client/certify/certify.py $(CERTIFY_ARGS)
 
 .PHONY: pictures
-pictures: server $(VENV)/installed ## Make docs/pictures (ten minutes) with Chromium.
+pictures: server $(VENV)/installed ## Make docs/pictures (two minutes) with Chromium.
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	    --editable 'python_client[pictures]'
 	$(VENV)/bin/python python_client/pictures/make.py $(PICTURES_ARGS)

@@ -33,14 +33,14 @@ class Line(NamedTuple):
 
 # Each line has its own marker, for colour-blind readers.
 LINES = (
-    Line("Twofold, in the process", ("twofold",), "#d55e00", "o", is_bold=True),
-    Line("Twofold, over ipc", ("twofold-ipc",), "#d55e00", "o"),
-    Line("Twofold, over tcp", ("twofold-tcp",), "#d55e00", "o", "--"),
-    Line("numba loop", ("numba", "numba-bitboard", "numba-parallel"), "#7a7a7a", "s"),
-    Line("EnvPool", ("envpool", "envpool-play"), "#b8659a", "^"),
-    Line("pgx", ("pgx",), "#009e73", "D"),
-    Line("Jumanji", ("jumanji",), "#1f83c6", "v"),
-    Line("gymnasium-2048", ("gymnasium-2048",), "#8f7d2a", "X"),
+    Line("Twofold, in the process", ("twofold",), "C0", "o", is_bold=True),
+    Line("Twofold, over ipc", ("twofold-ipc",), "C0", "o"),
+    Line("Twofold, over tcp", ("twofold-tcp",), "C0", "o", "--"),
+    Line("numba loop", ("numba", "numba-bitboard", "numba-parallel"), "C5", "s"),
+    Line("EnvPool", ("envpool", "envpool-play"), "C3", "^"),
+    Line("pgx", ("pgx",), "C2", "D"),
+    Line("Jumanji", ("jumanji",), "C1", "v"),
+    Line("gymnasium-2048", ("gymnasium-2048",), "C4", "X"),
 )
 # Decades between two labels at the same N.
 LABEL_DISTANCE = 0.24
@@ -54,13 +54,14 @@ def draw(rows: Sequence[Row], machine: str, path: Path) -> None:
         machine: Its name.
         path: The picture's file.
     """
+    # Some rows have only the time of a call.
     rates = {
-        (row["contestant"], row["size"]): row["rate"]
+        (row["contestant"], row["size"]): row.get("rate") or 1e6 * row["size"] / row["microseconds"]
         for row in rows
-        if row.get("condition") == ALONE.name and "rate" in row
+        if row.get("condition") == ALONE.name
     }
     with matplotlib.style.context(STYLE):
-        figure = Figure(figsize=(8.5, 5))
+        figure = Figure(figsize=(8, 4.6))
         axes = figure.subplots()
         sizes = sorted({size for _, size in rates})
         axes.set_xscale("log")

@@ -376,6 +376,18 @@ def _ceilings(rows: Iterable[Row]) -> Iterator[list[str]]:
         ]
 
 
+def memory_of_cards(rows: Sequence[Row]) -> str:
+    """Returns the mean returns of players by the number of cards that they remember."""
+    presets = list(dict.fromkeys(row["preset"] for row in rows))
+    found = {(row["memory"], row["preset"]): interval(row["return"], 3) for row in rows}
+    lines = [
+        ["random play" if memory == "random" else memory]
+        + [found.get((memory, preset), "") for preset in presets]
+        for memory in dict.fromkeys(row["memory"] for row in rows)
+    ]
+    return markdown(["remembered cards", *(f"`{one}`" for one in presets)], lines, "lr")
+
+
 def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
     """Returns the results of POPGym's GRU, next to random play and the ceilings."""
     most = {(row["preset"], row["memory"]): row["return"] for row in ceilings}

@@ -289,6 +289,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "published": measured("published", tables.published),
     "recurrent": measured("recurrent", tables.recurrent),
     "ceilings": measured("ceilings", tables.ceilings),
+    "memory of cards": measured("memory_of_cards", tables.memory_of_cards),
     "gru": measured("gru", lambda found: tables.gru(found, rows("ceilings"))),
     "optimum": measured("optimum", tables.optimum),
     "optimum infos": measured("optimum_infos", tables.optimum_infos),

@@ -1,4 +1,4 @@
-"""A board of 2048 and a table of Concentration, for the environments' pages."""
+"""Games of 2048 and Concentration with score and action, for the environments' pages."""
 
 from __future__ import annotations
 
@@ -9,19 +9,28 @@ import animation
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
+from palette import CARD, INK
+from PIL import Image, ImageDraw, ImageFont
 
 import twofold
+from twofold.games.concentration import PEEK
 from twofold.games.drawing import Picture
+from twofold.games.game2048 import DIRECTIONS
 from twofold.policies import PerfectMemory
 from twofold.rules import Slide, explain
 
 # A board of this many pixels is filled by its four cells and five gaps.
 SIZE, CELL, GAP = 288, 62, 8
 MOVES = 30
+# The height of the strip above a board.
+STRIP = 38
 
 
 def draw_game2048(path: Path) -> None:
-    """Writes the moves that lead to a 2048, each with its tiles on their way."""
+    """Writes the moves that lead to a 2048, each with its tiles on their way.
+
+    Above each board are its score and the action that it gets.
+    """
     envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", render_size=SIZE)
 
     def render(board: NDArray[np.uint8]) -> Picture:
@@ -32,16 +41,19 @@ def draw_game2048(path: Path) -> None:
     envs.reset(seed=0)
     game = envs.rollout(1200, policy="expectimax")
     boards, actions = game.observations[:, 0], game.actions[:, 0]
+    scores = np.concatenate([[0], game.rewards[:, 0].cumsum()])
     last = int((boards.max(axis=(1, 2)) == 11).argmax())
     empty = render(boards[0])[_place(int(boards[0].argmin()))]
     frames, milliseconds = [], []
     for step in range(last - MOVES, last):
-        frames.append(render(boards[step]))
+        board = render(boards[step])
         happened = explain(boards[step], actions[step], boards[step + 1])
         slides = [one for one in happened if isinstance(one, Slide)]
-        frames += [_under_way(frames[-1], slides, share, empty) for share in (0.3, 0.7)]
+        words = f"score {scores[step]:,.0f}", DIRECTIONS[actions[step]]
+        moving = [_under_way(board, slides, share, empty) for share in (0.3, 0.7)]
+        frames += [_with_strip(picture, *words) for picture in (board, *moving)]
         milliseconds += [160, 40, 40]
-    frames.append(render(boards[last]))
+    frames.append(_with_strip(render(boards[last]), f"score {scores[last]:,.0f}", "2048!"))
     envs.close()
     animation.save(path, frames, [*milliseconds, 2500])
 
@@ -64,18 +76,33 @@ def _place(cell: int, target: int = 0, share: float = 0) -> tuple[slice, slice]:
 
 
 def draw_concentration(path: Path) -> None:
-    """Writes a game played from memory, with a peek after the third turn."""
+    """Writes a game played from memory, with a peek after the third turn.
+
+    Above each table are its return and the action that led to it.
+    """
     env: Any = gym.make("twofold/Concentration-v0", render_mode="rgb_array", render_size=SIZE)
     memory, peek = PerfectMemory(env), env.action_space.n - 1
     observation, info = env.reset(seed=0)
-    frames, milliseconds, is_over = [env.render()], [800], False
+    total, frames = 0.0, [_with_strip(env.render(), "return 0.0", "")]
+    milliseconds, is_over = [800], False
     while not is_over:
         action = memory(observation, info["action_mask"])
         if info["turns"] == 3 and info["peeks"] == 0:
             action = peek
-        observation, _, is_over, _, info = env.step(action)
-        frames.append(env.render())
+        observation, reward, is_over, _, info = env.step(action)
+        total += reward
+        word = PEEK if action == peek else f"card {action}"
+        frames.append(_with_strip(env.render(), f"return {total:.1f}", word))
         milliseconds.append(2000 if action == peek else 600)
     env.close()
     milliseconds[-1] = 2000
     animation.save(path, frames, milliseconds)
+
+
+def _with_strip(board: Picture, left: str, right: str) -> Picture:
+    """Returns a board's picture below a strip with words at its left and right."""
+    strip = Image.new("RGB", (SIZE, STRIP), CARD)
+    draw, font = ImageDraw.Draw(strip), ImageFont.load_default(19)
+    draw.text((GAP, STRIP / 2), left, INK, font, "lm")
+    draw.text((SIZE - GAP, STRIP / 2), right, INK, font, "rm")
+    return np.vstack([np.asarray(strip), board])

@@ -1,7 +1,7 @@
-"""Makes the pictures of the documents, docs/pictures, from real runs.
+"""Makes the pictures of the documents, docs/pictures, from docs/figures and from games it plays.
 
-python python_client/pictures/make.py                   all pictures: ten minutes, of training
-python python_client/pictures/make.py wall.png          this one
+python python_client/pictures/make.py                   all pictures: two minutes
+python python_client/pictures/make.py wall.webp          this one
 """
 
 from __future__ import annotations
@@ -9,58 +9,56 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import boards
+import carriers
+import charts
+import evaluation_report
 import figures
-import learning_curve
-import oxipng
 import plot
-import regret_curves
 import replay_page
-import training_curves
 import wall
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-PICTURES = REPOSITORY / "docs" / "pictures"
-RUNS = REPOSITORY / "runs"
+FOLDER = figures.REPOSITORY / "docs" / "pictures"
 
 
-def benchmark(path: Path) -> None:
-    """Draws the figures of the documents."""
+def draw_benchmark(path: Path) -> None:
+    """Draws the steps per second of each contestant."""
     measured = figures.read("bench")
     plot.draw(measured["rows"], measured["machine"], path)
 
 
+MAKERS: dict[str, Callable[[Path], None]] = {
+    "benchmark.png": draw_benchmark,
+    "training.png": charts.draw_training,
+    "regret.png": charts.draw_regret,
+    "score_per_second.png": charts.draw_score_per_second,
+    "memory.png": charts.draw_memory,
+    "carriers.svg": carriers.draw,
+    "evaluation.png": evaluation_report.draw,
+    "replay.png": replay_page.draw,
+    "game2048.gif": boards.draw_game2048,
+    "concentration.gif": boards.draw_concentration,
+    "wall.webp": wall.draw,
+}
+"""The pictures, and the function that writes each."""
+
+
 def main() -> None:
     """The command line."""
+    import oxipng
+
     parser = argparse.ArgumentParser(description="Makes the pictures in docs/pictures.")
     parser.add_argument("pictures", nargs="*", help="their names (default: all)")
-    parser.add_argument(
-        "--seconds", type=float, default=120, help="of each of the three trainings (default 120)"
-    )
     arguments = parser.parse_args()
-    learn = partial(learning_curve.draw, seconds=arguments.seconds, reports=RUNS / "learning_curve")
-    # Those that need something come first, and the one that takes minutes last.
-    draw: dict[str, Callable[[Path], None]] = {
-        "benchmark.png": benchmark,
-        "training.png": partial(training_curves.draw, runs=RUNS / "training"),
-        "regret.png": partial(regret_curves.draw, runs=RUNS / "regret"),
-        "replay.png": replay_page.draw,
-        "wall.png": wall.draw,
-        "game2048.gif": boards.draw_game2048,
-        "concentration.gif": boards.draw_concentration,
-        "learning_curve.png": learn,
-    }
-    if unknown := set(arguments.pictures) - set(draw):
-        parser.error(f"no picture {', '.join(unknown)}; there are {', '.join(draw)}")
-    PICTURES.mkdir(exist_ok=True)
-    for name in arguments.pictures or draw:
-        path = PICTURES / name
-        draw[name](path)
+    if unknown := set(arguments.pictures) - set(MAKERS):
+        parser.error(f"no picture {', '.join(unknown)}; the pictures are {', '.join(MAKERS)}")
+    for name in arguments.pictures or MAKERS:
+        path = FOLDER / name
+        MAKERS[name](path)
         if path.suffix == ".png":
             oxipng.optimize(path, level=6, strip=oxipng.StripChunks.safe())
         print(f"{path}: {path.stat().st_size / 1000:.0f} kB")

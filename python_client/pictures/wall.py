@@ -11,17 +11,17 @@ import twofold
 
 # With it no game on the wall ends before the last step, and all boards reach 2048.
 SEED = 1000
-MILLISECONDS = 80
+MILLISECONDS = 100
 
 
 def draw(
     path: Path,
-    rows: int = 4,
-    columns: int = 6,
+    rows: int = 3,
+    columns: int = 5,
     width: int = 800,
     steps: int = 1880,
-    shown: int = 36,
-    still: int = 14,
+    shown: int = 21,
+    still: int = 10,
 ) -> None:
     """Writes the animation, which repeats without a seam.
 

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 import twofold
 
 CLIENT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(CLIENT / "benchmarks" / "training"), str(CLIENT / "pictures")]
+sys.path.insert(0, str(CLIENT / "benchmarks" / "training"))
 tabular: Any = importlib.import_module("tabular")
 small_boards: Any = importlib.import_module("small_boards")
 regret: Any = importlib.import_module("regret")
-regret_curves: Any = importlib.import_module("regret_curves")
 
 
 def make(*size: int, num_envs: int = 32) -> Any:
@@ -209,21 +208,3 @@ def test_a_training_that_fails_is_named(
     log = tmp_path / "td-9x9-1.txt"
     assert capsys.readouterr().out == f"td-9x9-1: exit status 1, see {log}\n"
     assert "size is 9; expected 2 ... 8" in log.read_text()
-
-
-def test_the_picture_shows_all_learners_on_all_boards(tmp_path: Path) -> None:
-    boards = ("2x2", "2x3", "3x3")
-    with pytest.raises(SystemExit, match="run: make regret"):
-        regret_curves.draw(tmp_path / "regret.png", tmp_path)
-    known = {board: {"optimum": 100.0, "random": 70.0} for board in boards}
-    (tmp_path / "known.json").write_text(json.dumps(known))
-    for board in boards:
-        with pytest.raises(SystemExit, match=f"no run of ntuple on {board}"):
-            regret_curves.draw(tmp_path / "regret.png", tmp_path)
-        for learner in regret.LEARNERS:
-            for seed in (1, 2):
-                points = [{"moves": 10**k, "regret_of_a_game": 50 / k} for k in (2, 3, 4)]
-                file = tmp_path / f"{learner}-{board}-{seed}.json"
-                file.write_text(json.dumps({"points": points}))
-    regret_curves.draw(tmp_path / "regret.png", tmp_path)
-    assert (tmp_path / "regret.png").stat().st_size > 10_000

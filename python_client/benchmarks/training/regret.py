@@ -9,8 +9,8 @@ each one plays complete games without random actions and without learning. The r
 these moves comes from the board's table (docs/reference/optimum.md): the value of the board minus
 the value of the action. A game's regrets therefore add up to the learner's distance from the
 optimum, without the luck of its new tiles. Tables are made first, once. Results are kept in
-runs/regret; a run with a result for the same number of moves is not repeated. The command
-`make pictures PICTURES_ARGS=regret.png` draws them.
+runs/regret; a run with a result for the same number of moves is not repeated. After
+`--publish`, `make pictures PICTURES_ARGS=regret.png` draws them.
 """
 
 from __future__ import annotations

@@ -1,0 +1,58 @@
+"""Measures the return of Concentration's players against the number of cards that they remember.
+
+    python python_client/benchmarks/memory_of_cards.py    # a minute
+
+The players choose the best for their memory (`twofold.policies.LastKMemory`). No player peeks.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import figures
+import tables
+
+import twofold
+
+MEMORIES = {"playground": (*"0123456", "8", "all"), "popgym-hard": (*"012345",)}
+"""The numbers of remembered cards by preset, as far as the best choices are found in seconds."""
+
+
+def rows(episodes: int) -> list[figures.Row]:
+    """Returns the mean returns of this many games each, by preset and memory."""
+    found = []
+    for preset, memories in MEMORIES.items():
+        policies = {"random": "random"} | {one: f"last-k-memory:{one}" for one in memories}
+        for memory, policy in policies.items():
+            options: dict[str, Any] = {"preset": preset, "peeks": 0}
+            played = twofold.evaluate(
+                policy, env="twofold/Concentration-v0", episodes=episodes, **options
+            )
+            score = played.summary["score"]
+            found.append(
+                {
+                    "preset": preset,
+                    "memory": memory,
+                    "games": episodes,
+                    "return": [round(each, 4) for each in (score["mean"], *score["mean_interval"])],
+                    "turns": round(played.summary["moves"]["mean"] / 2, 2),
+                }
+            )
+    return found
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--episodes", type=int, default=1000, help="games of each player")
+    parser.add_argument("--publish", action="store_true", help=figures.HELP)
+    arguments = parser.parse_args()
+    found = rows(arguments.episodes)
+    print(tables.memory_of_cards(found), end="")
+    if arguments.publish:
+        figures.publish("memory_of_cards", found)
+
+
+if __name__ == "__main__":
+    main()
