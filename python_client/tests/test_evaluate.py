@@ -448,6 +448,31 @@ def test_a_policy_with_a_memory_learns_which_boards_begin_an_episode(lanes: int)
     )
 
 
+class SeesMasks(Counting):
+    """Plays the first legal action, and counts the boards with one in each call."""
+
+    def __init__(self) -> None:
+        self.playing: list[int] = []
+
+    def reset(self, lanes: Any) -> None:
+        pass
+
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        self.playing.append(int(action_mask.any(axis=1).sum()))
+        return action_mask.argmax(axis=1)
+
+
+@pytest.mark.parametrize("env", ["twofold/Game2048-v0", Queue(12)], ids=["2048", "no masks"])
+def test_a_policy_with_a_memory_sees_clear_masks_of_boards_out_of_play(env: Any) -> None:
+    made: dict[str, Any] = {"num_envs": 12, "size": 2} if isinstance(env, str) else {}
+    policy = SeesMasks()
+    result = twofold.evaluate(policy, env=env, episodes=8, **made)
+    assert policy.playing == [
+        int((result.lengths > call).sum()) for call in range(len(policy.playing))
+    ]
+    assert policy.playing[0] == 8 and policy.playing[-1] < 8
+
+
 def test_a_policy_whose_reset_raises_is_reported() -> None:
     class Bad(Counting):
         def reset(self, lanes: Any) -> None:

@@ -201,7 +201,10 @@ class CheckedChooser(OpenChooser, abc.ABC):
             PolicyError: The policy raised, took too long, or did not return legal actions.
         """
         lanes, all_masks = np.arange(len(mask)), mask
-        if not self._remembers and not playing.all():
+        if self._remembers:
+            # Autoreset has begun games on finished boards that nobody plays.
+            mask = np.where(playing[:, np.newaxis], mask, 0).astype(mask.dtype)
+        elif not playing.all():
             lanes = np.flatnonzero(playing)
             observations, mask = rows(observations, lanes), mask[lanes]
         actions = self._ask(observations, mask, lanes, place)
@@ -211,7 +214,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
         if not is_bad.any():
             if not is_asked.all():
                 # Some environments raise on an illegal action, on idle lanes too.
-                actions = np.where(is_asked, actions, mask.argmax(axis=1))
+                actions = np.where(is_asked, actions, all_masks[lanes].argmax(axis=1))
             actions = actions.astype(self._dtype)
             places = np.arange(0, mask.size, self.num_actions) + actions
             is_bad = (mask.ravel()[places] == 0) & is_asked
