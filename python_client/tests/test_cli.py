@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import json
+import re
 import subprocess
 import sys
 import types
@@ -84,6 +85,22 @@ def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> N
         cli.main(["--help"])
     output = capsys.readouterr().out
     assert all(name in output for name in cli.SUBCOMMANDS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate random --against greedy --against fixed-order",
+        "evaluate --strategy a.py --strategy=b.py",
+        "evaluate random --episodes 2 --episodes 2",
+        "write-dataset random --transitions 9 --out a --out b",
+    ],
+)
+def test_an_option_that_is_given_twice_is_wrong_usage(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words.split()) == 2
+    assert re.search(r"argument --[a-z]+: given twice", capsys.readouterr().err)
 
 
 def test_no_and_unknown_subcommands_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
