@@ -470,7 +470,8 @@ def test_a_policy_with_a_memory_sees_clear_masks_of_boards_out_of_play(env: Any)
     assert policy.playing == [
         int((result.lengths > call).sum()) for call in range(len(policy.playing))
     ]
-    assert policy.playing[0] == 8 and policy.playing[-1] < 8
+    assert policy.playing[0] == 8
+    assert policy.playing[-1] < 8
 
 
 def test_a_policy_whose_reset_raises_is_reported() -> None:
