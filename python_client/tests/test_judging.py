@@ -16,6 +16,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,16 @@ def test_the_rule_card_says_that_a_program_ran_without_a_sandbox() -> None:
         result = twofold.evaluate(Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED), episodes=2)
     assert result.card["sandbox"] == "off"
     assert result.card["seeds"] == "drawn for these games, and readable by the program"
+
+
+@sandboxed
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_judge_who_is_root_is_warned(user: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twofold.judging.strategy.os.geteuid", lambda: user)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        judged(FIRST_LEGAL, episodes=1)
+    assert ["is judged by root" in str(each.message) for each in warned] == [True] * (user == 0)
 
 
 @sandboxed
