@@ -936,6 +936,7 @@ def test_the_command_finds_functions_of_modules(
         ("ntuple:nowhere.npz", "No such file"),
         ("no_such_module:f", "no module 'no_such_module'"),
         ("nowhere.py:f", "no file 'nowhere.py'"),
+        ("mine.py", "'mine.py' is a file. A program with strategy(board) is judged in a sandbox"),
         ("mine.py:g", "has no 'g'"),
         ("mine.py:not_a_policy", "expected a function"),
         ("mine.py:Corner", "is the class Corner; pass an object of it, policy = Corner()"),
