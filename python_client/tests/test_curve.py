@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import signal
+import socket
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -78,6 +79,15 @@ def test_a_client_with_a_key_at_a_plain_server_gets_an_error(
 ) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="does not encrypt"):
         Game2048VectorEnv(1, endpoint=own_server.tcp, keys=keys.of("alice"), timeout=LATE)
+
+
+def test_an_address_without_a_server_is_told_from_a_server_that_is_silent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(errors.DeadlineExceeded, match=r"within the timeout; is a server"):
+            Game2048VectorEnv(1, endpoint=address, timeout=0.3)
+    with pytest.raises(errors.DeadlineExceeded, match="where nothing accepts connections, within"):
+        Game2048VectorEnv(1, endpoint=address, timeout=1)
 
 
 def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> None:

@@ -180,7 +180,14 @@ class AuthenticationFailed(TransportError, PermissionError):
     """The handshake failed: client or server requires or refuses a key. Nothing was sent.
 
     Fix: Pass the server's public key and your own keys as `keys=`; `twofold keygen` makes keys.
+
+    Attributes:
+        reason: "no_key", "not_encrypted", "unauthorised" or "server_key".
     """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ServerDied(TransportError, ConnectionError):
