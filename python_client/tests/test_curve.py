@@ -90,6 +90,13 @@ def test_an_address_without_a_server_is_told_from_a_server_that_is_silent() -> N
         Game2048VectorEnv(1, endpoint=address, timeout=1)
 
 
+def test_keys_in_a_pipe_are_refused_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.InvalidArgument, match="pipe is not a regular file") as caught:
+        twofold.CurveKeys.load(tmp_path / "pipe", tmp_path / "pipe")
+    assert caught.value.field == "keys"
+
+
 def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> None:
     for given in (None, keys.of("eve"), keys.of("alice", server="eve")):
         with pytest.raises(twofold.TransportError):

@@ -10,6 +10,7 @@ import zmq
 import zmq.auth
 import zmq.utils.monitor
 
+from twofold import _text
 from twofold.errors import AuthenticationFailed, InvalidArgument
 
 _SERVER_VARIABLE = "TWOFOLD_CURVE_SERVER"
@@ -98,7 +99,10 @@ class CurveKeys:
 def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
     """Returns a file's public key and its secret key, which is None in a public file."""
     try:
-        public, secret = zmq.auth.load_certificate(path)
+        with _text.open_file(path, "keys"):
+            public, secret = zmq.auth.load_certificate(path)
+    except InvalidArgument:
+        raise
     except OSError as error:
         reason = error.strerror or "no such file"
         raise InvalidArgument(f"{os.fspath(path)}: {reason}", field="keys") from None
