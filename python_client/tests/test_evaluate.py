@@ -343,7 +343,7 @@ def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
         assert (verified.score, verified.moves) == (one.scores[episode], one.moves[episode])
         assert verified.is_over
         assert made.board.max() == one.max_exponents[episode]
-    assert "the policy in the server" in str(one)
+    assert "the policy in the service" in str(one)
     assert json.loads(one.to_json())["policy_seconds"] is None
     again = twofold.Evaluation.from_json(one.to_json(games=True))
     assert np.isnan(again.policy_seconds)
@@ -775,7 +775,7 @@ def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
         "notes": "remembers its last move",
     }
     assert expected.items() <= result.card.items()
-    assert str(result.card["server"]).startswith("twofold-server ")
+    assert result.card["server"] == f"none, twofold {result.card['twofold']}"
     assert (result.lengths <= 50).all()
 
 

@@ -192,7 +192,7 @@ def test_a_file_without_end_is_refused_at_its_first_wrong_number(tmp_path: Path)
     path = tmp_path / "network.bin"
     path.write_bytes(zlib.compress(bytes(1 << 26)))
     tracemalloc.start()
-    with pytest.raises(errors.InvalidArgument, match="network.* at byte 0 there is 0 instead"):
+    with pytest.raises(errors.InvalidArgument, match=r"network.* at byte 0 there is 0 instead"):
         policies.read_network(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

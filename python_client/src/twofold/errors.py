@@ -280,6 +280,7 @@ class GameFailed(PolicyError):
     Fix: Correct the program or the prompt. `Evaluation.failures` lists every failed game.
 
     Attributes:
+        call: The same as `step`, for any number of boards at once; `row` is None.
         step: The number of steps before.
         reason: The kind of failure in a word; the page "Judging programs and chat models"
             lists the words.

@@ -391,15 +391,14 @@ class OpenPlayer(CheckedChooser):
         choices = self._player.choose(observations, mask, lanes)
         self.seconds += time.perf_counter() - start
         self.failures = {}
-        for row, (lane, choice) in enumerate(zip(lanes.tolist(), choices, strict=True)):
+        for lane, choice in zip(lanes.tolist(), choices, strict=True):
             if isinstance(choice, Failure):
                 where = place(lane)
                 self.failures[lane] = GameFailed(
                     f"policy {self._name!r} failed ({_named(where)}): {choice.reason}: "
                     f"{choice.detail}",
                     policy=self._name,
-                    call=self.calls,
-                    row=row,
+                    call=where["step"],  # in this game, for any number of boards
                     reason=choice.reason,
                     detail=choice.detail,
                     **where,
