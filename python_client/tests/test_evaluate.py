@@ -1006,15 +1006,15 @@ def played(observations: Any, action_mask: Any) -> Any:
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [
-        ("--save {}/nowhere/a.json", 1, "No such file or directory: '{}/nowhere/a.json'"),
-        ("--save {}/file/a.json", 1, "Not a directory: '{}/file/a.json'"),
-        ("--save {}", 1, "Is a directory: '{}'"),
-        ("--save {}/b.json --against random", 1, "Is a directory: '{}/b.against.json'"),
-        ("--record best {}/nowhere/a.json", 1, "'{}/nowhere/a.json'"),
+        ("--save {}/nowhere/a.json", 1, "{}/nowhere: the folder does not exist; make it first"),
+        ("--save {}/file/a.json", 1, "{}/file/a.json: Not a directory"),
+        ("--save {}", 1, "{}: Is a directory"),
+        ("--save {}/b.json --against random", 1, "{}/b.against.json: Is a directory"),
+        ("--record best {}/nowhere/a.json", 1, "{}/nowhere: the folder"),
         ("--record longest {}/a.json", 2, "which is 'longest'"),
         ("--record 20 {}/a.json", 2, "which is 20; expected 0 ... 19"),
         (f"--record {'9' * 5000} {{}}/a.json", 2, "expected 'best'"),
-        ("--plot {}/nowhere/a.png", 1, "'{}/nowhere/a.png'"),
+        ("--plot {}/nowhere/a.png", 1, "{}/nowhere: the folder"),
         ("--plot {}/a.unknown", 2, "unknown"),
         ("--save {}/a.json --record best {}/a.json", 2, "the same file"),
     ],
@@ -1054,7 +1054,7 @@ def test_a_file_that_can_not_be_written_costs_neither_the_report_nor_the_other_f
     assert cli.main(command) == 1
     out, err = capsys.readouterr()
     assert out.startswith("random on twofold/Game2048-v0: 20 games")
-    assert err == "twofold evaluate: [Errno 28] No space left on device: '/dev/full'\n"
+    assert err == "twofold evaluate: /dev/full: No space left on device\n"
     assert file.read_text().startswith("{")
     assert cli.main([*command, "--json"]) == 1
     report, error = map(json.loads, capsys.readouterr().out.splitlines())

@@ -158,6 +158,8 @@ def _run(parsed: argparse.Namespace, as_json: bool) -> int:
 def _fail(program: str, error: BaseException, as_json: bool) -> int:
     """Prints an error; returns the exit status."""
     text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
     if not isinstance(error, (KeyboardInterrupt, BrokenPipeError)):
         print(f"{program}: {text}", file=sys.stderr)
     fields = vars(error) if isinstance(error, TwofoldError) else {}
