@@ -298,7 +298,13 @@ class OpenFunction(CheckedChooser):
         try:
             self._memory.reset(lanes.copy())
         except Exception as error:
-            raise self._error(f"reset raised {_described(error)}") from error
+            hint = ""
+            if self.calls == 0:
+                hint = (
+                    f"; there are {len(lanes)} boards: if the policy has arrays for another number "
+                    "from an earlier use, its reset has to make them anew"
+                )
+            raise self._error(f"reset raised {_described(error)}{hint}") from error
         self.seconds += time.perf_counter() - start
 
     def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
