@@ -488,7 +488,7 @@ def test_a_policy_whose_reset_raises_is_reported() -> None:
 def test_a_reset_that_fails_with_another_number_of_boards_is_reported_with_that_number() -> None:
     policy = Counting()
     twofold.evaluate(policy, env=Queue(2), episodes=2)
-    with pytest.raises(errors.PolicyError, match="reset raised IndexError.*; there are 3 boards: "):
+    with pytest.raises(errors.PolicyError, match=r"raised IndexError.*; there are 3 boards: "):
         twofold.evaluate(policy, env=Queue(3), episodes=2)
 
 

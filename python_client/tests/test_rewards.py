@@ -143,9 +143,8 @@ def test_a_scale_or_a_clip_among_the_terms_is_refused_with_its_place(
 
 def test_a_function_is_refused_with_the_way_to_code_a_reward() -> None:
     reward: Any = lambda *_: 1.0  # noqa: E731
-    with pytest.raises(
-        errors.InvalidArgument, match=r'VectorWrapper.*gymnasium\.Wrapper.*page "Rewards"'
-    ) as caught:
+    wrappers = r'VectorWrapper.*gymnasium\.Wrapper.*page "Rewards"'
+    with pytest.raises(errors.InvalidArgument, match=wrappers) as caught:
         twofold.Game2048VectorEnv(2, reward=reward, endpoint="embedded")
     assert caught.value.field == "reward"
 
@@ -171,8 +170,8 @@ def test_a_misspelt_name_is_refused_with_the_one_that_is_meant(
 
 
 def test_a_single_environment_has_the_names_of_its_terms() -> None:
-    env = gym.make("twofold/Game2048-v0", reward={"merge_count": 2, "merge_score": 1})
-    assert env.get_wrapper_attr("reward_terms") == ("merge_count", "merge_score")
+    env = twofold.Game2048Env(reward={"merge_count": 2, "merge_score": 1}, endpoint="embedded")
+    assert env.reward_terms == ("merge_count", "merge_score")
     env.close()
 
 

@@ -22,8 +22,8 @@ _FORMS = (
 _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
     "; to code a reward, write a gymnasium.vector.VectorWrapper (for gymnasium.make, a "
-    'gymnasium.Wrapper): the documentation\'s page "Rewards" has one under "When the terms do not '
-    'suffice"'
+    "gymnasium.Wrapper): the documentation's page "
+    '"Rewards" has one under "When the terms do not suffice"'
 )
 
 
