@@ -20,7 +20,7 @@ import twofold
 from twofold import cli, errors
 from twofold.evaluation import statistics
 from twofold.evaluation.run import join
-from twofold.policies import PerfectMemory, PolicyWithMemory
+from twofold.policies import PerfectMemory, PolicyWithMemory, SB3Policy
 from twofold.policies.baselines import RandomPolicy
 from twofold.policies.choosers import FunctionChooser
 from twofold.policies.lookup import load
@@ -965,6 +965,15 @@ def test_the_command_reports_why_it_found_no_policy(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["evaluate", word]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_a_model_of_stable_baselines3_is_found_with_and_without_its_suffix(tmp_path: Path) -> None:
+    (tmp_path / "model.zip").write_bytes(b"no zip")
+    for name in ("model", "model.zip"):
+        with pytest.raises(errors.InvalidArgument, match=r"model\.zip holds pickled objects"):
+            SB3Policy.load(tmp_path / name)
+    with pytest.raises(errors.NotFound, match=r"no file '.*nowhere\.zip'"):
+        SB3Policy.load(tmp_path / "nowhere")
 
 
 def zip_of(data: str, first_byte: int | None = None, method: int | None = None) -> bytes:
