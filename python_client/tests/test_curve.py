@@ -180,7 +180,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         wait_until(lambda: can_come_in("bob"))
         assert not can_come_in("alice")
         # Not even over her open connection.
-        with pytest.raises(errors.PermissionDenied, match="not let in any more"):
+        with pytest.raises(errors.PermissionDenied, match="no longer authorises"):
             alice.step([0, 0])
 
         clients.write_text(keys.lines["bob"] + keys.lines["alice"])
@@ -188,6 +188,33 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         wait_until(lambda: can_come_in("alice"))
         alice.step([0, 0])
         alice.close()
+
+
+def test_a_removed_key_is_named_to_its_client_and_in_the_log(keys: Keys, tmp_path: Path) -> None:
+    clients, log = tmp_path / "clients", tmp_path / "log"
+    clients.write_text(keys.lines["alice"])
+    arguments = ["--curve-secret-key", str(keys.directory / "server.key_secret")]
+    with (
+        log.open("w") as file,
+        Server(*arguments, "--curve-clients", str(clients), log=file.fileno()) as server,
+    ):
+        alice = Game2048VectorEnv(2, endpoint=server.tcp, keys=keys.of("alice"))
+        clients.write_text(keys.lines["bob"])
+        server.process.send_signal(signal.SIGHUP)
+        key = keys.of("alice").public_key
+
+        def ask_until_refused() -> None:
+            while True:
+                alice.reset()
+
+        with pytest.raises(errors.PermissionDenied) as caught:
+            ask_until_refused()
+        assert f" {key};" in str(caught.value)
+        assert "--curve-clients" in str(caught.value)
+        wait_until(lambda: "refused" in log.read_text())
+        (line,) = (line for line in log.read_text().splitlines() if "refused" in line)
+        assert key in line
+        assert "127.0.0.1" in line
 
 
 def test_requests_are_answered_while_the_list_is_read(keys: Keys, tmp_path: Path) -> None:
