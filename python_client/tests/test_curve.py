@@ -111,7 +111,7 @@ def test_a_session_that_was_kept_over_a_restart_is_still_its_owners(
         envs.reset(seed=0)
         server.terminate()
         server.start_again()
-        with pytest.raises(errors.NotFound):
+        with pytest.raises(errors.NotFound, match="belongs to another client's key"):
             twofold.resume(envs.token, endpoint=server.tcp, keys=keys.of("bob"))
         twofold.resume(envs.token, endpoint=server.tcp, keys=keys.of("alice")).close()
 
