@@ -141,8 +141,16 @@ extension Message {
     /// The user id that the authenticator gave the sender's connection; nil without an authenticator.
     ///
     /// The corresponding C function is `zmq_msg_gets` with "User-Id".
-    public var userID: String? {
-        // because: the text belongs to the message and is copied at once; null means that the message has no user id.
-        withUnsafePointer(to: raw) { zmq_msg_gets($0, "User-Id").map { String(cString: $0) } }
+    public var userID: String? { text("User-Id") }
+
+    /// The sender's address; nil for a message that did not arrive over a network.
+    ///
+    /// The corresponding C function is `zmq_msg_gets` with "Peer-Address".
+    public var peerAddress: String? { text("Peer-Address") }
+
+    private func text(_ property: String) -> String? {
+        // because: the text belongs to the message and is copied at once; null means that the message has no such
+        // property.
+        withUnsafePointer(to: raw) { zmq_msg_gets($0, property).map { String(cString: $0) } }
     }
 }

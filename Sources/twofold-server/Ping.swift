@@ -49,6 +49,9 @@ struct Ping: ParsableCommand {
         case .rejected(let reason):
             print("no answer from \(endpoint): \(reason), or something else listens there")
             throw ExitCode(1)
+        case .unreachable:
+            print("no answer from \(endpoint): nothing accepts connections there; is a server running?")
+            throw ExitCode(1)
         case .silent:
             // because: if the server closes the connection early, libzmq may not learn why.
             let mayRequireKey = curve == nil && endpoint.hasPrefix("tcp://")

@@ -1,6 +1,7 @@
 import Foundation
 import Platform
 import Testing
+import TwofoldCore
 import TwofoldProtocol
 
 @testable import TwofoldServer
@@ -74,6 +75,23 @@ import TwofoldProtocol
         #expect(directory.fileNames.count == 1)
         #expect(read(directory.fileNames[0]) == [session(2), session(4)])
         #expect(directory.newName != directory.fileNames[0])
+    }
+
+    @Test(arguments: [0, 1 << 40])
+    func `the unreadable rest of a file is at most as long as a session can be`(size: UInt64) throws {
+        let name = try write(1...1)
+        let end = try #require(directory.records(of: name).first { _ in true }).range.upperBound
+        var head = Data("TWOFOLDT".utf8)
+        for number in [UInt32(2), 0] { withUnsafeBytes(of: number) { head.append(contentsOf: $0) } }
+        withUnsafeBytes(of: size) { head.append(contentsOf: $0) }
+        withUnsafeBytes(of: head.withUnsafeBytes(Checksum.of)) { head.append(contentsOf: $0) }
+        let file = try FileHandle(forUpdating: URL(filePath: path(name)))
+        try file.seekToEnd()
+        try file.write(contentsOf: size == 0 ? Data() : head)
+        try file.truncate(atOffset: 2 << 40)  // without blocks on the disk
+        #expect(read(name) == [session(1), nil])
+        let rest = Array(directory.records(of: name))[1].range
+        #expect(rest == end..<end + Int(Int32.max))
     }
 
     @Test func `a FIFO or a folder with a session's name does not block the start`() throws {

@@ -136,12 +136,19 @@ import ZeroMQ
 
     // MARK: the probe
 
-    @Test func `a running server is ready, and an endpoint without a server is silent`() throws {
+    @Test func `a running server is ready, and an endpoint without a server is unreachable`() throws {
         let server = try RunningServer(directory.ipc())
         #expect(
             try probe(server.endpoint, timeout: patience) == .ready(version: EnvironmentService.version))
-        #expect(try probe(directory.ipc("nobody"), timeout: .milliseconds(50)) == .silent)
+        #expect(try probe(directory.ipc("nobody"), timeout: .seconds(1)) == .unreachable)
         #expect(throws: Reason.self) { try probe("nonsense", timeout: .milliseconds(50)) }
+    }
+
+    @Test func `an endpoint that takes connections and answers nothing is silent`() throws {
+        let context = try Context()
+        let socket = try Socket(.rep, in: context)
+        try socket.bind(directory.ipc())
+        #expect(try probe(directory.ipc(), timeout: .milliseconds(200)) == .silent)
     }
 
     private static let unready: [(reason: String, answer: Reply)] = {

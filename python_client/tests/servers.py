@@ -21,16 +21,18 @@ PATIENCE = 300.0
 
 
 class Server:
-    """A twofold-server on one ipc and one tcp address; its log is discarded.
+    """A twofold-server on one ipc and one tcp address; its log is discarded unless `log` is a file.
 
     `limits` are options of prlimit(1), such as "--nofile=64".
     """
 
-    def __init__(self, *arguments: str, limits: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *arguments: str, limits: Sequence[str] = (), log: int = subprocess.DEVNULL
+    ) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
         self.ipc = f"ipc://{self._directory}/s"
         self._arguments = arguments
-        self._limits = limits
+        self._limits, self._log = limits, log
         self.tcp = "tcp://127.0.0.1:0"
         self.process = self._start()
 
@@ -42,7 +44,7 @@ class Server:
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._log,
             text=True,
             start_new_session=True,
         )

@@ -3,9 +3,11 @@
 import argparse
 import importlib
 import json
+import re
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 from servers import PATIENCE
@@ -86,6 +88,44 @@ def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> N
     assert all(name in output for name in cli.SUBCOMMANDS)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate random --against greedy --against fixed-order",
+        "evaluate --strategy a.py --strategy=b.py",
+        "evaluate random --episodes 2 --episodes 2",
+        "write-dataset random --transitions 9 --out a --out b",
+    ],
+)
+def test_an_option_that_is_given_twice_is_wrong_usage(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words.split()) == 2
+    assert re.search(r"argument --[a-z]+: given twice", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate random --save {}/a.json",
+        "evaluate random --record best {}/a.json",
+        "evaluate random --plot {}/a.png",
+        "write-dataset random --out {}/a.parquet",
+        "replay nowhere.json --html {}/a.html",
+        "export nowhere.parquet --huggingface {}/a",
+        "convert-weights nowhere.bin {}/a.npz",
+    ],
+)
+def test_a_missing_folder_is_reported_before_the_work(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "nowhere"
+    given = words.format(folder)
+    assert cli.main(given.split()) == 1
+    expected = f"{folder}: the folder does not exist; make it first\n"
+    assert capsys.readouterr().err.endswith(expected)
+
+
 def test_no_and_unknown_subcommands_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([], ["dance"]):
         assert cli.main(arguments) == 2
@@ -114,7 +154,7 @@ def test_the_module_runs_as_a_program() -> None:
         (errors.NotFound("no such policy", field="policy"), 2, "twofold broken: no such policy\n"),
         (errors.NotFound("no such session", field="session"), 1, "broken: no such session\n"),
         (errors.PolicyError("it raised", policy="a", call=0), 1, "twofold broken: it raised\n"),
-        (FileNotFoundError(2, "No such file", "a"), 1, "No such file: 'a'\n"),
+        (FileNotFoundError(2, "No such file", "a"), 1, "a: No such file\n"),
         (MemoryError(), 1, "twofold broken: MemoryError\n"),
         (KeyboardInterrupt(), 130, ""),
     ],

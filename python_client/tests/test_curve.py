@@ -4,6 +4,7 @@ import contextlib
 import os
 import pickle
 import signal
+import socket
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -80,6 +81,22 @@ def test_a_client_with_a_key_at_a_plain_server_gets_an_error(
         Game2048VectorEnv(1, endpoint=own_server.tcp, keys=keys.of("alice"), timeout=LATE)
 
 
+def test_an_address_without_a_server_is_told_from_a_server_that_is_silent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(errors.DeadlineExceeded, match=r"within the timeout; is a server"):
+            Game2048VectorEnv(1, endpoint=address, timeout=0.3)
+    with pytest.raises(errors.DeadlineExceeded, match="where nothing accepts connections, within"):
+        Game2048VectorEnv(1, endpoint=address, timeout=1)
+
+
+def test_keys_in_a_pipe_are_refused_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.InvalidArgument, match="pipe is not a regular file") as caught:
+        twofold.CurveKeys.load(tmp_path / "pipe", tmp_path / "pipe")
+    assert caught.value.field == "keys"
+
+
 def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> None:
     for given in (None, keys.of("eve"), keys.of("alice", server="eve")):
         with pytest.raises(twofold.TransportError):
@@ -94,7 +111,7 @@ def test_a_session_that_was_kept_over_a_restart_is_still_its_owners(
         envs.reset(seed=0)
         server.terminate()
         server.start_again()
-        with pytest.raises(errors.NotFound):
+        with pytest.raises(errors.NotFound, match="belongs to another client's key"):
             twofold.resume(envs.token, endpoint=server.tcp, keys=keys.of("bob"))
         twofold.resume(envs.token, endpoint=server.tcp, keys=keys.of("alice")).close()
 
@@ -163,7 +180,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         wait_until(lambda: can_come_in("bob"))
         assert not can_come_in("alice")
         # Not even over her open connection.
-        with pytest.raises(errors.PermissionDenied, match="no longer authorised"):
+        with pytest.raises(errors.PermissionDenied, match="no longer authorises"):
             alice.step([0, 0])
 
         clients.write_text(keys.lines["bob"] + keys.lines["alice"])
@@ -171,6 +188,33 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
         wait_until(lambda: can_come_in("alice"))
         alice.step([0, 0])
         alice.close()
+
+
+def test_a_removed_key_is_named_to_its_client_and_in_the_log(keys: Keys, tmp_path: Path) -> None:
+    clients, log = tmp_path / "clients", tmp_path / "log"
+    clients.write_text(keys.lines["alice"])
+    arguments = ["--curve-secret-key", str(keys.directory / "server.key_secret")]
+    with (
+        log.open("w") as file,
+        Server(*arguments, "--curve-clients", str(clients), log=file.fileno()) as server,
+    ):
+        alice = Game2048VectorEnv(2, endpoint=server.tcp, keys=keys.of("alice"))
+        clients.write_text(keys.lines["bob"])
+        server.process.send_signal(signal.SIGHUP)
+        key = keys.of("alice").public_key
+
+        def ask_until_refused() -> None:
+            while True:
+                alice.reset()
+
+        with pytest.raises(errors.PermissionDenied) as caught:
+            ask_until_refused()
+        assert f" {key};" in str(caught.value)
+        assert "--curve-clients" in str(caught.value)
+        wait_until(lambda: "refused" in log.read_text())
+        (line,) = (line for line in log.read_text().splitlines() if "refused" in line)
+        assert key in line
+        assert "127.0.0.1" in line
 
 
 def test_requests_are_answered_while_the_list_is_read(keys: Keys, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Datasets: every transition is the environment's own, and any other is found."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,9 @@ def test_other_files_are_not_datasets(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     with pytest.raises(FileNotFoundError):
         twofold.datasets.verify(path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.InvalidDataset, match="pipe: not a regular file"):
+        twofold.datasets.verify(tmp_path / "pipe")
     path.write_bytes(b"PAR1 and nothing more")
     with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or incomplete"):
         twofold.datasets.verify(path)

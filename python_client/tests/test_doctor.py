@@ -286,21 +286,35 @@ def encrypted(keys: Path) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize(
-    ("server_key", "client_key", "found"),
+    ("server_key", "client_key", "found", "fix"),
     [
-        (None, None, "requires a key"),
-        ("server.key", "eve.key_secret", "refuses this client's key"),
-        ("eve.key", "alice.key_secret", "hangs up during the handshake"),
+        (None, None, "requires a key", "name both files"),
+        ("server.key", "eve.key_secret", "refuses this client's key", "Give the operator your"),
+        ("eve.key", "alice.key_secret", "hangs up during the handshake", "Ask the operator for"),
     ],
 )
 def test_keys_that_are_not_accepted_are_named(
-    encrypted: Server, keys: Path, server_key: str | None, client_key: str | None, found: str
+    encrypted: Server,
+    keys: Path,
+    server_key: str | None,
+    client_key: str | None,
+    found: str,
+    fix: str,
 ) -> None:
     given: list[str] = []
     if server_key and client_key:
         given = ["--curve-server", str(keys / server_key), "--curve-client", str(keys / client_key)]
     _, findings = doctor("--endpoint", encrypted.tcp, *given)
-    fails(findings, "handshake", found, "--curve-clients")
+    fails(findings, "handshake", found, fix)
+
+
+def test_keys_for_a_server_that_does_not_encrypt_are_named(keys: Path) -> None:
+    with Server() as server:
+        _, findings = doctor(
+            *("--endpoint", server.tcp, "--curve-server", str(keys / "server.key")),
+            *("--curve-client", str(keys / "alice.key_secret")),
+        )
+    assert findings["handshake"]["found"].endswith(("does not encrypt", "it does not encrypt"))
 
 
 def test_keys_that_are_accepted_are_no_failure(encrypted: Server, keys: Path) -> None:

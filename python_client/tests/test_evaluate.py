@@ -20,7 +20,7 @@ import twofold
 from twofold import cli, errors
 from twofold.evaluation import statistics
 from twofold.evaluation.run import join
-from twofold.policies import PerfectMemory, PolicyWithMemory
+from twofold.policies import PerfectMemory, PolicyWithMemory, SB3Policy
 from twofold.policies.baselines import RandomPolicy
 from twofold.policies.choosers import FunctionChooser
 from twofold.policies.lookup import load
@@ -343,7 +343,7 @@ def test_an_episode_is_a_function_of_its_seed_with_policies_in_the_server(
         assert (verified.score, verified.moves) == (one.scores[episode], one.moves[episode])
         assert verified.is_over
         assert made.board.max() == one.max_exponents[episode]
-    assert "the policy in the server" in str(one)
+    assert "the policy in the service" in str(one)
     assert json.loads(one.to_json())["policy_seconds"] is None
     again = twofold.Evaluation.from_json(one.to_json(games=True))
     assert np.isnan(again.policy_seconds)
@@ -448,6 +448,32 @@ def test_a_policy_with_a_memory_learns_which_boards_begin_an_episode(lanes: int)
     )
 
 
+class SeesMasks(Counting):
+    """Plays the first legal action, and counts the boards with one in each call."""
+
+    def __init__(self) -> None:
+        self.playing: list[int] = []
+
+    def reset(self, lanes: Any) -> None:
+        pass
+
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        self.playing.append(int(action_mask.any(axis=1).sum()))
+        return action_mask.argmax(axis=1)
+
+
+@pytest.mark.parametrize("env", ["twofold/Game2048-v0", Queue(12)], ids=["2048", "no masks"])
+def test_a_policy_with_a_memory_sees_clear_masks_of_boards_out_of_play(env: Any) -> None:
+    made: dict[str, Any] = {"num_envs": 12, "size": 2} if isinstance(env, str) else {}
+    policy = SeesMasks()
+    result = twofold.evaluate(policy, env=env, episodes=8, **made)
+    assert policy.playing == [
+        int((result.lengths > call).sum()) for call in range(len(policy.playing))
+    ]
+    assert policy.playing[0] == 8
+    assert policy.playing[-1] < 8
+
+
 def test_a_policy_whose_reset_raises_is_reported() -> None:
     class Bad(Counting):
         def reset(self, lanes: Any) -> None:
@@ -457,6 +483,13 @@ def test_a_policy_whose_reset_raises_is_reported() -> None:
         errors.PolicyError, match=r"call 0: reset raised KeyError: 'lost' \(.*in re"
     ):
         twofold.evaluate(Bad(), env=Queue(2), episodes=2)
+
+
+def test_a_reset_that_fails_with_another_number_of_boards_is_reported_with_that_number() -> None:
+    policy = Counting()
+    twofold.evaluate(policy, env=Queue(2), episodes=2)
+    with pytest.raises(errors.PolicyError, match=r"raised IndexError.*; there are 3 boards: "):
+        twofold.evaluate(policy, env=Queue(3), episodes=2)
 
 
 class Forgetful:
@@ -749,7 +782,7 @@ def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
         "notes": "remembers its last move",
     }
     assert expected.items() <= result.card.items()
-    assert str(result.card["server"]).startswith("twofold-server ")
+    assert result.card["server"] == f"none, twofold {result.card['twofold']}"
     assert (result.lengths <= 50).all()
 
 
@@ -910,6 +943,7 @@ def test_the_command_finds_functions_of_modules(
         ("ntuple:nowhere.npz", "No such file"),
         ("no_such_module:f", "no module 'no_such_module'"),
         ("nowhere.py:f", "no file 'nowhere.py'"),
+        ("mine.py", "'mine.py' is a file. A program with strategy(board) is judged in a sandbox"),
         ("mine.py:g", "has no 'g'"),
         ("mine.py:not_a_policy", "expected a function"),
         ("mine.py:Corner", "is the class Corner; pass an object of it, policy = Corner()"),
@@ -931,6 +965,15 @@ def test_the_command_reports_why_it_found_no_policy(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["evaluate", word]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_a_model_of_stable_baselines3_is_found_with_and_without_its_suffix(tmp_path: Path) -> None:
+    (tmp_path / "model.zip").write_bytes(b"no zip")
+    for name in ("model", "model.zip"):
+        with pytest.raises(errors.InvalidArgument, match=r"model\.zip holds pickled objects"):
+            SB3Policy.load(tmp_path / name)
+    with pytest.raises(errors.NotFound, match=r"no file '.*nowhere\.zip'"):
+        SB3Policy.load(tmp_path / "nowhere")
 
 
 def zip_of(data: str, first_byte: int | None = None, method: int | None = None) -> bytes:
@@ -979,15 +1022,15 @@ def played(observations: Any, action_mask: Any) -> Any:
 @pytest.mark.parametrize(
     ("words", "status", "text"),
     [
-        ("--save {}/nowhere/a.json", 1, "No such file or directory: '{}/nowhere/a.json'"),
-        ("--save {}/file/a.json", 1, "Not a directory: '{}/file/a.json'"),
-        ("--save {}", 1, "Is a directory: '{}'"),
-        ("--save {}/b.json --against random", 1, "Is a directory: '{}/b.against.json'"),
-        ("--record best {}/nowhere/a.json", 1, "'{}/nowhere/a.json'"),
+        ("--save {}/nowhere/a.json", 1, "{}/nowhere: the folder does not exist; make it first"),
+        ("--save {}/file/a.json", 1, "{}/file/a.json: Not a directory"),
+        ("--save {}", 1, "{}: Is a directory"),
+        ("--save {}/b.json --against random", 1, "{}/b.against.json: Is a directory"),
+        ("--record best {}/nowhere/a.json", 1, "{}/nowhere: the folder"),
         ("--record longest {}/a.json", 2, "which is 'longest'"),
         ("--record 20 {}/a.json", 2, "which is 20; expected 0 ... 19"),
         (f"--record {'9' * 5000} {{}}/a.json", 2, "expected 'best'"),
-        ("--plot {}/nowhere/a.png", 1, "'{}/nowhere/a.png'"),
+        ("--plot {}/nowhere/a.png", 1, "{}/nowhere: the folder"),
         ("--plot {}/a.unknown", 2, "unknown"),
         ("--save {}/a.json --record best {}/a.json", 2, "the same file"),
     ],
@@ -1027,7 +1070,7 @@ def test_a_file_that_can_not_be_written_costs_neither_the_report_nor_the_other_f
     assert cli.main(command) == 1
     out, err = capsys.readouterr()
     assert out.startswith("random on twofold/Game2048-v0: 20 games")
-    assert err == "twofold evaluate: [Errno 28] No space left on device: '/dev/full'\n"
+    assert err == "twofold evaluate: /dev/full: No space left on device\n"
     assert file.read_text().startswith("{")
     assert cli.main([*command, "--json"]) == 1
     report, error = map(json.loads, capsys.readouterr().out.splitlines())

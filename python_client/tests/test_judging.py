@@ -16,6 +16,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,16 @@ def test_the_rule_card_says_that_a_program_ran_without_a_sandbox() -> None:
 
 
 @sandboxed
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_judge_who_is_root_is_warned(user: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twofold.judging.strategy.os.geteuid", lambda: user)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        judged(FIRST_LEGAL, episodes=1)
+    assert ["is judged by root" in str(each.message) for each in warned] == [True] * (user == 0)
+
+
+@sandboxed
 def test_the_report_has_the_command_that_repeats_its_games(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,6 +243,7 @@ def test_the_report_has_the_command_that_repeats_its_games(
     )
     assert first.card["repeat with"] == command
     assert f"repeat with         {command}" in text
+    assert f"\nrepeat with\n\n    {command}" in first.to_markdown()
     assert first.card["seeds"] == "drawn for these games"
     assert against.card["seeds"] == "the same as those of my program.py"
     assert cli.main([*shlex.split(command)[1:], "--json"]) == 0
@@ -260,6 +272,25 @@ def strategy(board):
     none = judged("def strategy(board):\n    return 5\n", episodes=2)
     assert none.summary["failures"]["finished"] is None
     assert "score of finished" not in str(none)
+
+
+@sandboxed
+def test_failures_are_the_same_for_any_number_of_boards_and_have_their_whole_details() -> None:
+    source = f"""{SLIDE}
+def strategy(board):
+    if max(map(max, board)) == 8:
+        raise ValueError("x" * 150)
+    return legal(board)[0]
+"""
+    strategy = Strategy(source, **UNHURRIED)
+    results = [
+        twofold.evaluate(strategy, episodes=4, num_envs=lanes, secret=SECRET) for lanes in (4, 3)
+    ]
+    first, again = (json.loads(each.to_json(games=True))["games"] for each in results)
+    assert first["failures"] == again["failures"]
+    assert all(each["call"] == each["step"] > 0 for each in first["failures"])
+    assert "x" * 150 in results[0].to_markdown()
+    assert "x" * 150 not in str(results[0])
 
 
 # ---- secrets -------------------------------------------------------------------------------------
@@ -292,7 +323,7 @@ def strategy(board):
             np.testing.assert_array_equal(played.actions, expected.actions, strict=True)
     assert (first.card["seeds"], again.card["seeds"]) == ("drawn for these games", "known before")
     for text in (str(first), first.to_markdown()):
-        assert re.search(rf"repeat with[ |]+--secret {first.secret}\b", text)
+        assert re.search(rf"repeat with\s+--secret {first.secret}\b", text)
     other = judge(episodes=12)
     assert not set(other.seeds.tolist()) & set(first.seeds.tolist())
     assert other.secret != first.secret

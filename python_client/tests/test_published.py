@@ -172,6 +172,13 @@ def test_a_wrong_file_is_refused_with_its_fault(
     assert "network.bin" in str(caught.value)
 
 
+def test_a_pipe_is_no_network_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.InvalidArgument, match="pipe is not a regular file") as caught:
+        policies.read_network(tmp_path / "pipe")
+    assert caught.value.field == "path"
+
+
 def test_every_shortened_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "network.bin"
     for whole in (zlib.decompress(java_file(GOOD)), demo_file([(3,), (4,)], [TABLE, TABLE])):
@@ -185,9 +192,8 @@ def test_a_file_without_end_is_refused_at_its_first_wrong_number(tmp_path: Path)
     path = tmp_path / "network.bin"
     path.write_bytes(zlib.compress(bytes(1 << 26)))
     tracemalloc.start()
-    for each in (path, Path("/dev/zero")):
-        with pytest.raises(errors.InvalidArgument, match=f"{each} .* at byte 0 there is 0 instead"):
-            policies.read_network(each)
+    with pytest.raises(errors.InvalidArgument, match=r"network.* at byte 0 there is 0 instead"):
+        policies.read_network(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 24

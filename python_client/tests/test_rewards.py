@@ -143,9 +143,36 @@ def test_a_scale_or_a_clip_among_the_terms_is_refused_with_its_place(
 
 def test_a_function_is_refused_with_the_way_to_code_a_reward() -> None:
     reward: Any = lambda *_: 1.0  # noqa: E731
-    with pytest.raises(errors.InvalidArgument, match=r'VectorWrapper.*page "Rewards"') as caught:
+    wrappers = r'VectorWrapper.*gymnasium\.Wrapper.*page "Rewards"'
+    with pytest.raises(errors.InvalidArgument, match=wrappers) as caught:
         twofold.Game2048VectorEnv(2, reward=reward, endpoint="embedded")
     assert caught.value.field == "reward"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "close"),
+    [
+        ({"reward": {"merge_scor": 1}}, "reward.merge_scor", "merge_score"),
+        ({"reward": {"corner": {"gama": 1}}}, "reward.corner.gama", "gamma"),
+        ({"extra_infos": ("mergs",)}, "extra_infos", "merges"),
+        ({"extra_infos": ("episod",)}, "extra_infos", "episode"),
+        ({"reward": {"xyz": 1}}, "reward.xyz", None),
+    ],
+)
+def test_a_misspelt_name_is_refused_with_the_one_that_is_meant(
+    arguments: Any, field: str, close: str | None
+) -> None:
+    with pytest.raises(errors.InvalidArgument) as caught:
+        twofold.Game2048VectorEnv(2, endpoint="embedded", **arguments)
+    assert caught.value.field == field
+    hint = f"; did you mean {close!r}?" if close else ""
+    assert str(caught.value).partition("; did")[1:] == hint.partition("; did")[1:]
+
+
+def test_a_single_environment_has_the_names_of_its_terms() -> None:
+    env = twofold.Game2048Env(reward={"merge_count": 2, "merge_score": 1}, endpoint="embedded")
+    assert env.reward_terms == ("merge_count", "merge_score")
+    env.close()
 
 
 def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:

@@ -483,7 +483,7 @@ def test_a_file_that_is_not_a_zip_gets_no_advice_to_unpickle_it(tmp_path: Path) 
 def test_a_pipe_is_no_network_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     os.mkfifo(path)
-    with pytest.raises(errors.InvalidArgument, match=r"network\.npz is a pipe") as caught:
+    with pytest.raises(errors.InvalidArgument, match=r"network\.npz is not a regular") as caught:
         policies.NTuple.load(path)
     assert caught.value.field == "path"
 

@@ -1,6 +1,6 @@
 package import TwofoldCore
 internal import TwofoldProtocol
-internal import TwofoldService
+package import TwofoldService
 package import TwofoldSessions
 package import ZeroMQ
 
@@ -65,11 +65,12 @@ extension Message {
 
 extension SessionMachine {
     /// Splits a message into the route up to the delimiter, the header and the payload. Drops a message
-    /// without a delimiter. `client` returns the sender of the first frame after the delimiter; nil if the
-    /// sender is no longer authorised.
+    /// without a delimiter. `client` returns the sender of the first frame after the delimiter, or the
+    /// refusal if the sender is no longer authorised.
     package func take(
         _ message: consuming Multipart, isWhole: Bool, through endpoint: Int,
-        from client: (borrowing Message) -> Client?, at now: Moment, into effects: inout [Effect]
+        from client: (borrowing Message) -> Result<Client, ServiceError>, at now: Moment,
+        into effects: inout [Effect]
     ) {
         guard let delimiter = message.firstIndex(where: { $0.isEmpty }) else {
             statistics.received += 1
@@ -78,13 +79,13 @@ extension SessionMachine {
         }
         let frames = message.count - delimiter - 1
         let isRequest = isWhole && (frames == 1 || frames == 2)
-        let sender = isRequest ? client(message[delimiter + 1]) : .anonymous
+        let sender = isRequest ? client(message[delimiter + 1]) : .success(.anonymous)
         var message = message
         let payload = isRequest && frames == 2 ? Frame(message.removeLast()) : nil
         let header = isRequest ? Frame(message.removeLast()) : Frame()
         message.truncate(to: delimiter + 1)
         let envelope = Envelope(message, through: endpoint)
-        let route = Route(sender ?? .anonymous, arrived: now, address: envelope)
+        let route = Route((try? sender.get()) ?? .anonymous, arrived: now, address: envelope)
         guard isRequest else {
             let count = isWhole ? "\(frames)" : "too many"
             let error = ServiceError(
@@ -92,11 +93,7 @@ extension SessionMachine {
                 "\(count) frames after the delimiter; a request has one, or two with a payload")
             return refuseUnread(error, to: route, into: &effects)
         }
-        guard sender != nil else {
-            return refuseUnread(
-                ServiceError(.permissionDenied, "this client key is no longer authorised"), to: route,
-                into: &effects)
-        }
+        if case .failure(let refusal) = sender { return refuseUnread(refusal, to: route, into: &effects) }
         take(header: header, payload: payload, from: route, into: &effects)
     }
 }

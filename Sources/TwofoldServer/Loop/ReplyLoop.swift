@@ -159,7 +159,7 @@ final class ReplyLoop {
             else { return false }
             machine.take(
                 message, isWhole: reception == .complete, through: endpoint,
-                from: { client(of: $0, at: endpoints[endpoint]) }, at: now, into: &effects)
+                from: { client(of: $0, at: endpoints[endpoint], now) }, at: now, into: &effects)
             try settle(at: now)
             now = .now
             guard now - begin < Self.turn.time else { break }
@@ -167,12 +167,13 @@ final class ReplyLoop {
         return true
     }
 
-    /// Returns the sender of a frame; nil if its key is no longer authorised.
-    private func client(of frame: borrowing Message, at endpoint: Endpoint) -> Client? {
-        guard endpoint.isEncrypted else { return .anonymous }
-        guard let key = frame.userID else { return nil }
-        let client = Client.key(key)
-        return authenticator?.name(of: client) == nil ? nil : client
+    /// Returns the sender of a frame, or the refusal if its key is no longer authorised.
+    private func client(
+        of frame: borrowing Message, at endpoint: Endpoint, _ now: Moment
+    ) -> Result<Client, ServiceError> {
+        guard endpoint.isEncrypted else { return .success(.anonymous) }
+        guard let authenticator else { preconditionFailure("encrypted endpoints have an authenticator") }
+        return authenticator.client(of: frame, at: now)
     }
 
     private func finish(_ work: Work, _ result: Result<StoredReply, ServiceError>) throws(ZeroMQError) {

@@ -2,6 +2,8 @@ internal import Dispatch
 internal import Logging
 internal import Platform
 internal import TwofoldCore
+internal import TwofoldProtocol
+internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
@@ -122,6 +124,19 @@ package final class Authenticator {
         }
     }
 
+    /// Returns the sender of a frame from an encrypted endpoint, or the refusal if its key was removed from the
+    /// list since the handshake.
+    func client(of frame: borrowing Message, at now: Moment) -> Result<Client, ServiceError> {
+        let key = frame.userID ?? ""
+        guard names[key] == nil else { return .success(.key(key)) }
+        report(key, address: frame.peerAddress ?? "", at: now)
+        return .failure(
+            ServiceError(
+                .permissionDenied,
+                "the server no longer authorises this client's key \(key); its operator can add this public key to "
+                    + "the list given as --curve-clients, and send the server SIGHUP"))
+    }
+
     /// Answers the waiting handshakes.
     func answer(at now: Moment) throws(ZeroMQError) {
         for _ in 0..<Self.turn {
@@ -136,7 +151,11 @@ package final class Authenticator {
         let isCurve = frames.count == 7 && frames[0] == Array("1.0".utf8) && frames[5] == Array("CURVE".utf8)
         let key = isCurve ? CurvePublicKey(bytes: frames[6]) : nil
         let isAllowed = key.map { names[$0.description] != nil } ?? false
-        if !isAllowed { refuse(key, address: frames.count > 3 ? frames[3] : [], at: now) }
+        if !isAllowed {
+            refused += 1
+            let address = String(decoding: frames.count > 3 ? frames[3] : [], as: UTF8.self)
+            report(key?.description ?? "none", address: address, at: now)
+        }
         var reply = Multipart()
         let answer: [[UInt8]] = [
             Array("1.0".utf8), frames.count > 1 ? frames[1] : [], Array((isAllowed ? "200" : "400").utf8),
@@ -147,14 +166,13 @@ package final class Authenticator {
         _ = try socket.trySend(&reply)
     }
 
-    private func refuse(_ key: CurvePublicKey?, address: [UInt8], at now: Moment) {
-        refused += 1
-        let name = key?.description ?? "none"
-        if let last = reported[name], now - last < Self.reportInterval { return }
+    /// Logs that a key was refused.
+    private func report(_ key: String, address: String, at now: Moment) {
+        if let last = reported[key], now - last < Self.reportInterval { return }
         if reported.count >= Self.maxReported { reported = [:] }
-        reported[name] = now
+        reported[key] = now
         logger.notice(
             "refused a client whose key is not authorised",
-            metadata: ["key": "\(name)", "address": "\(String(decoding: address, as: UTF8.self))"])
+            metadata: ["key": "\(key)", "address": "\(address)"])
     }
 }

@@ -11,6 +11,8 @@ public enum ProbeResult: Equatable, Sendable {
     case notReady(String)
     /// The handshake failed, for the reason in the text.
     case rejected(String)
+    /// Nothing accepts connections.
+    case unreachable
     /// No answer arrived in time.
     case silent
 }
@@ -37,11 +39,13 @@ public func probe(
         var poller = Poller()
         let (answer, report) = (poller.add(socket), poller.add(reports))
         let deadline = Moment.now + timeout
-        var hangups = 0
+        var (isConnected, isRetrying, hangups) = (false, false, 0)
         while hangups < maxHangups, try poller.wait(timeout: max(.zero, deadline - .now)) > 0 {
             if poller[answer] { return result(try socket.receive()) }
             guard poller[report] else { continue }
-            switch try reports.receiveHandshakeFailure() {
+            switch try reports.receiveHandshakeReport() {
+            case .connected: isConnected = true
+            case .retrying: isRetrying = true
             case .mismatch where curve == nil:
                 return .rejected("it requires a key (--curve-server, --curve-client)")
             case .mismatch: return .rejected("it does not encrypt")
@@ -49,8 +53,8 @@ public func probe(
             case .hangup: hangups += curve == nil ? 0 : 1
             }
         }
-        return hangups > 0
-            ? .rejected("its key is not the given one, or it does not encrypt") : .silent
+        if hangups > 0 { return .rejected("its key is not the given one, or it does not encrypt") }
+        return isRetrying && !isConnected ? .unreachable : .silent
     } catch {
         if error.code == .wouldBlock { return .silent }
         throw Reason("can't probe '\(endpoint)': \(error)")

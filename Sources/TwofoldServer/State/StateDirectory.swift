@@ -26,6 +26,8 @@ package final class StateDirectory {
     fileprivate static let oldHeadSize = 16
     private static let suffix = ".sessions"
     private static let oldSuffix = ".session"
+    /// The maximum size of a message, which is protobuf's. What follows a damaged head is kept up to this size.
+    private static let maxSize = Int(Int32.max)
     /// The number of bytes copied at a time.
     private static let copySize = 1 << 20
 
@@ -84,7 +86,8 @@ package final class StateDirectory {
             } catch {
                 // Without a valid head, the start of the next record is unknown.
                 hasEnded = true
-                return Record(file: name, range: offset..<(size ?? offset), session: .failure(error))
+                let end = Swift.min(size ?? offset, offset + StateDirectory.maxSize)
+                return Record(file: name, range: offset..<end, session: .failure(error))
             }
         }
 
@@ -106,9 +109,10 @@ package final class StateDirectory {
                 checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self)
             else { throw Reason("it is damaged, so the rest of its file can't be read either") }
             let begin = offset + StateDirectory.headSize
-            guard let count = Int(exactly: head.number(at: 16, as: UInt64.self)), count <= size - begin else {
-                throw Reason("it is incomplete")
-            }
+            guard let count = Int(exactly: head.number(at: 16, as: UInt64.self)),
+                count <= StateDirectory.maxSize
+            else { throw Reason("it is larger than any session") }
+            guard count <= size - begin else { throw Reason("it is incomplete") }
             return (head, begin..<begin + count)
         }
 

@@ -14,9 +14,9 @@ extension ServiceError {
     static func unknown(_ id: SessionID) -> ServiceError {
         ServiceError(
             .notFound, field: "session",
-            "no open session \(id) here; it was never created, is closed, was idle for too long, or ended "
-                + "with its server (--state-dir keeps sessions over a restart, recover=True recreates boards)"
-        )
+            "no open session \(id) here; it was never created, belongs to another client's key, is closed, was "
+                + "idle for too long, or ended with its server (--state-dir keeps sessions over a restart, "
+                + "recover=True recreates boards)")
     }
 
     static var idIsTaken: ServiceError {

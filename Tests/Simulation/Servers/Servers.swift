@@ -206,7 +206,8 @@ final class SimulatedServer {
         if let question { world.oracle.asked(question, of: self, from: place) }
         isTaking = true
         machine.take(
-            message, isWhole: true, through: 0, from: { _ in packet.owner }, at: world.moment, into: &effects)
+            message, isWhole: true, through: 0, from: { _ in .success(packet.owner) }, at: world.moment,
+            into: &effects)
         settle(for: question)
         isTaking = false
         checkBegin(of: question, after: before, inProgress)

@@ -1,11 +1,14 @@
-"""Untrusted texts from files, programs, models and their endpoints, made safe to show."""
+"""Untrusted files, and texts from programs, models and their endpoints, made safe to show."""
 
 from __future__ import annotations
 
+import contextlib
 import html
+import io
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from twofold.errors import InvalidArgument
@@ -35,9 +38,7 @@ def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
         InvalidArgument: The file is not a regular file, is too large, or is not UTF-8.
         OSError: The file can't be read.
     """
-    with open(path, "rb", opener=_open) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise InvalidArgument(f"{path} is not a regular file", field=field)
+    with open_file(path, field) as file:
         data = file.read(longest + 1)
     if len(data) > longest:
         raise InvalidArgument(f"{path} has more than {longest:,} bytes", field=field)
@@ -45,6 +46,20 @@ def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"{path} is not UTF-8: {error}", field=field) from None
+
+
+@contextlib.contextmanager
+def open_file(path: str | os.PathLike[str], field: str) -> Iterator[io.BufferedReader]:
+    """Opens a file for reading, without waiting for the writer of a pipe.
+
+    Raises:
+        InvalidArgument: The file is not a regular file; `field` is the argument that names it.
+        OSError: The file can't be opened.
+    """
+    with open(path, "rb", opener=_open) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise InvalidArgument(f"{os.fspath(path)} is not a regular file", field=field)
+        yield file
 
 
 def _open(path: str, flags: int) -> int:

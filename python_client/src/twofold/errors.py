@@ -180,7 +180,14 @@ class AuthenticationFailed(TransportError, PermissionError):
     """The handshake failed: client or server requires or refuses a key. Nothing was sent.
 
     Fix: Pass the server's public key and your own keys as `keys=`; `twofold keygen` makes keys.
+
+    Attributes:
+        reason: "no_key", "not_encrypted", "unauthorised" or "server_key".
     """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ServerDied(TransportError, ConnectionError):
@@ -273,6 +280,7 @@ class GameFailed(PolicyError):
     Fix: Correct the program or the prompt. `Evaluation.failures` lists every failed game.
 
     Attributes:
+        call: The same as `step`, for any number of boards at once; `row` is None.
         step: The number of steps before.
         reason: The kind of failure in a word; the page "Judging programs and chat models"
             lists the words.

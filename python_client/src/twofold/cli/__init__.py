@@ -20,7 +20,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from twofold.errors import InvalidArgument, TwofoldError
 
@@ -71,7 +71,23 @@ class Terminated(KeyboardInterrupt):
 _REPORTED = (KeyboardInterrupt, UsageError, TwofoldError, OSError, UnicodeError, MemoryError)
 
 
+class _Once(argparse.Action):
+    """Stores an argument's value, and refuses a second one."""
+
+    is_given = False
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        if self.is_given and option is not None:
+            raise argparse.ArgumentError(self, "given twice")
+        self.is_given = True
+        setattr(namespace, self.dest, values)
+
+
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.register("action", None, _Once)
+
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
         raise UsageError(message)
@@ -142,6 +158,8 @@ def _run(parsed: argparse.Namespace, as_json: bool) -> int:
 def _fail(program: str, error: BaseException, as_json: bool) -> int:
     """Prints an error; returns the exit status."""
     text = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
     if not isinstance(error, (KeyboardInterrupt, BrokenPipeError)):
         print(f"{program}: {text}", file=sys.stderr)
     fields = vars(error) if isinstance(error, TwofoldError) else {}

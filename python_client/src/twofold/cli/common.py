@@ -40,11 +40,23 @@ def check_output(path: Path) -> None:
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return
+    check_folder(path)
     is_new = not path.exists()
     with path.open("ab"):
         pass
     if is_new:
         path.resolve().unlink()
+
+
+def check_folder(path: Path) -> None:
+    """Checks that the folder exists in which a file or folder is made.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+    """
+    if not path.parent.exists():
+        text = "the folder does not exist; make it first"
+        raise FileNotFoundError(errno.ENOENT, text, str(path.parent))
 
 
 @contextlib.contextmanager

@@ -27,11 +27,8 @@ FORMATS: dict[str, Callable[[Evaluation | Comparison], str]] = {
     "table": str,
     "markdown": lambda result: result.to_markdown(),
 }
-# The options that a command that repeats the games leaves out, with the number of their values.
-_NOT_REPEATED = {
-    **{"--json": 0, "--quiet": 0, "--format": 1, "--save": 1, "--plot": 1, "--record": 2},
-    "--secret": 1,
-}
+# The options that a command that repeats the games leaves out.
+_NOT_REPEATED = ("--json", "--quiet", "--format", "--save", "--plot", "--record", "--secret")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,6 +100,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lanes = "as many as games, at most 4,096; 16 with --strategy, 8 with --chat"
     playing.add_environment_arguments(parser, lanes, list(FORMATS))
     _add_judging_arguments(parser)
+    # argparse has no public way to look up an option.
+    options = {name: parser._option_string_actions[name] for name in _NOT_REPEATED}
+    parser.set_defaults(not_repeated=options)
 
 
 def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
@@ -301,10 +301,11 @@ def _command(arguments: argparse.Namespace, result: Evaluation) -> str:
     kept, words = ["twofold"], iter(arguments.words)
     for word in words:
         option, is_joined, _ = word.partition("=")
-        if option not in _NOT_REPEATED:
+        if option not in arguments.not_repeated:
             kept.append(word)
         elif not is_joined:
-            for _ in range(_NOT_REPEATED[option]):
+            number = arguments.not_repeated[option].nargs
+            for _ in range(1 if number is None else number):
                 next(words)
     if arguments.episodes is None and arguments.protocol is None:
         kept += ["--episodes", str(result.episodes)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twofold import datasets
 from twofold.cli import playing
-from twofold.cli.common import Result, add_output_arguments
+from twofold.cli.common import Result, add_output_arguments, check_folder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     with playing.progress(str(arguments.file), "transitions", arguments) as update:
         if arguments.minari is None:
             folder = arguments.huggingface
+            check_folder(folder)
             datasets.to_huggingface(arguments.file, folder, progress=update)
         else:
             with warnings.catch_warnings():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twofold import datasets
 from twofold.cli import playing
-from twofold.cli.common import Result
+from twofold.cli.common import Result, check_output
 from twofold.policies.lookup import load
 
 
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Writes the file."""
     policy = load(arguments.policy, trust_pickle=arguments.trust_pickle)
+    check_output(arguments.out)
     start = time.monotonic()
     with playing.progress(policy.name, "transitions", arguments) as update:
         number = datasets.write(

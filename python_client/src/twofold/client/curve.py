@@ -10,6 +10,7 @@ import zmq
 import zmq.auth
 import zmq.utils.monitor
 
+from twofold import _text
 from twofold.errors import AuthenticationFailed, InvalidArgument
 
 _SERVER_VARIABLE = "TWOFOLD_CURVE_SERVER"
@@ -19,8 +20,10 @@ _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
 # One handshake that ends without a reason may be an accident. This many in a row mean a wrong key.
 _BROKEN_HANDSHAKES = 3
-_FAILURES = (
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+_EVENTS = (
+    zmq.EVENT_CONNECTED
+    | zmq.EVENT_CONNECT_RETRIED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
 )
@@ -96,7 +99,10 @@ class CurveKeys:
 def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
     """Returns a file's public key and its secret key, which is None in a public file."""
     try:
-        public, secret = zmq.auth.load_certificate(path)
+        with _text.open_file(path, "keys"):
+            public, secret = zmq.auth.load_certificate(path)
+    except InvalidArgument:
+        raise
     except OSError as error:
         reason = error.strerror or "no such file"
         raise InvalidArgument(f"{os.fspath(path)}: {reason}", field="keys") from None
@@ -109,18 +115,25 @@ class HandshakeWatch:
     """A monitor for the handshakes with one endpoint, through one socket after another.
 
     libzmq silently repeats a failed handshake. It reports the failure to the socket's monitor only.
+
+    Attributes:
+        is_unreachable: Whether nothing has accepted the newest connection.
     """
+
+    is_unreachable = False
 
     def __init__(self, endpoint: str, keys: CurveKeys | None) -> None:
         self._endpoint, self._keys = endpoint, keys
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
         self._broken = 0
+        self._was_connected = False
 
     def attach(self, socket: zmq.Socket[bytes]) -> None:
         """Starts to watch an unconnected socket; only tcp endpoints have handshakes to watch."""
+        self._was_connected = False
         if self._endpoint.startswith("tcp://"):
-            self._socket, self._monitor = socket, socket.get_monitor_socket(_FAILURES)
+            self._socket, self._monitor = socket, socket.get_monitor_socket(_EVENTS)
 
     def detach(self) -> None:
         """Stops watching the socket, before it is closed."""
@@ -143,25 +156,35 @@ class HandshakeWatch:
         """
         while self._monitor is not None and self._monitor.poll(0):
             event = zmq.utils.monitor.recv_monitor_message(self._monitor)
-            if event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+            if event["event"] == zmq.EVENT_CONNECTED:
+                self._was_connected, self.is_unreachable = True, False
+            elif event["event"] == zmq.EVENT_CONNECT_RETRIED:
+                self.is_unreachable = not self._was_connected
+            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
                 self._broken += self._keys is not None
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                if self._keys is not None:
+                    raise AuthenticationFailed(
+                        f"{self._endpoint} does not encrypt, or something else listens there",
+                        reason="not_encrypted",
+                    )
                 raise AuthenticationFailed(
-                    f"{self._endpoint} does not encrypt, or something else listens there"
-                    if self._keys is not None
-                    else f"{self._endpoint} requires a key, or something else listens there; pass "
+                    f"{self._endpoint} requires a key, or something else listens there; pass "
                     "keys=twofold.CurveKeys.load(…), or in a command --curve-server and "
-                    "--curve-client"
+                    "--curve-client",
+                    reason="no_key",
                 )
             elif event["value"] != _TEMPORARY:
                 key = "(none)" if self._keys is None else self._keys.public_key
                 raise AuthenticationFailed(
                     f"{self._endpoint} refuses this client's key {key}; its operator can add this "
-                    "public key to the list given as --curve-clients"
+                    "public key to the list given as --curve-clients",
+                    reason="unauthorised",
                 )
         # A server with another key hangs up without a reason. A stopping server does the same.
         if self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
             raise AuthenticationFailed(
                 f"{self._endpoint} hangs up during the handshake: its key is not the given "
-                "server_key, or it does not encrypt"
+                "server_key, or it does not encrypt",
+                reason="server_key",
             )

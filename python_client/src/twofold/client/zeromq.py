@@ -155,13 +155,16 @@ class ZeroMQCarrier(Carrier):
                     return answer
                 self._handshakes.check(is_last=now >= deadline)
                 if now >= deadline:
+                    place = self.endpoint
+                    if self._handshakes.is_unreachable:
+                        place += ", where nothing accepts connections,"
                     advice = (
                         "the request stays pending, and the same call again collects its reply"
                         if call.seq > 1
                         else "is a server running there?"
                     )
                     raise DeadlineExceeded(
-                        f"no reply to {call.slot} from {self.endpoint} within the timeout; {advice}"
+                        f"no reply to {call.slot} from {place} within the timeout; {advice}"
                     )
                 tries += 1
                 sent = self._surroundings.now()

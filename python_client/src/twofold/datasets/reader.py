@@ -41,7 +41,8 @@ class DatasetFile:
         self.path = path
         self._error = arrow.ArrowException
         if not Path(path).is_file():
-            raise FileNotFoundError(2, "No such file", str(path))
+            Path(path).stat()
+            raise InvalidDataset(f"{path}: not a regular file")
         try:
             self._file = parquet.ParquetFile(path)
         except PermissionError:

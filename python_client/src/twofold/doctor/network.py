@@ -24,9 +24,18 @@ from twofold.errors import (
 )
 
 _START = "Start a server there (`twofold serve --endpoint {endpoint}`), or correct the address."
-_KEYS = (
+_NO_KEYS = (
     "Ask the operator for the server's public key, give the operator yours for "
     "`--curve-clients`, and name both files (--curve-server, --curve-client)."
+)
+_OWN_KEY = (
+    "Give the operator your public key for the list given as `--curve-clients`; the server reads "
+    "the list again on SIGHUP."
+)
+_SERVER_KEY = "Ask the operator for the server's public key, and name its file (--curve-server)."
+_NOT_ENCRYPTED = (
+    "Correct the address, or have the operator start the server with `--curve-secret-key` and "
+    "`--curve-clients`. Without encryption, pass no keys."
 )
 
 
@@ -108,8 +117,18 @@ def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[F
     try:
         carrier.hello(began + timeout)
         took = time.monotonic() - began
-    except (AuthenticationFailed, PermissionDenied) as error:
-        yield failed("handshake", str(error), _KEYS)
+    except PermissionDenied as error:
+        yield failed("handshake", str(error), _OWN_KEY)
+        return
+    except AuthenticationFailed as error:
+        if error.reason == "no_key":
+            yield failed("handshake", f"{endpoint} requires a key", _NO_KEYS)
+        elif error.reason == "unauthorised":
+            yield failed("handshake", f"{endpoint} refuses this client's key", _OWN_KEY)
+        elif error.reason == "not_encrypted":
+            yield failed("handshake", f"{endpoint} does not encrypt", _NOT_ENCRYPTED)
+        else:
+            yield failed("handshake", str(error), _SERVER_KEY)
         return
     except UnsupportedVersion as error:
         yield failed("protocol", str(error), "Install the same version of Twofold on both sides.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ _AUTORESET = {
     AutoresetMode.SAME_STEP: environment.AUTORESET_MODE_SAME_STEP,
     AutoresetMode.DISABLED: environment.AUTORESET_MODE_DISABLED,
 }
+# The service's message about an unknown term, parameter or info: the name, and the known ones.
+_UNKNOWN = re.compile(r"'(.*)'.*; it (?:has|takes) (?!to )(.*)$")
 
 
 @dataclass(frozen=True)
@@ -113,11 +116,15 @@ class Settings:
                 recover=_arguments.boolean("recover", get("recover", False)),
             )
         except InvalidArgument as error:
+            text = str(error)
             is_unknown = len({*create.extra_infos}) == len(create.extra_infos)
-            if error.field != "extra_infos" or not is_unknown:
-                raise
-            # The message ends with the server's names; the client makes one more.
-            raise InvalidArgument(f"{error}, {EPISODE}", field=error.field) from None
+            if error.field == "extra_infos" and is_unknown:
+                # The message ends with the server's names; the client makes one more.
+                text += f", {EPISODE}"
+            if unknown := _UNKNOWN.search(text):
+                close = difflib.get_close_matches(unknown[1], unknown[2].split(", "), 1)
+                text += f"; did you mean {close[0]!r}?" if close else ""
+            raise InvalidArgument(text, field=error.field, lane=error.lane) from None
 
     def _as_text(self, owner: str) -> str:
         """Returns JSON of the arguments for a client that resumes the session; "" if impossible.

@@ -30,6 +30,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
     Attributes:
         game: The game with its arguments.
         observation_form: The form of the observations.
+        reward_terms: The names of the reward's terms: the columns of the info `reward_terms`.
     """
 
     metadata = {"render_modes": RENDER_MODES, "render_fps": 4}  # noqa: RUF012 - as gymnasium has it
@@ -39,6 +40,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         self._mask: NDArray[np.int8] | None = None
         self.game = batch.game
         self.observation_form = batch.observation_form
+        self.reward_terms = batch.reward_terms
         self.render_mode = batch.render_mode
         self.observation_space = batch.single_observation_space
         self.action_space = batch.single_action_space

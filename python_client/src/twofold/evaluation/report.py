@@ -106,9 +106,10 @@ def _failures(failures: dict[str, Any], style: Style) -> str:
     total = failures["games"] / failures["share"] if failures["games"] else 1
     for reason, entry in failures["reasons"].items():
         first = entry["first"]
-        place = f"episode {first['episode']}, step {first['step']}: {first['detail'][:80]}"
-        if len(first["detail"]) > 80:
-            place = f"{place[:-1]}…"
+        detail, longest = first["detail"], 80 if style == "plain" else 1000
+        if len(detail) > longest:
+            detail = f"{detail[: longest - 1]}…"
+        place = f"episode {first['episode']}, step {first['step']}: {detail}"
         rows.append([reason, f"{entry['games']:,}", share(entry["games"] / total), place])
     return table(["games", "number", "share", "the first of them"], rows, "lrrl", style)
 
@@ -146,7 +147,7 @@ def _title(summary: dict[str, Any]) -> str:
 def _speed(summary: dict[str, Any]) -> str:
     seconds = summary["seconds"]
     part = summary["policy_seconds"] / seconds
-    policy = "the policy in the server" if math.isnan(part) else f"{part:.0%} in the policy"
+    policy = "the policy in the service" if math.isnan(part) else f"{part:.0%} in the policy"
     highest = f"highest tile {summary['highest_tile']}; " if "highest_tile" in summary else ""
     rate = f"{summary['moves_per_second']:,.0f} moves per second"
     return f"{highest}{seconds:.3g} s, {rate}, {policy}"
@@ -181,9 +182,13 @@ def text(summary: dict[str, Any]) -> str:
 
 def markdown(summary: dict[str, Any]) -> str:
     """Returns the report for a README."""
-    card = table(["rule card", ""], _card(summary), "ll", "pipe")
+    lines = _card(summary)
+    commands = [line for line in lines if line[0] == "repeat with"]
+    card = table(["rule card", ""], [line for line in lines if line not in commands], "ll", "pipe")
     title, tables = f"### {escaped(_title(summary))}", _tables(summary, "pipe")
-    return printed([title, *tables, _speed(summary), card, *_prompt(summary)])
+    # As code, to copy: a cell of a table is escaped.
+    code = [f"{name}\n\n    {printable(command)}" for name, command in commands]
+    return printed([title, *tables, _speed(summary), card, *code, *_prompt(summary)])
 
 
 def html(summary: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from gymnasium.vector import VectorEnv
 
 from twofold import _arguments
+from twofold.client.endpoints import EMBEDDED
 from twofold.envs import GAMES
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
@@ -29,7 +30,9 @@ def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
     card.setdefault("score", f"sum of the rewards: {_reward_text(create)}")
     has_limit = create.HasField("max_episode_steps")
     card["step limit"] = create.max_episode_steps if has_limit else "none"
-    card["server"] = f"twofold-server {base.server_version}"
+    is_embedded = base._session.link.endpoint == EMBEDDED
+    kind = "none, twofold" if is_embedded else "twofold-server"
+    card["server"] = f"{kind} {base.server_version}"
     return card
 
 

@@ -21,8 +21,9 @@ _FORMS = (
 )
 _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
-    "; to code a reward, write a gymnasium.vector.VectorWrapper: the documentation's "
-    'page "Rewards" has one under "When the terms do not suffice"'
+    "; to code a reward, write a gymnasium.vector.VectorWrapper (for gymnasium.make, a "
+    "gymnasium.Wrapper): the documentation's page "
+    '"Rewards" has one under "When the terms do not suffice"'
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import signal
 import warnings
 from collections.abc import Mapping, Sequence
@@ -130,6 +131,13 @@ class StrategyPlayer:
             cpu_seconds=math.ceil(strategy.game_timeout + _LOAD_SECONDS),
             unsafe=strategy.unsafe,
         )
+        if not strategy.unsafe and os.geteuid() == 0:
+            warnings.warn(
+                f"{strategy.name} is judged by root: a program that leaves the sandbox would be "
+                "root too; judge as an ordinary user",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         try:
             self._try()
         except BaseException:

@@ -201,7 +201,10 @@ class CheckedChooser(OpenChooser, abc.ABC):
             PolicyError: The policy raised, took too long, or did not return legal actions.
         """
         lanes, all_masks = np.arange(len(mask)), mask
-        if not self._remembers and not playing.all():
+        if self._remembers:
+            # Autoreset has begun games on finished boards that nobody plays.
+            mask = np.where(playing[:, np.newaxis], mask, 0).astype(mask.dtype)
+        elif not playing.all():
             lanes = np.flatnonzero(playing)
             observations, mask = rows(observations, lanes), mask[lanes]
         actions = self._ask(observations, mask, lanes, place)
@@ -211,7 +214,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
         if not is_bad.any():
             if not is_asked.all():
                 # Some environments raise on an illegal action, on idle lanes too.
-                actions = np.where(is_asked, actions, mask.argmax(axis=1))
+                actions = np.where(is_asked, actions, all_masks[lanes].argmax(axis=1))
             actions = actions.astype(self._dtype)
             places = np.arange(0, mask.size, self.num_actions) + actions
             is_bad = (mask.ravel()[places] == 0) & is_asked
@@ -295,7 +298,13 @@ class OpenFunction(CheckedChooser):
         try:
             self._memory.reset(lanes.copy())
         except Exception as error:
-            raise self._error(f"reset raised {_described(error)}") from error
+            hint = ""
+            if self.calls == 0:
+                hint = (
+                    f"; there are {len(lanes)} boards: if the policy has arrays for another number "
+                    "from an earlier use, its reset has to make them anew"
+                )
+            raise self._error(f"reset raised {_described(error)}{hint}") from error
         self.seconds += time.perf_counter() - start
 
     def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
@@ -388,15 +397,14 @@ class OpenPlayer(CheckedChooser):
         choices = self._player.choose(observations, mask, lanes)
         self.seconds += time.perf_counter() - start
         self.failures = {}
-        for row, (lane, choice) in enumerate(zip(lanes.tolist(), choices, strict=True)):
+        for lane, choice in zip(lanes.tolist(), choices, strict=True):
             if isinstance(choice, Failure):
                 where = place(lane)
                 self.failures[lane] = GameFailed(
                     f"policy {self._name!r} failed ({_named(where)}): {choice.reason}: "
                     f"{choice.detail}",
                     policy=self._name,
-                    call=self.calls,
-                    row=row,
+                    call=where["step"],  # in this game, for any number of boards
                     reason=choice.reason,
                     detail=choice.detail,
                     **where,

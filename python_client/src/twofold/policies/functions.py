@@ -33,8 +33,8 @@ class PolicyWithMemory(PolicyFunction, Protocol):
     """A policy that remembers something about each game, such as `PerfectMemory`.
 
     `reset` announces the boards that begin an episode. The policy always gets all N boards in the
-    same order, so that row i is the same board each time. Its actions for boards that are not in
-    play are ignored.
+    same order, so that row i is the same board each time. The mask of a board that is not in play
+    is 0, and its action is ignored.
     """
 
     def reset(self, lanes: NDArray[np.bool_], /) -> object:

@@ -128,6 +128,14 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
         return sb3.load_model(Path(text), trust_pickle=trust_pickle)
     if ":" in text:
         return _load_function(text)
+    if text.endswith(".py"):
+        raise InvalidArgument(
+            f"policy {text!r} is a file. A program with strategy(board) is judged in a sandbox: "
+            f"--strategy {text}; to compare two programs, judge each with the same --secret. A "
+            f"function (observations, action_mask) -> actions is {text}:NAME, which runs the file "
+            "without a sandbox",
+            field="policy",
+        )
     raise InvalidArgument(
         f"policy {text!r} is unknown; expected {', '.join(NAMES)}, module:function, "
         "file.py:function or model.zip",

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer
 
+from twofold import _text
 from twofold.errors import InvalidArgument
 from twofold.policies.served_policies import NTuple
 
@@ -46,7 +47,7 @@ def read_network(path: str | PathLike[str]) -> NTuple:
             `field` is "path", `lane` the tuple at fault.
         OSError: It can't be read.
     """
-    with open(path, "rb") as file:
+    with _text.open_file(path, "path") as file:
         try:
             if file.peek(1)[:1] == b"\x78":  # zlib's header
                 return _szubert(_Reader(io.BufferedReader(_Decompressed(file)), ">"))

@@ -57,7 +57,7 @@ class SB3Policy:
         """Loads the policy of a saved model.
 
         Args:
-            path: The zip that the model's `save` wrote.
+            path: The zip that the model's `save` wrote, with or without ".zip".
             trust_pickle: Whether to unpickle it, which runs any code that its author put there.
             vec_normalize: The pickle that `VecNormalize.save` wrote, if it normalized observations
                 in training. The model's own file does not record this.
@@ -67,6 +67,8 @@ class SB3Policy:
             InvalidArgument: The file is not a model of a known algorithm, or not trusted.
             MissingDependency: Stable-Baselines3 is not installed.
         """
+        if not Path(path).suffix and not Path(path).is_file():
+            path = f"{path}.zip"
         for file in (path, vec_normalize):
             if file is not None and not Path(file).is_file():
                 raise NotFound(f"there is no file {str(file)!r}", field="policy")

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twofold import _arguments
+from twofold import _arguments, _text
 from twofold.client.session import Session
 from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
@@ -249,9 +248,7 @@ class NTuple(Policy):
             InvalidArgument: The file is of another kind, or damaged; `field` is "path".
             OSError: The file can't be read.
         """
-        if Path(path).is_fifo():  # to open it is to wait for its writer
-            raise InvalidArgument(f"{path} is a pipe; expected a file", field="path")
-        with open(path, "rb") as file:
+        with _text.open_file(path, "path") as file:
             try:
                 if not file.peek(2).startswith(b"PK"):  # numpy would take it for a pickle
                     raise InvalidArgument("it is not a zip")
