@@ -57,7 +57,7 @@ def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> 
 def test_a_client_without_a_key_is_refused(server: Server) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="requires a key") as caught:
         Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
-    for advice in ("something else listens there", "keys=twofold.CurveKeys.load", "--curve-server"):
+    for advice in ("another program listens", "keys=twofold.CurveKeys.load", "--curve-server"):
         assert advice in str(caught.value)
 
 
@@ -228,7 +228,7 @@ def test_keys_are_taken_from_the_environment(
     server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWOFOLD_CURVE_SERVER", str(keys.directory / "server.key"))
-    with pytest.raises(errors.InvalidArgument, match="belong together"):
+    with pytest.raises(errors.InvalidArgument, match="set both"):
         Game2048VectorEnv(1, endpoint=server.tcp)
     monkeypatch.setenv("TWOFOLD_CURVE_CLIENT", str(keys.directory / "alice.key_secret"))
     Game2048VectorEnv(1, endpoint=server.tcp).close()
@@ -352,7 +352,7 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
                 CurveKeys(**{**fields, name: bad})
             assert caught.value.field == "keys"
             assert not bad or bad not in str(caught.value)
-    with pytest.raises(errors.InvalidArgument, match="belong together"):
+    with pytest.raises(errors.InvalidArgument, match="not a pair"):
         CurveKeys(good.server_key, good.public_key, keys.of("bob").secret_key)
     with pytest.raises(errors.InvalidArgument, match="no such file"):
         CurveKeys.load(tmp_path / "none", tmp_path / "none")
@@ -365,7 +365,7 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
 
 def test_keys_where_none_belong_are_refused(server: Server, keys: Keys) -> None:
     for endpoint in (server.ipc, "private"):
-        with pytest.raises(errors.InvalidArgument, match="for tcp endpoints"):
+        with pytest.raises(errors.InvalidArgument, match="requires a tcp endpoint"):
             Game2048VectorEnv(1, endpoint=endpoint, keys=keys.of("alice"))
     with pytest.raises(errors.InvalidArgument, match=r"expected twofold\.CurveKeys"):
         Game2048VectorEnv(1, endpoint=server.tcp, keys="alice")  # type: ignore[call-overload]

@@ -290,7 +290,7 @@ def encrypted(keys: Path) -> Iterator[Server]:
     [
         (None, None, "requires a key"),
         ("server.key", "eve.key_secret", "refuses this client's key"),
-        ("eve.key", "alice.key_secret", "hangs up during the handshake"),
+        ("eve.key", "alice.key_secret", "disconnects during the handshake"),
     ],
 )
 def test_keys_that_are_not_accepted_are_named(

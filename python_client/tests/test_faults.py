@@ -74,7 +74,7 @@ def test_a_deadline_after_a_refusal_does_not_report_the_time_of_the_last_try() -
         carrier.close()
     assert str(caught.value) == (
         f"no reply to step from tcp://127.0.0.1:{port} within the timeout; the request stays "
-        "pending, and the same call again collects its reply"
+        "pending, and repeating the call collects its reply"
     )
 
 

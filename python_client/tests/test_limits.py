@@ -89,8 +89,10 @@ twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
             timeout=PATIENCE,
         )
         assert ran.stderr == ""
-        assert ran.stdout.startswith("TransportError no more connections: Too many open files. ")
-        assert "(num_envs), or allow this process more files (ulimit -n)" in ran.stdout
+        assert ran.stdout.startswith(
+            "TransportError can't open a connection: Too many open files. "
+        )
+        assert "(num_envs), or raise the limit on open files (ulimit -n)" in ran.stdout
 
 
 def test_sessions_at_a_time_are_limited() -> None:

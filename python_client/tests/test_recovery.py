@@ -139,9 +139,7 @@ def check_notes(envs: Any, twin: Any, own_server: Server, proxy: FaultProxy) -> 
         patch.setattr(envs._results, "_observations", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step(action)
-    assert (
-        "was applied. The same call again, or collect(), returns its" in notes_of(caught.value)[0]
-    )
+    assert "was applied. Repeating the call, or collect(), returns its" in notes_of(caught.value)[0]
     np.testing.assert_array_equal(envs.step(action)[1], twin.step(action)[1])
 
     class Rude:
@@ -476,7 +474,7 @@ def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
     own_server.kill()
     own_server.start_again()
     for _ in range(2):
-        with pytest.raises(errors.RecoveryFailed, match="came out different"):
+        with pytest.raises(errors.RecoveryFailed, match="gave different results"):
             one_step(envs, 10)
     envs.close()
 

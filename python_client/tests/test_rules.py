@@ -446,7 +446,7 @@ def test_the_timeout_also_holds_while_another_thread_is_asking(own_server: Serve
     with own_server.stopped():
         thread.start()
         wait_until(lambda: stateless.client(own_server.ipc)._is_busy)
-        with pytest.raises(errors.DeadlineExceeded, match="other threads were asking"):
+        with pytest.raises(errors.DeadlineExceeded, match="other threads used the connection"):
             rules.legal(board, endpoint=own_server.ipc, timeout=0.2)
     thread.join()
     assert len(answers) == 1

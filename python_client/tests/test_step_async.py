@@ -275,7 +275,7 @@ def test_the_note_of_an_interrupted_wait_names_the_wait(
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step_wait()
     (note,) = caught.value.__notes__  # type: ignore[attr-defined]
-    assert "The same call again returns its result; it comes before any other" in note
+    assert "Repeating the call returns its result; it must come before any other" in note
     envs.step_wait()
     envs.close()
 

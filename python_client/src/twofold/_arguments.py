@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from twofold.errors import InvalidArgument
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds that a call may take."""
+"""The default limit on the duration of a call, in seconds."""
 
 # The dtypes of actions. Looking one up at each step is faster than testing kind and byte order.
 _NATIVE_INTEGERS = frozenset(map(np.dtype, np.typecodes["AllInteger"]))
@@ -90,7 +90,7 @@ def text(name: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(name, value, "a string without halves of surrogate pairs") from None
+        raise _wrong(name, value, "a string without lone surrogates") from None
     return value
 
 
@@ -146,12 +146,14 @@ def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
     if outside.any():
         wrong = int(array[outside][0])
         raise InvalidArgument(
-            f"lanes has {wrong}; expected 0 ... {num_envs - 1}", field="lanes", lane=wrong
+            f"lanes contains {wrong}; expected 0 ... {num_envs - 1}", field="lanes", lane=wrong
         )
     numbers, counts = np.unique(array, return_counts=True)
     if numbers.size < array.size:
         twice = int(numbers[counts > 1][0])
-        raise InvalidArgument(f"lanes has board {twice} twice", field="lanes", lane=twice)
+        raise InvalidArgument(
+            f"lanes contains board {twice} twice; name each board once", field="lanes", lane=twice
+        )
     return array.astype(np.uint64)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from twofold._text import markdown
 
 Style = Literal["plain", "pipe", "html"]
-"""Text, Markdown or HTML."""
+"""The format of a table: plain text, Markdown or HTML."""
 
 
 def table(

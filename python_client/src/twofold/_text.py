@@ -1,4 +1,4 @@
-"""Untrusted texts from files, programs, models and their endpoints, made safe to show."""
+"""Makes untrusted text from files, programs and chat models safe to show."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Returns Markdown that shows a text as it is, in a table too."""
+    """Returns a text escaped so that Markdown shows it unchanged, in tables too."""
     return _MARKS.sub(r"\\\g<0>", html.escape(text, quote=False))
 
 
@@ -40,7 +40,7 @@ def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
             raise InvalidArgument(f"{path} is not a regular file", field=field)
         data = file.read(longest + 1)
     if len(data) > longest:
-        raise InvalidArgument(f"{path} has more than {longest:,} bytes", field=field)
+        raise InvalidArgument(f"{path} is larger than {longest:,} bytes", field=field)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""The outside world of a session: time, random bytes and connections."""
+"""Everything that a session takes from outside: time, random bytes and connections."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from twofold.client.sockets import Socket
 class Surroundings:
     """The clock, the randomness and the connections of a session: the system's or a simulation's.
 
-    Nothing in a session reads a clock, waits, draws random bytes or connects by other means.
+    A session has no other way to read a clock, wait, draw random bytes or connect.
     """
 
     now: Callable[[], float] = time.monotonic
-    """Time in seconds, which never goes back."""
+    """Returns the time in seconds, which never decreases."""
     sleep: Callable[[float], None] = time.sleep
     """Waits for this many seconds."""
     random_bytes: Callable[[int], bytes] = os.urandom

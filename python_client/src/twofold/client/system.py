@@ -1,4 +1,4 @@
-"""Everything that differs between operating systems; each function imports what it needs."""
+"""Functions that differ between operating systems; each imports the modules that it needs."""
 
 from __future__ import annotations
 
