@@ -228,7 +228,7 @@ def test_a_session_that_is_not_there_is_not_found(server: Server) -> None:
 def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> None:
     with RawSession(server.ipc) as session:
         session.create()
-        with pytest.raises(errors.InvalidArgument, match="not known here"):
+        with pytest.raises(errors.InvalidArgument, match="does not know the session"):
             twofold.resume(f"{server.ipc}#{session.id.hex()}")
         # It was taken over before its class was known, and is still there.
         answer = session.ask(epoch=0, seq=0, resume={"holder": bytes(16)})

@@ -371,7 +371,7 @@ def test_an_interrupt_in_the_function_leaves_the_steps_before(
     with pytest.raises(KeyboardInterrupt) as caught:
         envs.rollout(100, stops)
     assert caught.value.__notes__ == [  # type: ignore[attr-defined]
-        "twofold: the completed steps of the rollout remain; any call goes on from there."
+        "twofold: the completed steps of the rollout remain; any call continues from there."
     ]
     before = twin.rollout(7, first_legal)
     assert number(envs.step(before.actions[-1])) == number(twin.step(before.actions[-1]))

@@ -1,4 +1,4 @@
-"""The environments: Gymnasium's API over one session, and the games by id and name."""
+"""The environments, which give a session Gymnasium's API, and the games by id and name."""
 
 from typing import Any, NamedTuple
 

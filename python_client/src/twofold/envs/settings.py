@@ -38,9 +38,9 @@ class Settings:
         copy: Whether each call returns fresh arrays.
         autoreset_mode: The autoreset mode.
         render_mode: The render mode.
-        render_size: Pixels along the longer side of a board's picture.
-        extra_infos: The names of the infos on request.
-        given: The unchecked arguments by name, without the game's own.
+        render_size: The longer side of a board's picture in pixels.
+        extra_infos: The names of the infos to add to each step.
+        given: The unchecked arguments by name, except the game's own.
     """
 
     game: GameSpec
@@ -116,13 +116,13 @@ class Settings:
             is_unknown = len({*create.extra_infos}) == len(create.extra_infos)
             if error.field != "extra_infos" or not is_unknown:
                 raise
-            # The message ends with the server's names; the client makes one more.
+            # The message ends with the names of the server's infos. The client adds one more info.
             raise InvalidArgument(f"{error}, {EPISODE}", field=error.field) from None
 
     def _as_text(self, owner: str) -> str:
-        """Returns JSON of the arguments for a client that resumes the session; "" if impossible.
+        """Returns the arguments as JSON for a client that resumes the session; "" if impossible.
 
-        Older clients look the class up by its name.
+        Older clients look up the class by the name `owner`.
         """
         try:
             return json.dumps([owner, as_json({**self.game.arguments, **self.given})])
