@@ -144,7 +144,7 @@ TABLE = np.zeros(16, np.float32)
         (zlib.compress(b"\0" * 40), None, "instead of 796418617"),
         (zlib.compress(zlib.decompress(java_file(GOOD, GOOD))[:300]), 1, "ends at byte 300"),
         (java_file(GOOD, expander=b""), None, "inside a value"),
-        (java_file(GOOD, expander=b"\0\0\0\1"), None, "unknown kind 1"),
+        (java_file(GOOD, expander=b"\0\0\0\1"), None, "kind of symmetries is 1"),
         (java_file(GOOD, expander=struct.pack(">ii", 121345704, 5)), None, "5 instead of 4"),
         (java_file(GOOD, expander=IDENTITY + b"more"), None, "more follows the network"),
         (java_file(), None, "0 instead of 1 ... 256"),

@@ -296,5 +296,5 @@ def test_a_wrong_network_or_form_is_refused(net: Any, arguments: Any, text: str)
 
 def test_a_network_with_another_number_of_values_is_a_policys_error() -> None:
     policy = twofold.policies.TorchPolicy(torch.nn.Flatten(), "flat")
-    with pytest.raises(errors.PolicyError, match=r"returns shape \(1000, 16\)"):
+    with pytest.raises(errors.PolicyError, match=r"returned shape \(1000, 16\)"):
         twofold.evaluate(policy, endpoint="embedded")

@@ -1,4 +1,4 @@
-"""Policies that are Python functions: their interfaces."""
+"""The interfaces of policies that are Python functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PolicyFunction(Protocol):
 
         Args:
             observations: (K, …), in the environment's form.
-            action_mask: int8 (K, actions), 1 where an action is legal.
+            action_mask: int8 (K, actions), 1 for legal actions.
 
         Returns:
             Legal actions, integers (K,).
@@ -33,14 +33,14 @@ class PolicyWithMemory(PolicyFunction, Protocol):
     """A policy that remembers something about each game, such as `PerfectMemory`.
 
     `reset` announces the boards that begin an episode. The policy always gets all N boards in the
-    same order, so that row i is the same board each time. Its actions for boards that are not in
+    same order, so that row i is the same board each time. Its actions on boards that are not in
     play are ignored.
     """
 
     def reset(self, lanes: NDArray[np.bool_], /) -> object:
-        """Forgets some boards: their next observation is the first of a new episode.
+        """Forgets the boards that begin an episode; also called before the first action.
 
         Args:
-            lanes: bool (N,), true for these boards; called before the first action too.
+            lanes: bool (N,), true for boards whose next observation is the first of an episode.
         """
         ...
