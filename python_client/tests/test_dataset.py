@@ -182,7 +182,7 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
     metadata = json.loads(file.metadata.metadata[b"twofold"])
     for change, groups, text in (
         ({"seed": 4}, range(file.num_row_groups), r"row 0 \(lane 0, time 0\): observation"),
-        ({}, range(file.num_row_groups - 1), "it says 300"),
+        ({}, range(file.num_row_groups - 1), "its metadata says 300"),
         ({"environment": "Dance-v0"}, (), "its environment: Dance-v0 can't be made"),
         ({"arguments": {"env": 1}}, (), "its environment: "),
         ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a dataset"),
