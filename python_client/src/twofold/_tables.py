@@ -14,7 +14,7 @@ Style = Literal["plain", "pipe", "html"]
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], align: str, style: Style = "plain"
 ) -> str:
-    """Returns a table with columns two spaces apart, or in Markdown or HTML.
+    """Formats a table as Markdown, HTML or plain text with columns two spaces apart.
 
     name   count
     step   1,024

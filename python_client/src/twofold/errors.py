@@ -139,7 +139,7 @@ class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
     Fix: Start a server at the same address, and repeat the call.
 
     Attributes:
-        retry_after: Seconds after which to try again, from the server; None if it gives no time.
+        retry_after: The seconds to wait before another try; None if the server gives no time.
     """
 
     retry_after: float | None = None
@@ -332,7 +332,7 @@ class InvalidDataset(TwofoldError, ValueError):
 
 
 class MissingDependency(TwofoldError, ImportError):
-    """An optional package is needed and not installed; the message says how to install it.
+    """A feature needs an optional package that is not installed; the message says how to get it.
 
     Fix: Run the `pip install` command in the message.
     """

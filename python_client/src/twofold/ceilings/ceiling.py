@@ -24,7 +24,7 @@ class Ceiling:
         mean_return: The expected sum of an episode's rewards.
         mean_length: The expected number of steps.
         mean_turns: The expected number of turns, each of two steps.
-        cleared: The probability of finding all pairs, 1 without a limit of steps.
+        cleared: The probability of finding all pairs, 1 without a step limit.
     """
 
     mean_return: float
@@ -36,7 +36,7 @@ class Ceiling:
 def concentration(
     *, memory: int | None = None, **arguments: Unpack[ConcentrationArguments]
 ) -> Ceiling:
-    """Returns the exact ceiling of Concentration for a player with some memory.
+    """Returns the exact results of the best play of Concentration with some memory.
 
         twofold.ceilings.concentration(preset="popgym-hard", memory=4).mean_return  # 0.0466
         twofold.ceilings.concentration(size=(4, 13), peeks=0).mean_turns            # 41.44
@@ -88,8 +88,8 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
     rewards, max_steps = _step_rewards(game), game.request.max_episode_steps or None
     if max_steps is None and rewards.first + rewards.mismatch >= 0:
         raise InvalidArgument(
-            "a turn without a pair costs no reward, and max_episode_steps is None; pass a limit, "
-            "or a reward that makes such turns costly",
+            "a turn without a pair costs nothing, and max_episode_steps is None; pass a limit, or "
+            "a reward with a penalty for such turns",
             field="reward",
         )
     if max_steps is not None and max_steps > _MAX_STEPS:

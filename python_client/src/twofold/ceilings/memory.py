@@ -1,4 +1,4 @@
-"""A player's knowledge of a table of Concentration, as a row of numbers that changes by turns."""
+"""A player's knowledge of a table of Concentration, as rows of numbers, and its changes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Memory:
         return rows, place, column, newer | (held >> at + 1) << at
 
     def remember(self, held: Array, first: Array, second: Array) -> Array:
-        """Returns `held` after a turn without a pair, whose symbols have these columns."""
+        """Returns `held` after a turn without a pair; the symbols have these columns."""
         rows = np.arange(len(held))
         if self.capacity is None:
             held = held.copy()
@@ -114,7 +114,7 @@ class Numbering:
         dtype: The dtype of a code.
 
     Attributes:
-        rows: (numbers, width), the rows.
+        rows: The rows, (numbers, width).
     """
 
     def __init__(self, width: int, dtype: np.dtype[Any]) -> None:

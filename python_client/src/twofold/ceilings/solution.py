@@ -87,10 +87,10 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
 
 
 class _Chooser:
-    """The best choice of a card in every state.
+    """A function that finds the best choice of a card in every state.
 
     Args:
-        half: The choices.
+        half: The possible choices.
         rewards: The rewards.
     """
 

@@ -159,7 +159,7 @@ def count_states(symbols: int, copies: int, capacity: int | None) -> int:
 
     @functools.cache
     def memories(places: int, known: int) -> int:
-        """Counts memories of `known` cards and `places` symbols, with the cards in play of each."""
+        """Counts the memories of `places` cards of `known` symbols, with these cards in play."""
         if not places or not known:
             return int(places == known)
         # The sum is over the number of known cards of the newest card's symbol. The second factor
@@ -251,7 +251,7 @@ def pack_opened(memory: Memory, known: Known, column: Array) -> Array:
 
 
 def _ended(memory: Memory, known: Known, column: Array) -> Array:
-    """Returns the codes after a second card of this column's symbol; the first has column 0."""
+    """Returns the codes after a second card of this column's symbol; column 0 is the first's."""
     is_match = column == 0
     in_play = known.in_play.copy()
     in_play[is_match, 0] -= 2

@@ -20,7 +20,7 @@ PROTOCOL_VERSION = 1
 Answer = tuple[envelope.Reply, NDArray[np.uint8]]
 """A reply, which may be an error, and its payload, aligned for every dtype.
 
-The payload is a fresh array, or the first part of the caller's array. Without one it is empty."""
+The payload is a new array, or the first part of the caller's. If there is none, it is empty."""
 
 # The reply to an executed request whose payload contains the whole result.
 DONE = envelope.Reply()
@@ -34,7 +34,7 @@ class Unavailable(Exception):
 
 
 class Call(NamedTuple):
-    """One request as it travels, and the size of its reply."""
+    """One request in encoded form, and the size of its reply."""
 
     slot: str
     """The slot of `op`, and of the reply's `result`."""
@@ -43,7 +43,7 @@ class Call(NamedTuple):
     request: bytes
     """The encoded Request."""
     payload: bytes | None = None
-    """Its payload frame, if it has one."""
+    """The request's payload frame; None if it has none."""
     reply_size: int | None = 0
     """The smallest payload frame of the reply in bytes; 0 for no payload, None for any size."""
     reply_room: int = 0
@@ -53,7 +53,7 @@ class Call(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The part that all steps of a session share."""
+    """The part of a step request that all steps of a session share."""
 
     session: bytes
     """The session's id."""
@@ -66,7 +66,7 @@ class Steps(NamedTuple):
     """The largest payload of a reply in bytes."""
 
     def call(self, seq: int, actions: bytes) -> Call:
-        """Returns the step with this number in its session, its actions one byte each."""
+        """Returns the step request with this number in its session; an action is one byte."""
         request = self.header + seq.to_bytes(8, "little") + _STEP
         return Call("step", seq, request, actions, self.size, self.room)
 
@@ -113,7 +113,7 @@ class Carrier(abc.ABC):
 
     @abc.abstractmethod
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        """Returns actions (N,) as bytes for `step`, and the width of each as in `Operation`.
+        """Returns actions (N,) as bytes for `step`, and their `Operation.width`.
 
         Args:
             actions: An array of any integer dtype, in this machine's byte order.
@@ -139,7 +139,7 @@ class Carrier(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, call: Call) -> None:
-        """Sends a request ahead. The next `exchange` must be for the same request."""
+        """Sends a request without waiting. The next `exchange` must be for the same request."""
 
     @abc.abstractmethod
     def drop(self) -> None:
@@ -151,7 +151,7 @@ class Carrier(abc.ABC):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the service has ended for good."""
+        """Whether the service has ended permanently."""
         return False
 
     @property

@@ -128,7 +128,7 @@ class HandshakeWatch:
             self._socket, self._monitor = socket, socket.get_monitor_socket(_FAILURES)
 
     def detach(self) -> None:
-        """Stops watching the socket, before it is closed."""
+        """Stops watching the socket; must precede the socket's close."""
         socket, self._socket = self._socket, None
         monitor, self._monitor = self._monitor, None
         if socket is not None and monitor is not None:

@@ -47,7 +47,7 @@ class _Reply(ctypes.Structure):
 
 
 class _Steps(ctypes.Structure):
-    """`twofold_steps`: the part that all steps of a session share."""
+    """`twofold_steps`: the part of a step that all steps of a session share."""
 
     _fields_: ClassVar[list[tuple[str, type[Any]]]] = [
         ("service", ctypes.c_uint64),
@@ -60,7 +60,7 @@ class _Steps(ctypes.Structure):
 
 
 def _load(path: Path) -> ctypes.CDLL:
-    """Loads the library at a path. Other Python threads run during each call into it.
+    """Loads the library at a path; each call into the library releases the GIL.
 
     Raises:
         Unavailable: The library can't be loaded, or has another version.
@@ -250,7 +250,7 @@ class EmbeddedCarrier(Carrier):
         raise AssertionError("the library answers during the call")
 
     def drop(self) -> None:
-        """Does nothing: no request is under way between calls."""
+        """Does nothing, because no request is in progress between calls."""
 
     def close(self) -> None:
-        """Does nothing: the service keeps running for other sessions."""
+        """Does nothing, because the service keeps running for other sessions."""

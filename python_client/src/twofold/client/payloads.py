@@ -46,7 +46,8 @@ class BufferPool:
 def _count_unused() -> int:
     """Returns the result of `getrefcount` in `take` for an array that only the pool refers to.
 
-    Interpreters count differently. One without a GIL may miscount, so it never reuses an array.
+    Interpreters count differently. An interpreter without a GIL may miscount, so it never reuses an
+    array.
     """
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return -1
@@ -73,7 +74,7 @@ class Layout:
 
     Args:
         wire: The server's description.
-        needed: The required arrays.
+        needed: The names of the required arrays.
 
     Raises:
         ProtocolError: An array is missing, of an unknown dtype, or outside the payload.

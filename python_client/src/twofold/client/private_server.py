@@ -129,7 +129,8 @@ class PrivateServer:
             while b"\n" not in printed:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise ServerStartFailed(
-                        "the private server did not start in time" + self._log_tail()
+                        "the private server did not start in time (raise timeout=)"
+                        + self._log_tail()
                     )
                 read = os.read(stdout.fileno(), 4096)
                 if not read:

@@ -41,15 +41,16 @@ class Socket(Protocol):
 
 
 def connect(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> Socket:
-    """Starts to connect a REQ socket and returns it without waiting for the server.
+    """Starts connecting a REQ socket and returns it without waiting for the server.
 
     Args:
         endpoint: A checked address.
         keys: Keys for an encrypted endpoint.
-        watch: Watches the socket's handshakes; the caller detaches it before it closes the socket.
+        watch: The watch of the socket's handshakes; the caller must detach it before it closes the
+            socket.
 
     Raises:
-        TransportError: The process may open no more files.
+        TransportError: The process can't open more files.
     """
     try:
         return _connected(endpoint, keys, watch)

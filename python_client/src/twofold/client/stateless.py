@@ -98,10 +98,11 @@ _clients: dict[tuple[str, CurveKeys | None, Surroundings], Client] = {}
 
 
 def client(endpoint: str | None, keys: CurveKeys | None = None) -> Client:
-    """Returns the client for an endpoint and keys, as an environment takes them.
+    """Returns the shared client for an environment's arguments `endpoint` and `keys`.
 
     Raises:
-        InvalidArgument: The endpoint is not valid, or takes no keys, or `keys` is not a CurveKeys.
+        InvalidArgument: The endpoint is invalid or does not support keys, or `keys` is not a
+            CurveKeys.
     """
     endpoint = resolve(endpoint)
     if keys is not None:

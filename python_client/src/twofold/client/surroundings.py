@@ -21,16 +21,16 @@ class Surroundings:
     """
 
     now: Callable[[], float] = time.monotonic
-    """Returns the time in seconds, which never decreases."""
+    """A function that returns the time in seconds, which never decreases."""
     sleep: Callable[[float], None] = time.sleep
-    """Waits for this many seconds."""
+    """A function that waits for this many seconds."""
     random_bytes: Callable[[int], bytes] = os.urandom
-    """Returns this many unpredictable bytes."""
+    """A function that returns this many unpredictable bytes."""
     connect: Callable[[str, CurveKeys | None, HandshakeWatch], Socket] = sockets.connect
-    """Connects like `sockets.connect`, with the same arguments."""
+    """A function that connects like `sockets.connect`, with the same arguments."""
 
 
 SYSTEM = Surroundings()
 
 surroundings: ContextVar[Surroundings] = ContextVar("twofold_surroundings", default=SYSTEM)
-"""The surroundings of sessions created from now on."""
+"""The surroundings of sessions that are created in this context."""

@@ -245,7 +245,7 @@ class ZeroMQCarrier(Carrier):
     def _receive_payload(
         self, call: Call, socket: Socket, room: Buffer | None
     ) -> NDArray[np.uint8]:
-        """Returns the payload behind the header that was received last."""
+        """Returns the payload that follows the last received header."""
         if call.reply_size is None:
             return np.frombuffer(socket.recv(), np.uint8)
         most = max(call.reply_size, call.reply_room)

@@ -194,7 +194,7 @@ def verify(
 def _verify_group(
     name: str, envs: TwofoldVectorEnv, recorded: dict[str, Array], row: int, time: int
 ) -> int:
-    """Replays and compares a row group with this first row and step; returns its steps' number."""
+    """Replays and compares a row group from `row` and step `time`; returns its number of steps."""
     lanes, rows = envs.num_envs, len(recorded["time"])
     steps = int(recorded["time"].max()) + 1 - time
     is_possible = (recorded["time"] >= time) & (recorded["lane"] < lanes)

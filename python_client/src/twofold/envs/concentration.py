@@ -67,7 +67,7 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     while any is left. `extra_infos` may request `reward_terms`, `episode` and `flips`.
 
     Args:
-        num_envs: Number of games N.
+        num_envs: The number of games N.
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
             "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. With
             `mask_key`, the other forms are in such a dict too.

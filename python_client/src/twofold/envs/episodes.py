@@ -48,7 +48,7 @@ class Episodes:
     """The infos that `RecordEpisodeStatistics` would add, and statistics of many episodes.
 
     Args:
-        num_envs: Boards N.
+        num_envs: The number of boards N.
         mode: The boards' autoreset mode.
         measures: The game's own measures.
     """
@@ -99,7 +99,7 @@ class Episodes:
             self._window = _Window(step, number, window.totals, (*window.rest, ended))
 
     def add_inherited(self, stepped: Stepped[Any, Any], step: object) -> None:
-        """Adds the step before a resume to the statistics, unless a step has been added before."""
+        """Adds the step before a resume, but to the statistics only if no other step precedes."""
         if self._window.last is None:
             self.add(stepped, step)
         else:
@@ -125,7 +125,7 @@ class Episodes:
         return lanes, ended
 
     def _spread(self, values: Array, lanes: NDArray[np.intp]) -> Array:
-        """Returns values (k,) in their lanes, (N,), with 0 in the others."""
+        """Returns an array (N,) with the values (k,) at their lanes, and 0 at the others."""
         array = np.zeros(self._num_envs, values.dtype)
         array[lanes] = values
         return array

@@ -35,7 +35,7 @@ class Game2048Infos(AllInfos):
     optimal_value: NotRequired[NDArray[np.float32]]
     """The expected future result of optimal play; 0 once the episode has terminated."""
     action_values: NotRequired[NDArray[np.float32]]
-    """(N, 4): the same if play begins with each action; -inf for an illegal action."""
+    """(N, 4): the expected future result of each action before optimal play; -inf if illegal."""
     regret: NotRequired[NDArray[np.float32]]
     """The cost of the step's action: the optimal value before it minus the action's value."""
     final_info: NotRequired[Game2048Infos]
@@ -73,7 +73,7 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     solve` makes (see the page "Optimal play on small boards").
 
     Args:
-        num_envs: Number of boards N.
+        num_envs: The number of boards N.
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
             "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. With
             `mask_key`, the other forms are in such a dict too.

@@ -20,7 +20,7 @@ def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
     `GameSpec.split` reads.
 
     Raises:
-        TypeError: JSON can't hold an argument.
+        TypeError: An argument can't be written as JSON.
     """
     local = ServiceArguments.__optional_keys__
     kept = {name: value for name, value in arguments.items() if name not in local}

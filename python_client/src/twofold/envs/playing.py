@@ -1,4 +1,4 @@
-"""The one loop that plays boards: whole games, rollouts by a function, and datasets."""
+"""The loop that plays all boards: whole games, rollouts by a function, and datasets."""
 
 from __future__ import annotations
 

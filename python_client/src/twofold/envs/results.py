@@ -29,7 +29,7 @@ InfosT = TypeVar("InfosT", default=Any)
 Stepped: TypeAlias = (
     "tuple[ObsT, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], InfosT]"
 )
-"""Observations, rewards, terminations, truncations and infos."""
+"""The results of a step: observations, rewards, terminations, truncations and infos."""
 Infos = dict[str, Any]
 
 
@@ -50,7 +50,7 @@ class AllInfos(TypedDict):
     action_mask: NDArray[np.int8]
     """(N, actions): 1 for a legal action; all 0 after the game's end."""
     episode_length: NDArray[np.int32]
-    """The number of the episode's steps, including illegal ones."""
+    """The number of the episode's steps, including illegal actions."""
     reward_terms: NotRequired[NDArray[np.float32]]
     """(N, terms): each term's weighted part of the reward, before scale and clip. An extra info."""
     episode_return: NotRequired[NDArray[np.float64]]
@@ -144,7 +144,7 @@ class Results:
 
     Args:
         spec: The reply to create, with the layouts of replies.
-        num_envs: Boards N.
+        num_envs: The number of boards N.
         game: The game.
         form: The form of the observations.
 
@@ -299,7 +299,7 @@ class Results:
     def _observations(self, boards: Array, infos: Infos) -> Any:
         """Returns the observations in the user's form, from the server's boards.
 
-        The mask among the infos gets the order of the user's actions.
+        Also reorders the action mask in the infos to the user's actions.
         """
         if self._order is not None:
             infos["action_mask"] = infos["action_mask"].take(self._order, 1)

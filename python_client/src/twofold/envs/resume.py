@@ -33,7 +33,7 @@ def resume(
         token: The value of `envs.unwrapped.token`.
         endpoint: The server's address, if it differs from the token's.
         keys: Keys for an encrypted endpoint; a session belongs to the key that made it.
-        timeout: Seconds that each call may take.
+        timeout: The time limit of each call in seconds.
         recover: Whether to recreate boards that the server loses from now on; None for the original
             environment's choice. Recovery requires a snapshot, which the first call takes. Until
             then a loss raises NotFound, and resuming again returns the same `last_results`. The

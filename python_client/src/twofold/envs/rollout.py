@@ -36,7 +36,7 @@ class Finals:
     Attributes:
         steps: int64 (F,), ascending: the rollout's step that ended the episode.
         lanes: int64 (F,): the episode's lane.
-        observations: (F, …): the last boards, in the form of a rollout's.
+        observations: (F, …): the last boards, like a rollout's observations.
         infos: The last infos, (F, …) each.
     """
 
@@ -82,12 +82,12 @@ def storage(
 
     Args:
         out: A `Rollout`, a mapping of some of its arrays by their names, or None.
-        steps: T.
+        steps: The number of steps T.
         infos: The requested infos.
         spec: The layout of a step's payload.
 
     Raises:
-        InvalidArgument: An info is not known, or an array can't be used; `field` names it, such as
+        InvalidArgument: An info is unknown, or an array can't be used; `field` names it, such as
             "out.rewards".
     """
     known = {array.name for array in spec.arrays} - {*_FRAMES, *_STEPS}
@@ -177,7 +177,7 @@ class Collected:
     """The arrays of a rollout, collected reply by reply.
 
     Args:
-        steps: T.
+        steps: The number of steps T.
         out: The caller's arrays, by their names in replies.
         game: The game.
         buffers: The memory for all other arrays.

@@ -155,7 +155,7 @@ class _StepCount:
 
 
 class _FunctionSteps:
-    """A source of steps whose actions a function chooses, with one request and call per step.
+    """A source of steps whose actions a function chooses, with one request and one call per step.
 
     Each request is a rollout of one step, so that the service tracks waiting boards and the ends of
     episodes.

@@ -14,7 +14,7 @@ from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
 
 Seed: TypeAlias = "int | list[int | None] | tuple[int | None, ...] | NDArray[np.integer] | None"
-"""The seeds that `reset` accepts."""
+"""The type of the seeds that `reset` accepts."""
 
 
 def draw_seed(num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes) -> int:
@@ -36,7 +36,7 @@ def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
 def worker_seeds(
     seed: int, num_envs: int, rank: int = 0, *, evaluation: bool = False
 ) -> NDArray[np.uint64]:
-    """Returns the boards' seeds for one of several workers, distinct between workers.
+    """Returns the seeds of one worker's boards; no two workers share a seed.
 
         envs.reset(seed=twofold.worker_seeds(seed, envs.num_envs, rank=worker))
 
@@ -76,7 +76,7 @@ class BoardSeeds:
     request, and `done` applies them when the reply arrives.
 
     Args:
-        num_envs: Boards N.
+        num_envs: The number of boards N.
         random_bytes: The source of the first seeds if the caller gives none.
         was_reset: Whether another process has reset the boards, so that their seeds are unknown.
 
@@ -115,7 +115,7 @@ class BoardSeeds:
     def plan(
         self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
     ) -> None:
-        """Plans new streams for the lanes, bool (N,), after the request with this payload.
+        """Records that the request with this payload gives the lanes, bool (N,), new streams.
 
         `seeds`, uint64 (N,), are the lanes' seeds; None for the streams of a snapshot.
         """
@@ -167,7 +167,7 @@ def board_seeds(
 
     Args:
         seed: An int for seed + i, a sequence with one int (or None) for each board, or None.
-        num_envs: Number of boards N.
+        num_envs: The number of boards N.
         name: The argument's name.
 
     Returns:

@@ -25,7 +25,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
     This is the base class of each game's environment, which `gymnasium.make` makes.
 
     Args:
-        batch: One board.
+        batch: A batch of one board.
 
     Attributes:
         game: The game with its arguments.

@@ -52,7 +52,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     Args:
         game: The game with its arguments.
-        num_envs: Number of boards N.
+        num_envs: The number of boards N.
         obs: The form of observations; each game's class lists the forms.
         arguments: See `VectorEnvArguments`.
 
@@ -185,7 +185,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._reset_once(seed, options)
 
     def _reset_once(self, seed: Seed, options: dict[str, Any] | None) -> tuple[ObsT, InfosT]:
-        """Resets the boards as part of a call."""
+        """Resets the boards, for methods that `exactly_once` guards."""
         seeds, seeded = board_seeds(seed, self.num_envs)
         options = _arguments.options(options)
         mask = reset_mask(options, self.num_envs)
@@ -268,7 +268,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._step_once(actions)
 
     def _step_once(self, actions: ArrayLike) -> Stepped[ObsT, InfosT]:
-        """Plays a step as part of a call."""
+        """Plays a step, for methods that `exactly_once` guards."""
         # The carrier checks the range when it sends the actions.
         numbers = self._server_actions(actions, checks_range=False)
         buffer = self._results.buffer(self._target)
@@ -331,7 +331,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._collected()
 
     def _collected(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the newest step as part of a call."""
+        """Returns the results of the newest step, for methods that `waiting` guards."""
         is_begun = self._session.state.is_awaited
         buffer = self._awaited if is_begun else self._results.buffer(self._target)
         reply, _ = self._session.collect(buffer)

@@ -26,7 +26,7 @@ def one_hot(
 
     Args:
         observations: Exponents or symbols (…, rows, columns) of any integer dtype.
-        planes: Number of planes, 1 ... 256.
+        planes: The number of planes, 1 ... 256.
         layout: "chw" for planes first, "hwc" for planes last.
         out: The array to write to, of any dtype; a new float32 array by default.
 

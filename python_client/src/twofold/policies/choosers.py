@@ -65,7 +65,7 @@ class Chooser(abc.ABC):
         """Returns the chooser for an evaluation's argument `env`: an id, or an environment.
 
         Raises:
-            InvalidArgument: The chooser requires an id, from which the evaluation makes `env`.
+            InvalidArgument: The chooser plays only in environments that the evaluation makes.
         """
         return self
 
@@ -416,7 +416,7 @@ class OpenPlayer(CheckedChooser):
 PolicyLike: TypeAlias = (
     "PolicyFunction | served_policies.Policy | Strategy | ChatModel | str | Chooser"
 )
-"""A function, an object of `twofold.policies`, or a name."""
+"""The type of policies: a function, an object of `twofold.policies`, or a name."""
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class _Reader:
         return taken
 
     def number(self, kind: str) -> int:
-        """Returns the next integer: `kind` is struct's, "i" or "Q"."""
+        """Returns the next integer; `kind` is a format of struct, "i" or "Q"."""
         value: int = struct.unpack(self._order + kind, self.take(struct.calcsize("<" + kind)))[0]
         return value
 
@@ -117,7 +117,7 @@ class _Reader:
         return value
 
     def weights(self, kind: str, count: int) -> NDArray[np.float32]:
-        """Returns the next `count` numbers: `kind` is numpy's, "f4" or "f8"."""
+        """Returns the next `count` numbers; `kind` is a dtype of numpy, "f4" or "f8"."""
         size = count * np.dtype(kind).itemsize
         numbers = np.frombuffer(self.take(size), self._order + kind)
         with np.errstate(over="ignore"):

@@ -50,7 +50,7 @@ class Policy:
         return {"search_max_layers": self.layers, "symmetry_averaging": False, "weights_mb": 0.0}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Makes the policy choose a rollout's actions. A network must be uploaded before."""
+        """Makes the policy choose a rollout's actions. A network must be uploaded first."""
         getattr(request, self.slot).SetInParent()
 
 
@@ -165,8 +165,8 @@ class Optimal(Policy):
 class NTuple(Policy):
     """The action with the highest reward + V(afterstate), where V is an n-tuple network.
 
-    (Szubert and Jaśkowski 2014.) V is the sum of one weight for each tuple and each image of the
-    board. A weight's index in its tuple's table is a number in base `exponents`, whose k-th digit,
+    V is the sum of one weight for each tuple and each image of the board (Szubert and Jaśkowski
+    2014). A weight's index in its tuple's table is a number in base `exponents`, whose k-th digit,
     the least significant first, is the exponent in the tuple's k-th cell (at most exponents - 1).
     Sums are float32, image by image inside a tuple, then tuple by tuple.
 
@@ -184,7 +184,7 @@ class NTuple(Policy):
         tuples, weights, exponents, symmetric: The arguments.
 
     Raises:
-        InvalidArgument: `field` names the wrong argument, and `lane` the tuple.
+        InvalidArgument: An argument is wrong; `field` names it, and `lane` the tuple.
     """
 
     slot, layers = "ntuple", 1

@@ -14,7 +14,7 @@ from twofold.games.encoding import one_hot
 
 
 class TorchPolicy:
-    """The legal action that a PyTorch network values the most.
+    """The legal action that a PyTorch network values most.
 
         policy = twofold.policies.TorchPolicy(net.eval(), obs="flat")
         print(twofold.evaluate(policy))

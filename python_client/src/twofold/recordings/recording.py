@@ -228,12 +228,12 @@ class Recording:
         return Recording(**file_format.decode(text))
 
     def save(self, path: str | Path) -> None:
-        """Writes the file."""
+        """Writes the recording to a file."""
         Path(path).write_text(self.to_json() + "\n")
 
     @staticmethod
     def load(path: str | Path) -> Recording:
-        """Reads a file.
+        """Reads a recording from a file.
 
         Raises:
             InvalidRecording: The file is not a recording, or damaged; the message names the part.
@@ -281,7 +281,7 @@ class Verification:
         is_over: Whether the final board has no legal action.
         cells_p: For listed new tiles, the p-value of their cells under the spawn law (chi-square);
             else None.
-        fours_p: The same for the number of 4s.
+        fours_p: For listed new tiles, the p-value of their number of 4s; else None.
     """
 
     moves: int
@@ -335,7 +335,7 @@ class SpawnLawTest:
         self._fours += outcome >= self._rules.cells
 
     def cells_p(self) -> float:
-        """Returns the p-value of the cells.
+        """Returns the p-value of the new tiles' cells.
 
         The covariances of all spawns are summed, because each spawn has other empty cells.
         """

@@ -166,11 +166,11 @@ class Step(NamedTuple):
     action: int
     reward: int
     motions: list[Motion]
-    """Empty for an illegal action."""
+    """The tiles' motions; empty for an illegal action."""
     outcome: int
     """The chance outcome, -1 for none."""
     board: list[int]
-    """The board after the step; a copy."""
+    """A copy of the board after the step."""
 
 
 def threshold_of(four_probability: float) -> int:

@@ -27,19 +27,19 @@ class Symmetries(NamedTuple):
 
 
 class Canonical(NamedTuple):
-    """One representative of each board and its images."""
+    """One representative of all images of each board."""
 
     boards: Boards
     """uint8 (…, rows, columns): the image that comes first, cell by cell in row-major order"""
     images: NDArray[np.int64]
-    """int64 (…): the number of that image in `symmetries`, the first of equal ones"""
+    """int64 (…): the number of that image in `symmetries`, the lowest if several are equal"""
 
 
 class CheckedBoards(NamedTuple):
     """Boards of the right dtype, range and size."""
 
     rows: Boards
-    """uint8 (N, cells), one board each"""
+    """uint8 (N, cells): a board in each row"""
     shape: tuple[int, ...]
     """The original shape."""
 
@@ -77,7 +77,7 @@ def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoar
 
 
 def _one_each(name: str, value: object, boards: CheckedBoards) -> NDArray[np.integer[Any]]:
-    """Returns one integer for each board, (N,)."""
+    """Returns `value` as one integer for each board, (N,)."""
     return _arguments.integers(name, _array(name, value), boards.lead).reshape(-1)
 
 

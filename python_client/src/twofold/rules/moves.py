@@ -38,7 +38,7 @@ class Afterstates(NamedTuple):
     rewards: NDArray[np.float32]
     """float32 (…, 4): sums of merged values"""
     mask: NDArray[np.int8]
-    """int8 (…, 4): 1 where the action is legal"""
+    """int8 (…, 4): 1 for legal actions"""
 
 
 class Move(NamedTuple):

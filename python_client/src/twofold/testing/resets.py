@@ -144,7 +144,7 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
 def _first_observations(
     subject: Subject,
 ) -> tuple[dict[int, list[Any]], dict[int, list[tuple[Any, Any]]]]:
-    """Returns by lane all first observations, and each final observation with the next first."""
+    """Returns by lane the first observations, and pairs of a final and the next first one."""
     subject.ends  # noqa: B018 - as above
     recording = subject.recording
     firsts = {lane: [one] for lane, one in enumerate(subject.lanes_of(recording[0].observations))}
@@ -162,7 +162,7 @@ def _first_observations(
 
 
 def reset_mask(subject: Subject) -> None:
-    """reset(options={"reset_mask": mask}) restarts these lanes and leaves the others alone.
+    """reset(options={"reset_mask": mask}) restarts these lanes and leaves the others unchanged.
 
     Only DISABLED requires the option. In the other modes an environment may refuse it.
     """

@@ -65,7 +65,7 @@ def infos(subject: Subject) -> None:
 def check_infos(
     subject: Subject, result: Result, infos: dict[str, Any], path: str = "infos"
 ) -> None:
-    """Expects an array with a row for each lane under each key, and a mask under the `_key`."""
+    """Expects an array with a row for each lane under each key, and its mask under `_key`."""
     lanes = subject.lanes
     masks = {key for key in infos if key.startswith("_") and key[1:] in infos}
     for key, value in infos.items():
@@ -149,7 +149,7 @@ def check_is_dict(result: Result) -> None:
 
 
 def check_lane_array(subject: Subject, result: Result, name: str, value: Any) -> None:
-    """Expects a numpy array (lanes,)."""
+    """Expects a numpy array of shape (lanes,)."""
     is_right = isinstance(value, np.ndarray) and value.shape == (subject.lanes,)
     result.expect(is_right, f"{name} as a numpy array of shape ({subject.lanes},)", kind_of(value))
 

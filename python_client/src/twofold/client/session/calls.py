@@ -24,12 +24,12 @@ class Calls:
     """The calls of a session, and the state of its newest request.
 
     Args:
-        timeout: Seconds that a call may take, and may wait for another thread's call.
+        timeout: The time limit in seconds of a call, and of waiting for another thread's call.
 
     Attributes:
         is_busy: Whether a call is running that must not contain another call. An interrupt may
             leave it true.
-        lock: Held by the thread that is in a call.
+        lock: The lock that the thread in a call holds.
         state: The newest request's state; only the lock's holder changes it.
     """
 
@@ -150,7 +150,7 @@ def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Res
 
 
 def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Makes a method's requests one unit like `exactly_once`, and allows it after `step_async`."""
+    """Guards a method like `exactly_once`, and allows the method after `step_async`."""
     return _guarded(method, is_wait=True, is_busy=True)
 
 

@@ -37,7 +37,7 @@ class Done(NamedTuple):
 
     operation: Operation
     steps: int = 0
-    """The steps that a rollout executed, perhaps fewer than requested."""
+    """The number of steps that a rollout executed, perhaps fewer than requested."""
 
 
 class Journal:
@@ -130,7 +130,7 @@ def _is_search(operation: Operation) -> bool:
 
 
 def part(operation: Operation, start: int, stop: int) -> Operation:
-    """Returns a rollout of the steps from `start` to before `stop` of another."""
+    """Returns the part of a rollout from step `start` up to, but not including, `stop`."""
     request = envelope.Request.FromString(operation.request)
     rollout, payload = request.rollout, operation.payload
     if rollout.HasField("actions"):
@@ -169,7 +169,7 @@ def leaves_open(error: Exception, journal: Journal | None) -> bool:
 def begin_with_snapshot(
     journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
 ) -> None:
-    """Replaces the operations so far by a snapshot of the boards, which `take` requests."""
+    """Replaces the operations so far with a snapshot of the boards, which `take` requests."""
     try:
         _, blob = take()
     except RequestError as error:

@@ -28,7 +28,7 @@ CLOSE = Operation(
 
 
 class Link:
-    """The way of one session's requests to the service; it turns error replies into exceptions.
+    """The connection of one session to its service, which turns error replies into exceptions.
 
     Args:
         endpoint: The argument of `Session`; the attribute is the resolved endpoint.
@@ -76,7 +76,7 @@ class Link:
         self._set_spec(reply.create.epoch, reply.create)
 
     def resume(self, session_id: bytes, deadline: float) -> tuple[environment.ResumeReply, Answer]:
-        """Takes over a session, shuts out its holder, and returns this and the last reply."""
+        """Takes over a session from its holder; returns the reply, and the session's last reply."""
         self.id = session_id
         self.carrier.hello(deadline)
         resume = environment.ResumeRequest(holder=self._surroundings.random_bytes(16))

@@ -60,7 +60,7 @@ class Session(Calls):
         endpoint: "embedded", "private" or an address. None means TWOFOLD_ENDPOINT, or without it
             "embedded" if that is available, else "private".
         keys: Keys for an encrypted endpoint.
-        timeout: Seconds that each call may take.
+        timeout: The time limit of each call in seconds.
         recover: Whether to recreate lost boards on any server that answers.
         resumed_id: The session to take over instead of making one; `create` is then unused.
         within: The surroundings; None for the current value of `surroundings`.
@@ -71,8 +71,8 @@ class Session(Calls):
         spec: The reply to create: spaces and array layouts.
         create: The create request.
         server_version: The service's version.
-        network: The n-tuple network whose form the session knows.
-        received: The bytes of the network's weights that the service has.
+        network: The n-tuple network whose form was uploaded.
+        received: The number of bytes of the network's weights that the service has.
         on_seeds: A function to call with each executed reset or restore, perhaps twice.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
@@ -160,7 +160,7 @@ class Session(Calls):
         return self._perform(_new(Operation, ("step", b"", payload, 0, width)), into, self._ask)
 
     def step_async(self, actions: NDArray[np.integer[Any]], into: Buffer | None) -> None:
-        """Begins a step with these actions; also finishes it if the carrier can't send ahead."""
+        """Begins a step with these actions; also finishes it if the service is in this process."""
         payload, width = self.link.carrier.pack(actions)
         act = self._send if self.link.carrier.is_remote else self._ask
         answer = self._perform(Operation("step", b"", payload, 0, width), into, act)
@@ -253,7 +253,7 @@ class Session(Calls):
         begin_with_snapshot(journal, self.link, self.create.num_envs, take)
 
     def _ask(self, state: Unanswered, deadline: float, into: Buffer | None = None) -> Answer:
-        """Waits for the reply to the newest request, whose state is given."""
+        """Sends the newest request, whose state becomes `state`, and waits for its reply."""
         self.state = state
         operation = state.operation
         try:
@@ -274,7 +274,7 @@ class Session(Calls):
         return answer
 
     def _send(self, state: Unanswered, deadline: float = 0, into: Buffer | None = None) -> Answer:
-        """Sends the newest request, whose state is given, without waiting."""
+        """Sends the newest request, whose state becomes `state`, without waiting."""
         call = self.link.encode(state.operation, state.seq)
         self.state = state
         self.link.carrier.begin(call)

@@ -46,7 +46,7 @@ class Operation(NamedTuple):
     request: bytes
     """The encoded Request with only its `op`."""
     payload: bytes | None
-    """Its payload frame, if it has one."""
+    """The request's payload frame; None if it has none."""
     reply_room: int = 0
     """The largest payload of the reply in bytes, if the session's layouts do not fix it."""
     width: int = 1
@@ -66,7 +66,7 @@ class Task(enum.Enum):
 
 @dataclass(slots=True)
 class State:
-    """An immutable state."""
+    """The base class of the states, which are never modified."""
 
     seq: int
     """The newest request's number in the session."""
@@ -119,7 +119,7 @@ class Closed(State):
 
 @dataclass(slots=True)
 class Unanswered(State):
-    """A request without an answer. In this class itself, the request's own call is not running."""
+    """A request without an answer. Unless a subclass says otherwise, its call has ended."""
 
     operation: Operation
 
@@ -173,7 +173,7 @@ class Sent(Unanswered):
 
 @dataclass(slots=True)
 class Begun(Unanswered):
-    """A step that `step_async` sent, after it has returned."""
+    """A step that `step_async` has sent, after that call returned."""
 
     is_awaited = True
 
