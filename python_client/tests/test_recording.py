@@ -185,7 +185,7 @@ def test_a_changed_score_board_or_action_does_not_verify() -> None:
         actions = "B" + document["actions"][1:]
     for part, value, text in (
         ("score", document["score"] + 4, f"replay's score is {document['score']}; recorded"),
-        ("board", board, "last board has .* in row 2, column 1; recorded is"),
+        ("board", board, "last board has .* in row 2, column 1; the recording has"),
         ("actions", actions, "the replay's"),
     ):
         changed = Recording.from_json(change(document, part, value))
@@ -362,7 +362,7 @@ def test_the_commands_record_replay_and_verify(
     document = json.loads(Path(file).read_text())
     Path(file).write_text(change(document, "score", 8))
     assert cli.main(["replay", file, "--verify"]) == 1
-    assert "recorded is 8" in capsys.readouterr().err
+    assert "the recording has 8" in capsys.readouterr().err
 
 
 def test_a_game_with_wrong_spawns_exits_with_1(

@@ -245,7 +245,7 @@ def test_a_wrong_action_is_reported_with_call_row_and_lane_and_the_steps_before_
             chosen[5] = 4
         return chosen
 
-    place = r"call 1: chose action 4, legal .*, in row 5 \(lane 7, step 1\)"
+    place = r"call 1: chose action 4 instead of .*, in row 5 \(lane 7, step 1\)"
     with pytest.raises(errors.PolicyError, match=place) as caught:
         envs.rollout(9, wrong_where_fewer_play)
     error = caught.value

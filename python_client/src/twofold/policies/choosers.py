@@ -221,8 +221,8 @@ class CheckedChooser(OpenChooser, abc.ABC):
             action, legal = int(actions[row]), np.flatnonzero(mask[row]).tolist()
             where = place(int(lanes[row]))
             raise self._error(
-                f"chose action {action}, legal are {legal}, in row {row} ({_named(where)}); the "
-                f"observation:\n{rows(observations, row)}",
+                f"chose action {action} instead of one of the legal actions {legal}, in row {row} "
+                f"({_named(where)}); the observation:\n{rows(observations, row)}",
                 row=row,
                 lane=where.get("lane"),
                 episode=where.get("episode"),

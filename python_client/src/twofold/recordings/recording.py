@@ -180,7 +180,7 @@ class Recording:
                 f"spawns lists {len(self.spawns)} new tiles; {moves} moves need {used}"
             )
         if score != self.score:
-            raise InvalidRecording(f"the replay's score is {score}; recorded is {self.score}")
+            raise InvalidRecording(f"the replay's score is {score}; the recording has {self.score}")
         self._compare_last_board(board)
         return Verification(
             moves=moves,
@@ -210,8 +210,8 @@ class Recording:
             if got != recorded:
                 row, column = divmod(cell, self.rules.columns)
                 raise InvalidRecording(
-                    f"the replay's last board has {got} in row {row}, column {column}; recorded is "
-                    f"{recorded}"
+                    f"the replay's last board has {got} in row {row}, column {column}; the recording "
+                    f"has {recorded}"
                 )
 
     def to_json(self) -> str:
