@@ -210,8 +210,8 @@ class Recording:
             if got != recorded:
                 row, column = divmod(cell, self.rules.columns)
                 raise InvalidRecording(
-                    f"the replay's last board has {got} in row {row}, column {column}; the recording "
-                    f"has {recorded}"
+                    f"the replay's last board has {got} in row {row}, column {column}; the "
+                    f"recording has {recorded}"
                 )
 
     def to_json(self) -> str:
