@@ -60,7 +60,7 @@ def folders_in(table: str) -> set[str]:
         ("folder of `python_client/src/twofold`", "python_client/src/twofold"),
     ],
 )
-def test_each_folder_has_its_line(files: list[Path], table: str, root: str) -> None:
+def test_each_folder_has_a_row_in_the_table(files: list[Path], table: str, root: str) -> None:
     folders = {str(path.parent.relative_to(root)) for path in files if path.is_relative_to(root)}
     folders -= {".", "CLinux/include"}
     if root == "Sources":
@@ -82,7 +82,7 @@ def test_no_source_needs_a_newer_swift_than_the_package_declares() -> None:
     assert [str(source.relative_to(ROOT)) for source in newer] == []
 
 
-def test_only_platform_names_libc_and_what_only_linux_has(files: list[Path]) -> None:
+def test_only_platform_names_libc_and_linux_only_functions(files: list[Path]) -> None:
     platform = Path("Sources/Platform")
     swift = [path for path in files if path.suffix == ".swift"]
     named = {path for path in swift if LINUX.search((ROOT / path).read_text())}

@@ -294,7 +294,7 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_wrappers_see_what_they_see_around_gymnasiums_own(
+def test_wrappers_see_the_same_as_around_gymnasiums_own_environments(
     make: Make, mode: AutoresetMode, wrapper: str
 ) -> None:
     ours = WRAPPERS[wrapper](make(autoreset_mode=mode, size=2))
@@ -333,7 +333,7 @@ def test_next_step_under_normalize_observation(make: Make) -> None:
 
 
 @pytest.mark.parametrize("mode", COUNTED_MODES, ids=lambda mode: mode.name)
-def test_episode_statistics_are_those_of_the_server(make: Make, mode: AutoresetMode) -> None:
+def test_episode_statistics_match_the_server(make: Make, mode: AutoresetMode) -> None:
     envs = RecordEpisodeStatistics(make(8, size=2, autoreset_mode=mode))
     rng = np.random.default_rng(1)
     _, infos = envs.reset(seed=1)
@@ -416,7 +416,7 @@ def test_given_boards_and_listed_seeds_work_in_each_mode(make: Make, mode: Autor
         assert observations.reshape(3, 4).tolist() == [list(game.board) for game in games]
 
 
-def test_make_vec_takes_the_mode_and_the_metadata_report_it() -> None:
+def test_make_vec_accepts_the_mode_and_the_metadata_report_it() -> None:
     for mode in MODES:
         envs = gym.make_vec(
             "twofold/Game2048-v0", num_envs=2, endpoint="embedded", autoreset_mode=mode

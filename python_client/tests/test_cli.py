@@ -86,7 +86,9 @@ def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> N
     assert all(name in output for name in cli.SUBCOMMANDS)
 
 
-def test_no_and_unknown_subcommands_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_and_unknown_subcommands_are_wrong_usage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for arguments in ([], ["dance"]):
         assert cli.main(arguments) == 2
         assert "usage: twofold" in capsys.readouterr().err

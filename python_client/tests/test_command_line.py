@@ -154,7 +154,7 @@ def test_a_command_that_succeeds_prints_text_or_one_line_of_json(row: str, run: 
 
 
 @pytest.mark.parametrize(("status", "command", "kind"), WRONG)
-def test_a_command_that_fails_says_so_in_text_and_in_json(
+def test_a_command_that_fails_reports_it_in_text_and_in_json(
     status: int, command: str, kind: str, run: Any
 ) -> None:
     words = command.split()

@@ -168,7 +168,7 @@ def test_a_deck_that_does_not_fit_is_refused_with_its_lane(
     assert (envs.observe()[0] == before).all()
 
 
-def test_there_are_no_afterstates(envs: ConcentrationVectorEnv) -> None:
+def test_concentration_has_no_afterstates(envs: ConcentrationVectorEnv) -> None:
     with pytest.raises(errors.InvalidArgument):
         envs.afterstates()
 
@@ -248,7 +248,7 @@ def test_every_carrier_reproduces_the_golden_games(endpoint: str, path: Path) ->
     envs.close()
 
 
-def test_golden_files_are_what_the_reference_computes() -> None:
+def test_golden_files_equal_the_references_results() -> None:
     written = {f"concentration/{path.name}": path.read_text() for path in GOLDEN_FILES}
     assert written == dict(make_golden.card_files())
 

@@ -37,7 +37,7 @@ def read(path: Path) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("arguments", [{}, {"size": (3, 4)}, {"size": 2, "max_episode_steps": 5}])
-def test_a_dataset_holds_the_games_of_the_reference(
+def test_a_dataset_contains_the_games_of_the_reference(
     arguments: dict[str, Any], tmp_path: Path
 ) -> None:
     path = write(tmp_path, **arguments)
@@ -118,7 +118,7 @@ def test_the_file_records_the_reward_itself_and_not_the_name_of_its_file(tmp_pat
     twofold.datasets.verify(path, endpoint="embedded")
 
 
-def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
+def test_arguments_are_written_as_plain_numbers_and_keys_are_not_written(
     tmp_path: Path, server: Server
 ) -> None:
     public, secret = (key.decode() for key in zmq.curve_keypair())

@@ -67,7 +67,7 @@ def fails(findings: Any, check: str, found: str, fix: str) -> None:
     assert fix in finding["fix"]
 
 
-def test_a_set_up_that_works_has_no_failures(server: Server) -> None:
+def test_a_working_installation_has_no_failures(server: Server) -> None:
     status, findings = doctor("--endpoint", server.tcp)
     assert status == 0
     assert findings["step"]["found"] == "four boards step at 'embedded'"
@@ -91,7 +91,7 @@ def test_optional_packages_are_listed_with_their_builds(monkeypatch: pytest.Monk
         assert extras() == "none"
 
 
-def test_findings_are_printed_with_their_mends(
+def test_findings_are_printed_with_their_fixes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
@@ -102,7 +102,7 @@ def test_findings_are_printed_with_their_mends(
     assert output.splitlines()[-1] == "Something does not work; see FAILED above."
 
 
-def test_a_library_that_is_not_there_is_named() -> None:
+def test_a_missing_library_is_named() -> None:
     status, findings = doctor(TWOFOLD_LIBRARY="/nowhere/libtwofold.so")
     assert status == 1
     fails(findings, "library", "/nowhere/libtwofold.so", "Unset TWOFOLD_LIBRARY")
@@ -124,12 +124,12 @@ def test_a_library_of_another_version_is_named(tmp_path: Path) -> None:
     fails(findings, "step", "version 0.0.1", "Reinstall the wheel")
 
 
-def test_a_setting_of_the_library_that_is_not_valid_is_named() -> None:
+def test_an_invalid_setting_of_the_library_is_named() -> None:
     _, findings = doctor_of_its_own(TWOFOLD_MAX_BYTES="many")
     fails(findings, "step", "TWOFOLD_MAX_BYTES", "environment variable")
 
 
-def test_a_server_of_the_environment_that_has_no_room_is_named() -> None:
+def test_a_full_server_in_the_environment_variable_is_named() -> None:
     with Server("--max-sessions", "1") as server:
         envs = twofold.Game2048VectorEnv(1, endpoint=server.tcp)
         status, findings = doctor(TWOFOLD_ENDPOINT=server.tcp)
@@ -205,12 +205,12 @@ def test_a_server_program_that_lacks_a_library_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["tcp://localhost", "http://localhost:5555", "tcp://*:5555"])
-def test_an_address_that_is_not_valid_is_named(address: str) -> None:
+def test_an_invalid_address_is_named(address: str) -> None:
     _, findings = doctor(TWOFOLD_ENDPOINT=address)
     fails(findings, "endpoint", address, "TWOFOLD_ENDPOINT")
 
 
-def test_a_port_that_nobody_listens_on_is_named() -> None:
+def test_a_port_without_a_listener_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
     _, findings = doctor("--endpoint", address)
@@ -303,7 +303,7 @@ def test_keys_that_are_not_accepted_are_named(
     fails(findings, "handshake", found, "--curve-clients")
 
 
-def test_keys_that_are_accepted_are_no_failure(encrypted: Server, keys: Path) -> None:
+def test_accepted_keys_are_not_a_failure(encrypted: Server, keys: Path) -> None:
     status, findings = doctor(
         *("--endpoint", encrypted.tcp, "--curve-server", str(keys / "server.key")),
         *("--curve-client", str(keys / "alice.key_secret")),
@@ -373,7 +373,7 @@ def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert "only for programs that you have read" in findings["sandbox"]["fix"]
 
 
-def test_a_long_path_for_temporary_files_is_no_failure(tmp_path: Path) -> None:
+def test_a_long_path_for_temporary_files_is_not_a_failure(tmp_path: Path) -> None:
     """A private server puts its socket in /tmp then."""
     directory = tmp_path / ("long" * 25)
     directory.mkdir()

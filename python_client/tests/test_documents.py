@@ -187,7 +187,7 @@ def test_each_block_of_python_is_run_or_says_why_not(page: str) -> None:
         ("```python\nimport twofold\n", True),
     ],
 )
-def test_a_block_that_is_neither_is_found(text: str, complains: bool) -> None:
+def test_a_block_that_is_neither_run_nor_excused_is_found(text: str, complains: bool) -> None:
     assert bool(complaints(text)) == complains
 
 

@@ -136,7 +136,7 @@ def test_tokens_keys_and_resumes_are_refused_in_a_process() -> None:
 # ---- threads -------------------------------------------------------------------------------------
 
 
-def test_a_heartbeat_beside_steps_changes_nothing(endpoint: str) -> None:
+def test_a_heartbeat_during_steps_changes_nothing(endpoint: str) -> None:
     envs, twin = make(endpoint), make(endpoint)
     envs.reset(seed=0)
     twin.reset(seed=0)
@@ -331,7 +331,7 @@ def test_a_child_forked_while_another_thread_holds_the_librarys_lock_plays_as_it
 
 
 @pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
-def test_gymnasiums_async_workers_have_boards_of_their_own(context: str) -> None:
+def test_gymnasiums_async_workers_have_their_own_boards(context: str) -> None:
     output, _ = run(
         "if __name__ == '__main__':\n"
         "    alone = gym.make_vec('twofold:twofold/Game2048-v0', num_envs=2, size=(2, 3))\n"

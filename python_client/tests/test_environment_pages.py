@@ -69,7 +69,7 @@ def test_the_first_table_has_the_spaces_of_the_environment_that_it_makes(page: s
 
 
 @pytest.mark.parametrize("page", ["game2048", "concentration"])
-def test_the_forms_of_observations_are_all_there_with_their_spaces(page: str) -> None:
+def test_the_page_has_all_forms_of_observations_with_their_spaces(page: str) -> None:
     rows = table(page, "Observation space")
     assert rows.keys() == {f'"{form}"' for form in (*FORMS, "dict")}
     (environment_id,) = re.findall(r'"twofold:(.*)"', (PAGES / f"{page}.md").read_text())
@@ -96,7 +96,7 @@ def test_the_forms_of_observations_are_all_there_with_their_spaces(page: str) ->
         ),
     ],
 )
-def test_the_arguments_are_all_there_with_their_defaults(
+def test_the_page_has_all_arguments_with_their_defaults(
     page: str, make: Any, single: Any, vector: Any
 ) -> None:
     stated = defaults((page, "Arguments"), SHARED)
@@ -166,7 +166,7 @@ def test_the_actions_of_2048_go_where_the_page_says() -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_the_presets_of_concentration_are_those_of_the_page(number: int) -> None:
+def test_the_presets_of_concentration_match_the_page(number: int) -> None:
     rows = table("concentration", "Presets")
     preset = ["playground", "popgym-easy", "popgym-medium", "popgym-hard"][number]
     stated = {name: ast.literal_eval(row[number]) for name, row in rows.items()}

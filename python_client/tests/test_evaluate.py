@@ -131,7 +131,7 @@ def test_the_interval_holds_the_known_mean_in_95_of_100_evaluations() -> None:
     assert naive_inside == 0
 
 
-def test_every_episode_counts_once_whatever_the_number_of_lanes() -> None:
+def test_every_episode_counts_once_for_any_number_of_lanes() -> None:
     results = [twofold.evaluate(anything, env=Queue(n), episodes=100) for n in (1, 7, 100, 130)]
     for result in results:
         assert set(result.lengths) == {1, 50}
@@ -231,7 +231,7 @@ def test_environments_of_gymnasium_are_evaluated(mode: Any) -> None:
     assert result.card["environment"] == "CartPole-v1"
 
 
-def test_infos_that_only_some_lanes_have_are_those_of_these_lanes() -> None:
+def test_infos_of_only_some_lanes_belong_to_these_lanes() -> None:
     arguments: dict[str, Any] = {"endpoint": "embedded"}
     envs = gym.make_vec("twofold/Game2048-v0", 7, vectorization_mode="sync", **arguments)
     apart = twofold.evaluate(first_legal, env=envs, episodes=20)
@@ -298,7 +298,7 @@ def test_random_play_on_4x4_agrees_with_twenty_million_games() -> None:
     assert low - 0.005 < 0.07835 < high + 0.005
 
 
-def test_random_actions_are_legal_and_all_alike() -> None:
+def test_random_actions_are_legal_and_equally_likely() -> None:
     policy = RandomPolicy(3)
     masks = np.array([[b >> a & 1 for a in range(4)] for b in range(1, 16)] * 4000, np.int8)
     actions = policy(None, masks)
@@ -571,7 +571,7 @@ def test_a_function_that_takes_no_mask_is_refused_with_the_form_that_is_expected
     assert caught.value.field == "policy"
 
 
-def test_what_a_policy_does_to_the_mask_makes_nothing_legal() -> None:
+def test_a_policy_that_changes_the_mask_makes_no_action_legal() -> None:
     def cheats(observations: Any, action_mask: Any) -> Any:
         worst = action_mask.argmin(axis=1)
         action_mask[:] = 1
@@ -645,7 +645,7 @@ def by_hand(policy: str = "by hand", scores: Any = (700, 1000, 3000, 20000)) -> 
 
 
 @pytest.mark.parametrize(("size", "highest"), [((2, 3), 128), ((2, 2), 32), ((3, 3), 1024)])
-def test_a_report_lists_only_tiles_that_the_board_can_hold(
+def test_a_report_lists_only_tiles_that_the_board_can_have(
     size: tuple[int, int], highest: int
 ) -> None:
     result = twofold.evaluate("random", size=size, episodes=50, endpoint="embedded")
@@ -667,7 +667,7 @@ def test_the_summary_has_the_figures() -> None:
     assert summary["moves_per_second"] == 705
 
 
-def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
+def test_text_markdown_and_html_contain_figures_and_rule_card() -> None:
     result = by_hand("<b>")
     for report in (str(result), result.to_markdown(), result._repr_html_()):
         for part in ("6,175", "25.00 %", "4 x 4", "705 moves per second", "2^63"):
@@ -683,7 +683,7 @@ def test_the_table_of_tiles_ends_with_the_first_that_no_game_reaches() -> None:
     assert not re.search(r"^8192 ", text, re.MULTILINE)
 
 
-def test_names_in_a_report_do_not_steer_the_terminal() -> None:
+def test_names_in_a_report_do_not_control_the_terminal() -> None:
     result = by_hand("\x1b[2J\x9b31m\u202eevil\nname")
     comparison = result.compare(by_hand("\x1b]0;other\x07"))
     for report in (
@@ -697,7 +697,7 @@ def test_names_in_a_report_do_not_steer_the_terminal() -> None:
     assert "against ?]0;other?, the same" in str(comparison)
 
 
-def test_a_saved_evaluation_comes_back() -> None:
+def test_a_saved_evaluation_loads_unchanged() -> None:
     result = by_hand()
     again = twofold.Evaluation.from_json(result.to_json(games=True))
     assert again.summary == result.summary

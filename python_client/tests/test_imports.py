@@ -70,7 +70,7 @@ def imports_of(name: str) -> set[str]:
     return {module for module in imported if module.partition(".")[0] == "twofold"}
 
 
-def test_there_are_no_circles() -> None:
+def test_no_imports_are_circular() -> None:
     edges = {name: set(imports_of(name)) & MODULES.keys() for name in MODULES}
     while True:
         # A module that imports nothing more is no part of a circle.
@@ -85,7 +85,7 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
-def test_rooms_import_from_the_rooms_below() -> None:
+def test_folders_import_only_from_folders_below() -> None:
     rank = {name: line for line, names in enumerate(ROOMS) for name in names}
     assert {room(module) for module in MODULES} <= rank.keys()
     upwards = {
@@ -135,9 +135,7 @@ for module in pkgutil.walk_packages(twofold.__path__, "twofold."):
 
 
 @pytest.mark.parametrize("address", ["tcp", "ipc"])
-def test_a_client_of_a_server_takes_nothing_that_only_unix_has(
-    server: Server, address: str
-) -> None:
+def test_a_client_of_a_server_uses_nothing_that_only_unix_has(server: Server, address: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", ELSEWHERE, getattr(server, address)],
         capture_output=True,

@@ -140,7 +140,7 @@ def test_directions_may_be_words_letters_and_numbers(forms: list[Any]) -> None:
 
 
 @sandboxed
-def test_a_failed_game_counts_with_its_score_so_far_and_the_others_go_on() -> None:
+def test_a_failed_game_counts_with_its_score_so_far_and_the_others_continue() -> None:
     source = f"""{SLIDE}
 count = 0
 def strategy(board):
@@ -241,7 +241,7 @@ def test_the_report_has_the_command_that_repeats_its_games(
 
 
 @sandboxed
-def test_the_scores_of_finished_games_are_shown_beside_those_of_all() -> None:
+def test_the_scores_of_finished_games_are_shown_next_to_all_scores() -> None:
     source = f"""{SLIDE}
 def strategy(board):
     return legal(board)[0] if max(map(max, board)) < 128 else "north"
@@ -518,7 +518,7 @@ def test_a_move_that_takes_too_long_is_a_timeout(body: str) -> None:
 
 
 @sandboxed
-def test_the_moves_of_a_game_have_a_time_limit_of_their_own() -> None:
+def test_the_moves_of_a_game_have_a_separate_time_limit() -> None:
     source = f"{SLIDE}import time\n"
     source += "def strategy(board):\n    time.sleep(0.05)\n    return legal(board)[0]\n"
     found = failure(source, game_timeout=0.5)
@@ -528,7 +528,7 @@ def test_the_moves_of_a_game_have_a_time_limit_of_their_own() -> None:
 
 
 @sandboxed
-def test_loading_is_no_part_of_a_games_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_does_not_count_as_a_games_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[float, float, bytes]] = []
     ask = Sandbox.ask
 
@@ -719,7 +719,7 @@ def strategy(board):
         "import sys; sys.setrecursionlimit(10**9); sys.settrace(lambda *a: 1 / 0)",
     ],
 )
-def test_what_a_program_does_to_its_own_process_hurts_only_itself(mischief: str) -> None:
+def test_a_program_that_changes_its_own_process_harms_only_itself(mischief: str) -> None:
     """The games of a program that does so and one that does not are judged alike afterwards."""
     source = f"""{SLIDE}
 class Grave:

@@ -95,7 +95,7 @@ twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
         assert "(num_envs), or raise the limit on open files (ulimit -n)" in ran.stdout
 
 
-def test_sessions_at_a_time_are_limited() -> None:
+def test_the_number_of_sessions_is_limited() -> None:
     with Server("--max-sessions", "2") as server:
         held = [Game2048VectorEnv(1, endpoint=server.ipc) for _ in range(2)]
         with pytest.raises(errors.ResourceExhausted, match="max_sessions = 2"):
@@ -129,7 +129,7 @@ def can_create(endpoint: str, num_envs: int) -> bool:
     return True
 
 
-def test_a_reply_that_finds_no_memory_is_refused_and_changes_nothing() -> None:
+def test_a_request_without_memory_for_its_reply_is_refused_and_changes_nothing() -> None:
     # Boards and steps of 60,000 lanes fit; the afterstates, 84 bytes a lane, don't.
     with Server("--max-bytes", "12000000") as server:
         envs = Game2048VectorEnv(60_000, endpoint=server.ipc)

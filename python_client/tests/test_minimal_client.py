@@ -49,12 +49,12 @@ def plays_the_session(client: Path, endpoint: str) -> str:
     return ran.stderr
 
 
-def test_it_has_less_than_150_lines() -> None:
+def test_the_client_has_fewer_than_150_lines() -> None:
     assert len(SOURCE.read_text().splitlines()) < 150
 
 
 @pytest.mark.parametrize("transport", ["ipc", "tcp"])
-def test_it_prints_what_the_page_says_and_closes_its_session(
+def test_the_client_prints_the_pages_output_and_closes_its_session(
     client: Path, server: Server, transport: str
 ) -> None:
     before = statistics_of(server.ipc)

@@ -145,7 +145,7 @@ def test_planes_need_rows_and_columns() -> None:
     assert caught.value.field == "obs"
 
 
-def test_a_memory_of_cards_needs_cards() -> None:
+def test_a_policy_that_remembers_cards_requires_observations_of_cards() -> None:
     envs = twofold.ConcentrationVectorEnv(2, endpoint="embedded", obs="one_hot")
     with pytest.raises(errors.InvalidArgument) as caught:
         twofold.policies.PerfectMemory(envs)

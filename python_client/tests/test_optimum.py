@@ -377,14 +377,14 @@ def test_optimal_play_gets_the_optimum_and_regrets_nothing(tables: Path) -> None
     assert "regret of a game" in str(played)
 
 
-def test_optimal_play_makes_the_goal_as_often_as_can_be(tables: Path) -> None:
+def test_optimal_play_reaches_the_goal_as_often_as_possible(tables: Path) -> None:
     played = twofold.evaluate("optimal", size=2, episodes=20_000, **GOALS)
     assert played.max_exponents is not None
     reached = played.max_exponents >= 4
     assert abs(reached.mean() - 0.9625112538) < 4 * standard_error(reached)
 
 
-def test_the_sum_of_regrets_is_on_average_what_the_policy_misses(uniform: Evaluation) -> None:
+def test_the_sum_of_regrets_is_on_average_the_policys_loss(uniform: Evaluation) -> None:
     assert uniform.regret is not None
     games = uniform.regret.games
     assert abs(games.mean() - (OPTIMUM - UNIFORM)) < 4 * standard_error(games)

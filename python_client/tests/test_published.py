@@ -98,7 +98,7 @@ def test_a_network_of_the_java_program_chooses_its_actions(
     expect_the_same_actions(network, tuples, tables, is_expanded)
 
 
-def test_tables_are_shared_where_all_tuples_have_eight_images(tmp_path: Path) -> None:
+def test_tables_are_shared_if_all_tuples_have_eight_images(tmp_path: Path) -> None:
     path = tmp_path / "network.bin"
     cases: Any = [([AXE], True, 1), ([AXE, LINE], False, 12), ([LINE], False, 4)]
     for tuples, symmetric, count in cases:

@@ -77,7 +77,7 @@ def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
     assert made.verify().illegal_actions == 1
 
 
-def test_motions_are_listed_from_the_wall_on() -> None:
+def test_motions_are_listed_from_the_wall() -> None:
     board = [1, 1, 1, 1, 0, 2, 0, 2]
     reward, motions = replay.move(board, 2, 4, 3)
     assert (reward, board) == (16, [2, 2, 0, 0, 3, 0, 0, 0])
@@ -376,7 +376,7 @@ def test_a_game_with_wrong_spawns_exits_with_1(
 # ---- the page ------------------------------------------------------------------------------------
 
 
-def test_the_page_needs_nothing_else() -> None:
+def test_the_page_needs_no_other_files() -> None:
     page = recording().to_html()
     assert "{{" not in page
     for outside in ("http:", "https:", "//cdn", "src=", "@import", "url("):

@@ -52,7 +52,7 @@ def test_a_bad_network_changes_nothing(server: Server, steps: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [DROP, DELAY, DUPLICATE, REORDER])
-def test_a_network_that_does_one_thing_to_every_other_message_changes_nothing(
+def test_a_network_with_one_fault_in_every_other_message_changes_nothing(
     server: Server, kind: str
 ) -> None:
     expected = undisturbed(server.ipc, 12)
@@ -153,7 +153,7 @@ def check_notes(envs: Any, twin: Any, own_server: Server, proxy: FaultProxy) -> 
     np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
 
 
-def test_another_step_after_an_applied_one_goes_on_from_there(endpoint: str) -> None:
+def test_another_step_after_an_applied_one_continues_from_there(endpoint: str) -> None:
     envs, twin = make(endpoint), make(endpoint)
     envs.reset(seed=0)
     twin.reset(seed=0)
@@ -249,9 +249,7 @@ def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) ->
             return
 
 
-def test_a_server_that_is_killed_again_and_again_changes_nothing(
-    own_server: Server, scale: int
-) -> None:
+def test_a_repeatedly_killed_server_changes_nothing(own_server: Server, scale: int) -> None:
     expected = undisturbed(own_server.ipc, 1300)
     times = 20 * scale
     with killed_again_and_again(own_server, times, 0.3) as kills:
@@ -260,7 +258,7 @@ def test_a_server_that_is_killed_again_and_again_changes_nothing(
     envs.close()
 
 
-def test_another_empty_server_in_midway_changes_nothing(server: Server, own_server: Server) -> None:
+def test_an_empty_server_midway_changes_nothing(server: Server, own_server: Server) -> None:
     expected = undisturbed(server.ipc, 700)
     with FaultProxy(server.ipc, rate=0.02, seed=5) as proxy:
         envs = make(proxy.endpoint, recover=True)
@@ -281,7 +279,7 @@ def test_a_private_server_that_is_killed_is_replaced() -> None:
     envs.close()
 
 
-def test_everything_at_once_changes_nothing(own_server: Server, game: str, scale: int) -> None:
+def test_all_faults_together_change_nothing(own_server: Server, game: str, scale: int) -> None:
     expected = undisturbed(own_server.ipc, 300, game)
     with FaultProxy(own_server.ipc, rate=0.05, seed=6) as proxy:
         with killed_again_and_again(own_server, 5 * scale, 0.5) as kills:
@@ -334,7 +332,7 @@ def test_without_recover_a_lost_session_is_an_error(own_server: Server) -> None:
     envs.close()
 
 
-def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Server) -> None:
+def test_a_missing_server_is_a_deadline_until_another_starts(own_server: Server) -> None:
     expected = undisturbed(own_server.ipc, 20)
     envs = make(own_server.ipc, recover=True)
     results = play(envs, 10)
@@ -346,7 +344,7 @@ def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Serv
     envs.close()
 
 
-def test_a_snapshot_takes_the_place_of_what_was_done_before(
+def test_a_snapshot_replaces_the_earlier_operations(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
@@ -366,7 +364,7 @@ def test_a_snapshot_takes_the_place_of_what_was_done_before(
     envs.close()
 
 
-def test_boards_whose_snapshot_no_message_could_bring_back_are_played_again_from_the_start(
+def test_boards_whose_snapshot_exceeds_a_message_are_replayed_from_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
@@ -396,7 +394,7 @@ def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
 
 @pytest.mark.parametrize("policy", ["random", "expectimax", last_legal])
 @pytest.mark.parametrize("one_step_a_request", [True, False])
-def test_rollouts_go_on_after_a_lost_server(
+def test_rollouts_continue_after_a_lost_server(
     policy: Any, one_step_a_request: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if one_step_a_request:
@@ -416,7 +414,7 @@ def test_rollouts_go_on_after_a_lost_server(
         twin.close()
 
 
-def test_a_rollout_by_a_function_goes_on_where_the_server_was_lost(own_server: Server) -> None:
+def test_a_rollout_by_a_function_continues_where_the_server_was_lost(own_server: Server) -> None:
     envs, twin = make(own_server.ipc, recover=True), make("private")
     for each in (envs, twin):
         each.reset(seed=3)
@@ -455,7 +453,7 @@ def test_a_fork_survives_the_loss_of_the_server_if_its_environment_does(
         each.close()
 
 
-def test_a_fork_is_as_lost_as_its_environment_without_recover(own_server: Server) -> None:
+def test_without_recover_a_fork_is_lost_with_its_server(own_server: Server) -> None:
     envs = make(own_server.ipc)
     envs.reset(seed=3)
     fork = envs.fork([0])
@@ -465,7 +463,7 @@ def test_a_fork_is_as_lost_as_its_environment_without_recover(own_server: Server
         fork.observe()
 
 
-def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
+def test_a_server_that_plays_differently_is_reported(own_server: Server) -> None:
     envs = make(own_server.ipc, recover=True)
     play(envs, 10)
     journal = envs._session._journal
@@ -479,7 +477,7 @@ def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
     envs.close()
 
 
-def test_a_part_of_a_rollout_plays_its_own_actions_and_goes_on_with_the_streams() -> None:
+def test_a_part_of_a_rollout_plays_its_own_actions_and_continues_the_streams() -> None:
     given = wire.RolloutRequest(steps=5, actions={})
     request = envelope.Request(rollout=given).SerializeToString()
     whole = Operation("rollout", request, bytes(range(15)))
@@ -497,7 +495,7 @@ def test_a_part_of_a_rollout_plays_its_own_actions_and_goes_on_with_the_streams(
         assert later.payload == (whole.payload if start == 0 else None)
 
 
-def test_a_recovery_that_takes_several_calls_goes_on_where_it_was(
+def test_a_recovery_that_takes_several_calls_continues_where_it_stopped(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(own_server.ipc, recover=True), make("private")

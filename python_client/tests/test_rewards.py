@@ -64,7 +64,7 @@ def test_a_reward_is_a_dict_a_list_or_a_file_and_all_mean_the_same(tmp_path: Pat
     assert (spec.scale, spec.clip_low, spec.HasField("clip_high")) == (0.5, -1.0, False)
 
 
-def test_the_order_of_the_terms_is_that_of_the_columns() -> None:
+def test_the_columns_have_the_order_of_the_terms() -> None:
     reward = ["goal", ("empty_cells", {"gamma": 1.0}), "merge_count", ("goal", 2.0)]
     envs = twofold.Game2048VectorEnv(
         2, reward=reward, extra_infos=["reward_terms"], endpoint="embedded"
@@ -168,7 +168,7 @@ def test_a_file_is_read_as_text_and_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ['"score"', '"other.json"', "null", "1"])
-def test_a_file_holds_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
+def test_a_file_may_contain_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
     path = tmp_path / "reward.json"
     path.write_text(content)
     with pytest.raises(errors.InvalidArgument, match="expected a dict of terms") as caught:
@@ -279,7 +279,7 @@ def has_move(board: Board, rows: int, columns: int) -> bool:
 # ---- golden trajectories -------------------------------------------------------------------------
 
 
-def test_the_golden_files_are_what_the_reference_computes() -> None:
+def test_the_golden_files_equal_the_references_results() -> None:
     files = dict(make_reward_golden.files())
     assert files.keys() == {path.name for path in make_reward_golden.FOLDER.glob("*.json")}
     for name, text in files.items():
@@ -405,7 +405,7 @@ def phi(board: Board) -> float:
     )
 
 
-def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_as_it_is() -> None:
+def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_unchanged() -> None:
     values, best = solve(model_2x2(None))
     shaped_values, shaped_best = solve(model_2x2({"merge_score": 1.0, **POTENTIAL_TERMS}))
     assert len(best) > 200

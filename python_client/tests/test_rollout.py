@@ -171,7 +171,7 @@ def test_fixed_order_takes_the_first_legal_action_and_draws_nothing_from_the_boa
     assert_same(twin.rollout(200, actions=data.actions), data)
 
 
-def test_fixed_order_takes_the_first_card_that_can_be_turned(server: Server) -> None:
+def test_fixed_order_takes_the_first_card_that_can_be_flipped(server: Server) -> None:
     envs = twofold.ConcentrationVectorEnv(4, size=2, endpoint=server.ipc)
     envs.reset(seed=2)
     data = envs.rollout(40, policies.FixedOrder())
@@ -204,7 +204,7 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     assert two > 6000
 
 
-def test_a_long_search_comes_in_several_requests(server: Server) -> None:
+def test_a_long_search_takes_several_requests(server: Server) -> None:
     with Server("--max-search-milliseconds", "20") as hasty:
         envs = twofold.Game2048VectorEnv(16, endpoint=hasty.ipc)
         patient = twofold.Game2048VectorEnv(16, endpoint=server.ipc)
@@ -272,7 +272,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
 
 @pytest.mark.parametrize("is_sent", [False, True], ids=["not sent", "carried out"])
 @pytest.mark.parametrize("does_step", [False, True], ids=["at once", "after a step"])
-def test_an_upload_goes_on_where_a_deadline_ended_it(
+def test_an_upload_continues_where_a_deadline_stopped_it(
     make: Any, monkeypatch: pytest.MonkeyPatch, is_sent: bool, does_step: bool
 ) -> None:
     envs = make(2)
@@ -342,7 +342,7 @@ def test_rollouts_work_on_other_sizes_with_random_greedy_and_a_network(
     assert caught.value.field == "policy"
 
 
-def test_shapes_and_dtypes_are_those_of_the_page(make: Any) -> None:
+def test_shapes_and_dtypes_match_the_page(make: Any) -> None:
     envs = make(6)
     envs.reset(seed=0)
     for steps in (1, 7):
@@ -480,7 +480,7 @@ def test_a_file_that_is_not_a_zip_gets_no_advice_to_unpickle_it(tmp_path: Path) 
         policies.NTuple.load(path)
 
 
-def test_a_pipe_is_no_network_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+def test_a_pipe_is_not_a_network_and_nothing_waits_for_its_writer(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     os.mkfifo(path)
     with pytest.raises(errors.InvalidArgument, match=r"network\.npz is a pipe") as caught:

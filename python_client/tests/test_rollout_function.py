@@ -60,7 +60,7 @@ class Watching:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("game", ["Game2048", "pgx", "Concentration"])
-def test_it_returns_what_its_actions_give_in_the_server(
+def test_a_rollout_equals_its_functions_actions_played_in_the_server(
     open_envs: Callable[..., Any], mode: str, game: str
 ) -> None:
     arguments: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 40}
@@ -81,7 +81,7 @@ def test_it_returns_what_its_actions_give_in_the_server(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_in_pieces_it_is_the_same_rollout(open_envs: Callable[..., Any], mode: str) -> None:
+def test_a_rollout_in_pieces_is_the_same_rollout(open_envs: Callable[..., Any], mode: str) -> None:
     """So a piece knows of truncated boards, whose actions are legal and not asked for."""
     arguments = {"autoreset_mode": mode, "max_episode_steps": 7}
     envs, twin = open_envs(**arguments), open_envs(**arguments)
@@ -104,7 +104,7 @@ def test_in_pieces_it_is_the_same_rollout(open_envs: Callable[..., Any], mode: s
     [{}, {"obs": "dict"}, {"obs": "one_hot"}, {"obs": "flat", "mask_key": "mask"}],
     ids=["array", "dict", "one_hot", "flat in a dict"],
 )
-def test_the_function_sees_what_steps_return_and_the_arrays_are_boards(
+def test_the_function_sees_the_results_of_steps_and_the_arrays_are_boards(
     mode: str, form: dict[str, Any]
 ) -> None:
     arguments: Any = {"autoreset_mode": mode, "max_episode_steps": 30, "endpoint": "embedded"}
@@ -132,7 +132,7 @@ def test_the_function_sees_what_steps_return_and_the_arrays_are_boards(
         each.close()
 
 
-def test_what_it_is_given_may_be_kept_and_written_to() -> None:
+def test_the_function_may_keep_and_overwrite_its_arguments() -> None:
     envs, twin = make("embedded"), make("embedded")
     envs.reset(seed=1), twin.reset(seed=1)
     kept = []
@@ -155,7 +155,7 @@ def test_what_it_is_given_may_be_kept_and_written_to() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_policy_with_a_memory_hears_of_each_episode_once(mode: str) -> None:
+def test_a_policy_with_a_memory_is_notified_of_each_episode_once(mode: str) -> None:
     envs = make("embedded", autoreset_mode=mode, max_episode_steps=6)
     envs.reset(seed=3)
     envs.step(actions(0))
@@ -199,7 +199,7 @@ def test_a_perfect_memory_plays_the_same_by_name_by_object_and_in_its_own_loop(m
         each.close()
 
 
-def test_names_of_evaluate_are_names_here(open_envs: Callable[..., Any]) -> None:
+def test_rollouts_accept_the_names_of_evaluate(open_envs: Callable[..., Any]) -> None:
     envs, twin = open_envs(), open_envs()
     envs.reset(seed=1), twin.reset(seed=1)
     search = twofold.policies.Expectimax(depth=1)
@@ -208,7 +208,7 @@ def test_names_of_evaluate_are_names_here(open_envs: Callable[..., Any]) -> None
     assert_same(envs.rollout(20, "random"), twin.rollout(20, twofold.policies.Random()))
 
 
-def test_it_is_not_asked_for_boards_that_wait_for_a_reset() -> None:
+def test_the_function_is_not_asked_for_boards_that_wait_for_a_reset() -> None:
     envs = make("embedded", autoreset_mode="disabled", size=2)
     envs.reset(seed=0)
     calls = []
@@ -306,7 +306,7 @@ def test_wrong_arguments_are_refused_before_anything_is_called(
     envs.close()
 
 
-def test_before_the_first_reset_it_is_refused(make_batch: MakeBatch, endpoint: str) -> None:
+def test_a_rollout_before_the_first_reset_is_refused(make_batch: MakeBatch, endpoint: str) -> None:
     envs = make_batch(2, endpoint=endpoint)
     with pytest.raises(errors.FailedPrecondition):
         envs.rollout(1, first_legal)

@@ -146,7 +146,7 @@ READ_ONLY.flags.writeable = False
         ({"action_masks": np.zeros((5, 16, 4), np.bool_)}, "out.action_masks"),
     ],
 )
-def test_memory_of_no_use_is_refused_before_anything_is_played(
+def test_unusable_memory_is_refused_before_anything_is_played(
     source: str, out: Any, field: str
 ) -> None:
     envs = make("embedded")
@@ -158,7 +158,7 @@ def test_memory_of_no_use_is_refused_before_anything_is_played(
     envs.close()
 
 
-def test_a_rollout_of_other_infos_or_steps_is_no_storage() -> None:
+def test_a_rollout_of_other_infos_or_steps_can_not_be_the_storage() -> None:
     envs = make("embedded", game="Concentration")
     envs.reset(seed=0)
     rollout = envs.rollout(4, "random", infos=["turns"])
@@ -173,7 +173,7 @@ def test_a_rollout_of_other_infos_or_steps_is_no_storage() -> None:
     envs.close()
 
 
-def test_the_arrays_of_a_rollout_are_its_own_without_storage() -> None:
+def test_without_storage_each_rollout_has_separate_arrays() -> None:
     envs = twofold.Game2048VectorEnv(16, endpoint="embedded")
     envs.reset(seed=0)
     for source in SOURCES:

@@ -50,7 +50,7 @@ def every(array: Any) -> list[tuple[int, ...]]:
 
 
 @given(boards())
-def test_afterstates_are_those_of_the_reference(given_boards: Any) -> None:
+def test_afterstates_match_the_reference(given_boards: Any) -> None:
     told = rules.afterstates(given_boards)
     lead, board_shape = given_boards.shape[:-2], given_boards.shape[-2:]
     assert told.boards.shape == (*lead, 4, *board_shape)
@@ -152,7 +152,7 @@ def test_a_spawn_follows_the_documented_recipe(
     np.testing.assert_array_equal(rules.place(given_boards, told.outcomes), told.boards)
 
 
-def test_spawns_are_as_frequent_as_chance_says() -> None:
+def test_spawns_are_as_frequent_as_their_chances() -> None:
     board = np.zeros((3, 3), np.uint8)
     board[0] = board[1, 1] = 5
     count = 40_000
@@ -436,7 +436,7 @@ def test_an_address_without_a_server_ends_in_a_deadline() -> None:
         rules.legal(np.zeros((4, 4), int), endpoint="ipc:///tmp/twofold-nobody", timeout=0.3)
 
 
-def test_the_timeout_also_holds_while_another_thread_is_asking(own_server: Server) -> None:
+def test_the_timeout_also_applies_while_another_thread_makes_a_request(own_server: Server) -> None:
     board = np.eye(4, dtype=int)
     rules.legal(board, endpoint=own_server.ipc)
     answers = []

@@ -145,7 +145,7 @@ def test_an_evaluation_that_failed_does_not_cost_the_training(
     assert "FileNotFoundError" in (tmp_path / "a" / "errors.txt").read_text()
 
 
-def test_learners_that_are_not_at_hand_are_skipped_by_name(
+def test_unavailable_learners_are_skipped_by_name(
     tmp_path: Path, build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(score_per_second, "TORCH", tmp_path / "nowhere" / "python")
@@ -175,7 +175,7 @@ def test_the_demos_main_saves_the_network_at_each_time(tmp_path: Path, build: Pa
         assert int((tmp_path / one["file"]).read_text()) == one["games"]
 
 
-def test_the_table_leaves_out_what_was_not_measured() -> None:
+def test_the_table_omits_missing_measurements() -> None:
     def result(minutes: list[float], **others: Any) -> dict[str, Any]:
         score = {"mean": 1000.0, "mean_interval": [900.0, 1100.0]}
         points = [

@@ -68,7 +68,7 @@ def play(megabytes: int, endpoint: str = "") -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("megabytes", MEGABYTES)
-def test_a_service_in_a_process_with_little_address_space_refuses_and_goes_on(
+def test_a_service_in_a_process_with_little_address_space_refuses_and_continues(
     megabytes: int,
 ) -> None:
     done, refused = play(megabytes)
@@ -80,7 +80,7 @@ def test_a_service_in_a_process_with_little_address_space_refuses_and_goes_on(
 
 
 @pytest.mark.parametrize("megabytes", MEGABYTES)
-def test_a_server_with_little_address_space_refuses_and_goes_on(megabytes: int) -> None:
+def test_a_server_with_little_address_space_refuses_and_continues(megabytes: int) -> None:
     with Server(limits=[f"--as={megabytes * 1_000_000}"]) as server:
         done, refused = play(0, server.ipc)
         assert server.process.poll() is None

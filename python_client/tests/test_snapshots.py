@@ -329,7 +329,7 @@ def test_a_fork_has_copies_of_the_boards_in_their_order(make: Make) -> None:
     envs.step([0] * 6)
 
 
-def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_do_not(make: Make) -> None:
+def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_spawns_do_not(make: Make) -> None:
     envs = make(2)
     envs.reset(seed=0)
     fresh = [envs.fork([0, 1], copies=50) for _ in range(2)]
@@ -444,7 +444,7 @@ def values() -> tuple[float, dict[tuple[int, ...], float]]:
 
 
 @pytest.mark.parametrize("spawns", ["same", "fresh"])
-def test_a_search_beats_the_optimum_only_where_it_sees_the_future(
+def test_a_search_beats_the_optimum_only_if_it_sees_the_future(
     make: Make, spawns: Literal["same", "fresh"]
 ) -> None:
     """The reason for fresh forks: only a search that sees the future beats the exact optimum."""

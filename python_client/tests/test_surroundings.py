@@ -94,7 +94,7 @@ def test_boards_in_the_process_are_on_the_same_clock(others: Others) -> None:
     envs.close()
 
 
-def test_rules_take_their_time_and_their_connection_from_them(
+def test_rules_take_their_clock_and_connection_from_their_surroundings(
     server: Server, others: Others
 ) -> None:
     for uses in (1, 1):

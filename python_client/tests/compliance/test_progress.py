@@ -96,7 +96,7 @@ def test_repeats_are_parked_and_the_newest_gets_the_reply(
     until_long_enough(new_session, case)
 
 
-def test_the_last_reply_is_still_there_the_next_seq_is_taken_and_others_go_on(
+def test_the_last_reply_stays_stored_the_next_seq_is_taken_and_other_sessions_continue(
     carrier: Carrier, new_session: Callable[[], Session], session: Session
 ) -> None:
     neighbour = session

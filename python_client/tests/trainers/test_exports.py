@@ -130,7 +130,7 @@ def test_the_recovered_environment_replays_the_episodes_with_a_seed(
     env.close()
 
 
-def test_an_unfinished_episode_is_truncated_and_shows_what_was_legal(tmp_path: Path) -> None:
+def test_an_unfinished_episode_is_truncated_and_has_the_last_action_mask(tmp_path: Path) -> None:
     made = export(write(tmp_path, transitions=80))
     assert made.total_episodes == 8
     for each in made:
@@ -140,7 +140,7 @@ def test_an_unfinished_episode_is_truncated_and_shows_what_was_legal(tmp_path: P
         np.testing.assert_array_equal(each.infos["action_mask"], legal)
 
 
-def test_the_metadata_says_who_played_what(tmp_path: Path) -> None:
+def test_the_metadata_names_the_policy_and_the_environment(tmp_path: Path) -> None:
     made = export(write(tmp_path, size=(3, 4), max_episode_steps=40))
     found = made.storage.metadata
     assert found["algorithm_name"] == "policy"
@@ -162,7 +162,7 @@ def test_a_malformed_id_is_refused_and_makes_no_folder(wrong: str, tmp_path: Pat
     assert not list((tmp_path / "minari").rglob("*"))
 
 
-def test_an_id_that_is_taken_is_refused_and_its_dataset_stays(tmp_path: Path) -> None:
+def test_a_used_id_is_refused_and_its_dataset_stays(tmp_path: Path) -> None:
     total = len(export(path := write(tmp_path)))
     with pytest.raises(errors.InvalidArgument, match="already"):
         export(path)

@@ -100,7 +100,7 @@ def test_openenv_validates_the_folder_of_the_space() -> None:
     assert set(results.values()) == {"pass", "skip"}
 
 
-def test_openenvs_graders_pass_what_the_space_declares() -> None:
+def test_openenvs_graders_accept_the_declarations_of_the_space() -> None:
     manifest = OpenEnvYamlParser().parse(SPACE)
     with serving(allow=["size", "goal", "max_episode_steps"]) as url:
         plan = load_runtime_plan(SPACE, manifest.execution)

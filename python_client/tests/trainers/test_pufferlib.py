@@ -69,7 +69,7 @@ def run(program: str, folder: Path) -> str:
     return ran.stdout
 
 
-def test_the_boards_are_those_of_gymnasium(tmp_path: Path) -> None:
+def test_the_boards_match_gymnasium(tmp_path: Path) -> None:
     run(f"{DEFINITIONS}\n{SAME}", tmp_path)
 
 

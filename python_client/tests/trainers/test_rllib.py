@@ -45,7 +45,7 @@ def exponents(episode: Any) -> Any:
     return episode.get_observations()["observations"].argmax(axis=-1)
 
 
-def test_episodes_begin_and_end_where_those_of_the_boards_do() -> None:
+def test_episodes_begin_and_end_with_the_episodes_of_the_boards() -> None:
     config = settings(0, max_episode_steps=130).debugging(seed=3)
     runner = SingleAgentEnvRunner(config=config)
     episodes = [each.to_numpy() for each in runner.sample(num_episodes=100)]

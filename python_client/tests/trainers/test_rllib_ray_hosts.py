@@ -150,7 +150,9 @@ def assert_same_games(path: Path, alone: twofold.Evaluation) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_games_on_two_hosts_are_those_of_one(hosts: Hosts, tmp_path: Path, scale: int) -> None:
+def test_games_on_two_hosts_equal_the_games_of_one(
+    hosts: Hosts, tmp_path: Path, scale: int
+) -> None:
     episodes, path = 20_000 * scale, tmp_path / "games.npz"
     job = hosts.job("random", episodes, path)
     output, _ = job.communicate()

@@ -47,7 +47,7 @@ def assert_same(own: Any, ours: Any) -> None:
     assert ours.mask.dtype == np.bool_
 
 
-def test_steps_and_resets_of_some_boards_are_those_of_tianshous_own_environments(
+def test_steps_and_resets_of_some_boards_match_tianshous_own_environments(
     endpoint: str,
 ) -> None:
     own = tianshous_own(5, max_episode_steps=170, endpoint="embedded")
@@ -131,7 +131,7 @@ def test_deep_q_learning_chooses_legal_actions() -> None:
     envs.close()
 
 
-def test_it_is_a_vector_environment_of_tianshou() -> None:
+def test_the_batch_is_a_vector_environment_of_tianshou() -> None:
     envs = make_tianshou_vec(n_envs=3, render_mode="ansi")
     assert isinstance(envs, BaseVectorEnv)
     assert len(envs) == 3

@@ -108,7 +108,7 @@ def test_a_game_of_concentration_is_the_environments_own(preset: str, endpoint: 
     assert tools.reward == total
 
 
-def test_a_card_that_cannot_be_turned_gets_a_sentence() -> None:
+def test_a_card_that_cannot_be_flipped_gets_a_sentence() -> None:
     tools = ConcentrationTools(size=2)
     tools.reset(seed=1)
     assert tools.turn_card(0).startswith("Card 0 shows ")
@@ -131,7 +131,7 @@ def fresh_pair(tools: ConcentrationTools, card: int) -> str:
     return tools.turn_card(card)
 
 
-def test_seeds_decide_the_boards_and_no_seed_goes_on() -> None:
+def test_seeds_decide_the_boards_and_no_seed_continues_the_stream() -> None:
     tools, others = Game2048Tools(), Game2048Tools()
     assert tools.reset(seed=4) == others.reset(seed=4)
     assert [tools.move(name) for name in DIRECTIONS] == [others.move(name) for name in DIRECTIONS]
