@@ -143,7 +143,7 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
         ("generator", [1, 2, 3], "four 32-bit words"),
         ("generator", None, "either a generator or spawns"),
         ("spawns", "AAAA", "either a generator or spawns"),
-        ("seed", "6", "not the one of seed 6"),
+        ("seed", "6", "does not belong to seed 6"),
         ("seed", "-6", "seed is '-6'"),
         ("board", [[1, 2], [3, 4]], "board: expected 4 rows of 4 exponents"),
         ("board", [1, 2, 3, 4], "board: expected 4 rows of 4 exponents"),
@@ -184,7 +184,7 @@ def test_a_changed_score_board_or_action_does_not_verify() -> None:
     if actions == document["actions"]:
         actions = "B" + document["actions"][1:]
     for part, value, text in (
-        ("score", document["score"] + 4, f"replay's score is {document['score']}; recorded"),
+        ("score", document["score"] + 4, f"replay's score is {document['score']}; the recording"),
         ("board", board, "last board has .* in row 2, column 1; the recording has"),
         ("actions", actions, "the replay's"),
     ):
@@ -230,7 +230,7 @@ def test_boards_that_do_not_follow_are_reported() -> None:
 def test_a_score_that_contradicts_the_rules_does_not_verify() -> None:
     game, _, boards = play(11)
     made = Recording.from_boards(boards, score=int(boards[-1].max()))
-    with pytest.raises(errors.InvalidRecording, match=f"score is {game.score}; recorded"):
+    with pytest.raises(errors.InvalidRecording, match=f"score is {game.score}; the recording"):
         made.verify()
 
 
