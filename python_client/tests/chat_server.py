@@ -1,4 +1,4 @@
-"""A chat endpoint on a real socket, for tests: it answers by a rule, and keeps what it was sent."""
+"""A chat endpoint on a real socket, for tests: it answers by a rule, and keeps all requests."""
 
 from __future__ import annotations
 

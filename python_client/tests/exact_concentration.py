@@ -33,12 +33,12 @@ def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
 
 @cache
 def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
-    """The turns that the best strategy takes, forgetting nothing and never peeking.
+    """The turns that the best strategy takes, if it forgets nothing and never peeks.
 
     Args:
-        single: Cards seen, with mates not seen.
-        paired: Pairs with both cards seen.
-        unseen: Cards not seen; the mates of `single` are among them.
+        single: The number of seen cards whose mates are unseen.
+        paired: The number of pairs whose cards are both seen.
+        unseen: The number of unseen cards, including the mates of `single`.
     """
     if not (single or paired or unseen):
         return Fraction(0)
@@ -46,7 +46,7 @@ def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
 
 
 def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """The remaining turns after each way to play one turn that isn't plainly useless."""
+    """The remaining turns after each reasonable way to play one turn."""
     if p:  # a known pair
         yield fewest_turns(k, p - 1, u)
     if k and u:  # a known card, then an unseen one
@@ -62,7 +62,7 @@ def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
 
 
 def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """The remaining turns after an unseen card with an unknown mate, by kind of second card."""
+    """The remaining turns after an unseen card with an unknown mate, for each second card."""
     yield (
         Fraction(1, u - 1) * fewest_turns(k, p, u - 2)
         + (Fraction(k, u - 1) * fewest_turns(k, p + 1, u - 2) if k else 0)
@@ -72,11 +72,11 @@ def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
         yield fewest_turns(k + 1, p, u - 1)
 
 
-# A player who remembers only some cards, with symbols and recency spelled out: nothing is counted,
-# sorted or renamed as in twofold.ceilings.
+# A player who remembers only some cards. Unlike in twofold.ceilings, nothing is counted, sorted or
+# renamed: a state lists the symbols of the remembered cards, newest first.
 
 Rewards = tuple[Fraction, Fraction, Fraction, Fraction]
-"""For a turn's first card, a pair, the last pair, and two different cards."""
+"""The rewards of a turn's first card, a pair, the last pair, and two different cards."""
 
 
 def best_return(
@@ -89,10 +89,10 @@ def best_return(
     """The highest expected return at the beginning of a turn.
 
     Args:
-        alike: How many cards of each symbol are in play and not remembered.
+        alike: The number of cards of each symbol that are in play and not remembered.
         newest: The symbols of the remembered cards, newest first.
-        memory: How many the player can remember.
-        steps: The steps left.
+        memory: The number of cards that the player can remember.
+        steps: The number of steps left.
         rewards: The rewards.
     """
     return _best_first(alike, newest, memory, steps, rewards)
@@ -141,7 +141,7 @@ def _each_card(
     newest: tuple[int, ...],
     after: Callable[[int, tuple[int, ...], tuple[int, ...]], Fraction],
 ) -> Iterator[Fraction]:
-    """The expectation after turning one of the cards that are alike, and each remembered one."""
+    """The expectations after flipping a random forgotten card, and each remembered card."""
     if any(alike):
         expected = Fraction(0)
         for symbol, count in enumerate(alike):

@@ -1,4 +1,4 @@
-"""The waiting times of many small clients beside one large one.
+"""The waiting times of many small clients next to a large one.
 
     cd python_client/tests && python -m fairness small ENDPOINT STEPS
     cd python_client/tests && python -m fairness large ENDPOINT

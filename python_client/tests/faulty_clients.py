@@ -19,11 +19,12 @@ class Stopped(Exception):
 
 
 class PlainClient:
-    """A client of the program, with nothing of the package but the messages.
+    """A client that plays the program, and uses only the messages of the package.
 
-    A fault overrides one of the methods below `play`. `withheld` has the seqs of the requests whose
-    replies the server withholds: a fault that shows when no reply comes shows there, and not where
-    a busy machine delays a reply. Without it, the client waits for each reply equally long.
+    A fault overrides one of the methods below `play`. `withheld` contains the seqs of the requests
+    whose replies the server withholds. A fault that appears when no reply comes then appears there,
+    and not if a busy machine delays another reply. Without `withheld`, the client waits for each
+    reply equally long.
     """
 
     tries = 20
@@ -35,7 +36,7 @@ class PlainClient:
         self.sizes = {"create": 0, "reset": 0, "step": 0, "close": 0}
 
     def play(self) -> None:
-        """Plays the program, and closes the session where something goes wrong."""
+        """Plays the program, and closes the session if something goes wrong."""
         try:
             self._play()
         except Stopped:
@@ -200,7 +201,7 @@ class RepeatsWhatWasRefused(PlainClient):
 
 
 class DoesNotWait(PlainClient):
-    """Repeats a request at once that a stopping server has refused."""
+    """Immediately repeats a request that a stopping server has refused."""
 
     @override
     def wait(self, milliseconds: int) -> None:

@@ -1,4 +1,4 @@
-"""Messages that no client of ours would send: built from the protocol's descriptors, then broken.
+"""Messages that our clients never send: built from the protocol's descriptors, then broken.
 
     cd python_client/tests && python -m fuzz ENDPOINT SEED COUNT
 
@@ -24,11 +24,11 @@ from servers import PATIENCE
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# Messages that are on their way at a time.
+# The number of messages in flight at a time.
 AT_ONCE = 64
-# Between two valid sessions, so that the messages in between hit one of them.
+# The number of messages between two valid sessions, so that these messages hit one of them.
 CONVERSATION_EVERY = 1000
-# Of the request that ends a run; no message has it by chance.
+# The seq of the request that ends a run; no message has it by chance.
 LAST_SEQ = 0x7477_6F66_6F6C_6421
 # Number of a message's frames that the server looks at, including the routing id.
 MAX_FRAMES = 16

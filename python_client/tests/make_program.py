@@ -1,4 +1,4 @@
-"""The program of the conformance cases for clients, with what a server replies.
+"""The program of the conformance cases for clients, with a server's replies.
 
     cd python_client/tests && python -m make_program
 
@@ -28,7 +28,7 @@ def as_json(message: Message) -> dict[str, Any]:
 
 
 def program(endpoint: str) -> list[dict[str, Any]]:
-    """The program's requests, and what the server at this address replies."""
+    """Returns the program's requests, and the replies of the server at this address."""
     played: list[dict[str, Any]] = []
 
     def ask(request: dict[str, Any], payload: bytes | None = None) -> bytes | None:

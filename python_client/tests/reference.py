@@ -1,4 +1,4 @@
-"""A second implementation of the rules of 2048 and of the draws: plain Python, to read and check.
+"""A second implementation of the rules of 2048 and of its random draws, in readable plain Python.
 
 It shares no code and no method with the server. `Game` plays whole games bit by bit, as a lane of
 `twofold/Game2048-v0` does in each autoreset mode; the golden trajectories that all tests share come

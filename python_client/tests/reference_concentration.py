@@ -1,4 +1,4 @@
-"""A second implementation of the rules of Concentration: plain Python, to read and check.
+"""A second implementation of the rules of Concentration, in readable plain Python.
 
 It shares no code and no method with the server: a table keeps the history of each card, and all
 results follow from that. `Game` plays whole games bit by bit, as a lane of

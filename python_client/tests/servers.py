@@ -1,4 +1,4 @@
-"""Real servers for tests, and processes looked at from outside."""
+"""Real servers for tests, and the states of processes as the system reports them."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from twofold.client.lookup import find_program
 from twofold.client.zeromq import ZeroMQCarrier
 
 PATIENCE = 300.0
-"""Seconds after which a test gives up on an event. Only a defect takes as long."""
+"""The seconds after which a test gives up on an event. Only a defect takes this long."""
 
 
 class Server:
@@ -53,7 +53,7 @@ class Server:
         return process
 
     def start_again(self) -> None:
-        """Starts another after this one has ended, at the same addresses."""
+        """Starts another server at the same addresses after this one has ended."""
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = self._start()
@@ -76,7 +76,7 @@ class Server:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """While this lasts, the server receives everything and answers nothing."""
+        """Suspends the server's process inside the block, so that it answers nothing."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             # Its threads stop one after another.
@@ -96,7 +96,7 @@ class Server:
 
     @property
     def memory(self) -> int:
-        """Bytes resident."""
+        """The resident memory in bytes."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 

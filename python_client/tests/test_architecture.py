@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is true of the tree, and the sources keep to what they may use."""
+"""ARCHITECTURE.md agrees with the files, and the sources use only permitted functions."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 CODE = {".swift", ".c", ".h", ".py"}
 # Generated, and the links to another folder's files.
 OTHERS = re.compile(r"/(Generated|v1|Kernel2048AVX2)/")
-# Names of libc, and of what only Linux has.
+# Names of libc, and of functions that only Linux has.
 LINUX = re.compile(
     r"\b(Glibc|Musl|Darwin|CLinux|eventfd|signalfd|epoll|malloc_trim|accept4|__rlimit\w*"
     r"|(sched|SOCK|pthread_setaffinity)_\w+)\b|/proc/|/sys/"

@@ -1,4 +1,4 @@
-"""The end of an episode: each mode, step by step, and beside Gymnasium's own environments."""
+"""The end of an episode: each mode, step by step, and compared with Gymnasium's environments."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,8 +24,8 @@ NUM_ENVS = 5
 INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goal_reached"}
 FINAL_KEYS = {"final_obs", "_final_obs", "final_info", "_final_info"}
 
-# Before 1.4 RecordEpisodeStatistics forgets the first step of each episode after the first, around
-# Gymnasium's own environments too.
+# Before Gymnasium 1.4, RecordEpisodeStatistics forgets the first step of each later episode, even
+# around Gymnasium's own environments.
 COUNTS_SAME_STEP = tuple(map(int, gym.__version__.split(".")[:2])) >= (1, 4)
 COUNTED_MODES = [one for one in MODES if COUNTS_SAME_STEP or one is not AutoresetMode.SAME_STEP]
 

@@ -1,4 +1,4 @@
-"""Concentration's ceilings: against exact fractions, known mathematics, and games on the server."""
+"""Concentration's ceilings, compared with exact fractions, known mathematics and played games."""
 
 import gc
 import math
@@ -142,8 +142,8 @@ def test_a_game_solved_in_many_parts_has_the_same_ceiling(
 
 
 def test_a_peek_never_pays_for_a_memory_of_all_cards_on_the_playground() -> None:
-    # A peek costs as much as five turns in vain. Later than the start, at most one turn in vain
-    # comes before the next of these states.
+    # A peek costs as much as five turns without a pair. After the start, at most one turn without a
+    # pair comes before the next of these states.
     in_vain = {
         (k, p, u): fewest_turns(k, p, u) - p - (k + u) // 2
         for k in range(9)

@@ -27,7 +27,7 @@ GOLDEN_FILES = sorted(make_golden.CONCENTRATION.glob("*.json"))
 
 @pytest.fixture
 def envs() -> Iterator[ConcentrationVectorEnv]:
-    """Two games with known decks, 2 x 2."""
+    """Makes two games with known decks, 2 x 2."""
     envs = ConcentrationVectorEnv(2, size=2, endpoint="embedded")
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]], [[1, 1], [0, 0]]]})
     yield envs
@@ -257,7 +257,7 @@ def test_golden_files_equal_the_references_results() -> None:
 
 
 def turns_of_perfect_memory(boards: Any, **arguments: Any) -> list[int]:
-    """The turns that the policy takes on each of these decks."""
+    """Returns the number of turns that the policy takes on each of these decks."""
     boards = np.array(boards, np.uint8)
     envs = ConcentrationVectorEnv(
         len(boards), size=boards.shape[1:], endpoint="embedded", **arguments

@@ -1,4 +1,4 @@
-"""What the Dockerfile, compose.yaml and their page name exists, and the server takes it.
+"""The names in the Dockerfile, compose.yaml and their page exist, and the server accepts them.
 
 `make container-test` builds the images and runs them.
 """

@@ -1,4 +1,4 @@
-"""docs/reference/contract.md is true of the sources, and has its cases."""
+"""docs/reference/contract.md agrees with the sources, and each promise has its cases."""
 
 import re
 from pathlib import Path
@@ -21,14 +21,14 @@ OBLIGATIONS = set(re.findall(r"^\*\*(C\d+)\.\*\*", PAGE, re.MULTILINE))
 
 
 def table(first_cell: str) -> dict[str, list[str]]:
-    """A table by what its first column has in backticks: the words of its other cells."""
+    """Returns a table: the words of the other cells by the text in backticks of the first cell."""
     text = PAGE.split(f"\n| {first_cell} |", 1)[1].split("\n\n", 1)[0]
     rows = [line.strip("|").split("|") for line in text.splitlines()[2:]]
     return {name: row[1:] for row in rows for name in re.findall("`([^`]+)`", row[0])}
 
 
 def drawing(words: str) -> str:
-    """The one drawing that has these words."""
+    """Returns the only drawing that contains these words."""
     (found,) = (each for each in DRAWINGS if words in each)
     return found
 

@@ -1,4 +1,4 @@
-"""Datasets: every transition is the environment's own, and any other is found."""
+"""Datasets: every transition is the environment's own, and any wrong transition is found."""
 
 import json
 from pathlib import Path

@@ -19,7 +19,7 @@ from twofold import TwofoldVectorEnv
 
 STEPS = 120
 
-# One client: plays and prints a digest of everything that it sees.
+# One client, which plays and prints a digest of everything that it sees.
 CLIENT = """
 import sys
 import test_determinism
@@ -36,7 +36,7 @@ PLAYED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
-    """A digest of each lane over STEPS steps, where a lane's actions depend on its seed only."""
+    """Returns a digest of each lane over STEPS steps; a lane's actions depend only on its seed."""
     game, arguments = PLAYED[played]
     make: Any = GAMES[game]
     envs: TwofoldVectorEnv = make(num_envs, endpoint=endpoint, **arguments)
@@ -76,7 +76,7 @@ def played(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def alone(server: Server, played: str) -> list[str]:
-    """The digests of 4096 boards, each played as one of that many."""
+    """Returns the digests of 4096 boards that are played in one batch."""
     return digests(played, server.ipc, 4096, seed=0)
 
 
@@ -99,7 +99,7 @@ def test_an_unseeded_reset_continues_the_stream_and_does_not_repeat(
     envs = make_batch(64, endpoint=server.ipc)
 
     def play(seed: int | None = None) -> bytes:
-        """A few steps, enough for every game to show something of its board."""
+        """Plays a few steps, so that the results of every game depend on its board."""
         envs.reset(seed=seed)
         return b"".join(envs.step([action] * 64)[0].tobytes() for action in range(3))
 

@@ -1,4 +1,4 @@
-"""`twofold doctor`: each set-up is broken on purpose, and the finding names it with its fix."""
+"""`twofold doctor`: each test breaks an installation, and the finding names the problem and fix."""
 
 import contextlib
 import importlib.metadata
@@ -27,7 +27,7 @@ COMMAND = ("doctor", "--json", "--timeout", str(PATIENCE))
 
 
 def doctor(*arguments: str, **variables: str) -> tuple[int, Any]:
-    """The exit status and the findings by the name of their check."""
+    """Returns the exit status, and the findings by the name of their check."""
     output = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
         for name, value in variables.items():
@@ -37,7 +37,7 @@ def doctor(*arguments: str, **variables: str) -> tuple[int, Any]:
 
 
 def doctor_of_its_own(*limits: str, **variables: str) -> tuple[int, Any]:
-    """Runs doctor in a process of its own, for settings that are read or loaded once."""
+    """Runs doctor in a separate process, for settings that are read or loaded once."""
     ran = subprocess.run(
         [*limits, sys.executable, "-m", "twofold", *COMMAND],
         env={**os.environ, **variables},

@@ -1,4 +1,4 @@
-"""The service in this process: as the default, its messages, threads, and forks."""
+"""The service in this process: its use by default, its messages, threads and forks."""
 
 import multiprocessing
 import os
@@ -26,7 +26,7 @@ ID = "twofold/Game2048-v0"
 
 
 def run(code: str, **variables: str) -> tuple[str, str]:
-    """The two outputs of a script in a process of its own."""
+    """Returns the two outputs of a script in a separate process."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("TWOFOLD_")} | variables
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     head = "import os, sys, warnings, numpy as np, gymnasium as gym, twofold\n"
@@ -249,7 +249,7 @@ def rules_next(moved: rules.Move) -> Any:
 
 
 def interrupt_in_the_library(caller: str) -> None:
-    """Does what Ctrl-C does, as soon as this function of these has called the library."""
+    """Interrupts like Ctrl-C, as soon as the function `caller` of this file is in the library."""
     main = threading.main_thread().ident
     assert main is not None
 
@@ -265,7 +265,7 @@ def interrupt_in_the_library(caller: str) -> None:
 
 @pytest.mark.parametrize("slow", ["slow_rollout", "slow_search", "slow_rules"])
 def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
-    """In a process of its own: callbacks of other packages may swallow an interrupt."""
+    """In a separate process, because callbacks of other packages may swallow an interrupt."""
     output, _ = run(
         "import test_embedded\n"
         f"test_embedded.interrupt_in_the_library('{slow}')\n"
@@ -347,7 +347,7 @@ def test_gymnasiums_async_workers_have_their_own_boards(context: str) -> None:
 
 
 def worker(connection: Any, seed: int) -> None:
-    """A worker as Stable-Baselines3's SubprocVecEnv has them: commands come through a pipe."""
+    """A worker like those of Stable-Baselines3's SubprocVecEnv: commands come through a pipe."""
     env = gym.make("twofold:" + ID)
     while True:
         command, argument = connection.recv()
@@ -395,7 +395,7 @@ def test_a_data_loader_with_workers_reads_the_same_games() -> None:
     data = pytest.importorskip("torch.utils.data", reason="needs PyTorch")
 
     class Boards(data.Dataset):  # type: ignore[name-defined, misc]
-        """First boards by their seeds, from an environment that each worker makes."""
+        """The first boards of seeds, from an environment that each worker makes."""
 
         def __init__(self) -> None:
             self.envs: Any = None

@@ -21,7 +21,7 @@ SIZES = {"N": 5, "rows": 2, "columns": 3}
 
 
 def table(page: str, heading: str, number: int = 0) -> dict[str, list[str]]:
-    """The rows of a table below a heading, by their first cell, without backticks."""
+    """Returns the rows of a table below a heading by their first cell, without backticks."""
     text = (PAGES / f"{page}.md").read_text()
     (section,) = re.findall(rf"^#+ {heading}\n(.*?)(?=^#|\Z)", text, re.DOTALL | re.MULTILINE)
     block = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)[number]
@@ -30,7 +30,7 @@ def table(page: str, heading: str, number: int = 0) -> dict[str, list[str]]:
 
 
 def arrays(rows: dict[str, list[str]], sizes: dict[str, int]) -> dict[str, tuple[str, Any]]:
-    """The dtype and the shape of each row: `uint8 (N, rows)` in its first cell."""
+    """Returns the dtype and the shape in the first cell of each row, such as `uint8 (N, rows)`."""
     found = {}
     for name, (cell, *_) in rows.items():
         dtype, _, shape = cell.partition(" ")
@@ -40,7 +40,7 @@ def arrays(rows: dict[str, list[str]], sizes: dict[str, int]) -> dict[str, tuple
 
 
 def kinds(named: dict[str, Any]) -> dict[str, tuple[str, Any]]:
-    """The dtype and the shape of each array, without masks."""
+    """Returns the dtype and the shape of each array, without masks."""
     return {
         name: (array.dtype.name, array.shape)
         for name, array in named.items()
@@ -49,7 +49,7 @@ def kinds(named: dict[str, Any]) -> dict[str, tuple[str, Any]]:
 
 
 def defaults(*tables: tuple[str, str]) -> dict[str, Any]:
-    """The arguments of some tables, each with its default."""
+    """Returns the arguments in some tables, each with its default."""
     rows = {name: row for place in tables for name, row in table(*place).items()}
     return {name: ast.literal_eval(row[1]) for name, row in rows.items()}
 

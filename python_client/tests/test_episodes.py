@@ -34,11 +34,11 @@ MODES = ["NextStep", "SameStep", "Disabled"]
 GYMNASIUM = tuple(int(part) for part in gym.__version__.split(".")[:2])
 
 reporting = functools.partial(make, extra_infos=("episode",), max_episode_steps=7)
-"""Boards with short episodes, with the extra info."""
+"""The arguments for boards with short episodes and the extra info."""
 
 
 def play(envs: Any, steps: int, start: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Steps with fixed actions, from a reset on if `start` is 0; DISABLED lanes are reset."""
+    """Plays fixed actions, after a reset if `start` is 0; resets DISABLED lanes."""
     if start == 0:
         envs.reset(seed=7)
     disabled = envs.metadata["autoreset_mode"] is gym.vector.AutoresetMode.DISABLED
@@ -51,7 +51,7 @@ def play(envs: Any, steps: int, start: int = 0) -> Iterator[tuple[Any, ...]]:
 
 
 def ends(envs: Any, steps: int, start: int = 0) -> list[tuple[int, int, float, int]]:
-    """Each episode that ends: its step, lane, return and length."""
+    """Returns the step, lane, return and length of each episode that ends."""
     found = []
     for step, (*_, infos) in enumerate(play(envs, steps, start), start):
         for lane in np.flatnonzero(infos.get("_episode", ())):
@@ -61,7 +61,7 @@ def ends(envs: Any, steps: int, start: int = 0) -> list[tuple[int, int, float, i
 
 
 def summed(envs: Any, steps: int) -> list[tuple[int, int, float, int]]:
-    """The same, by adding up the rewards."""
+    """Returns the same as `ends`, by adding up the rewards."""
     sums: NDArray[np.float64] = np.zeros(envs.num_envs)
     lengths: NDArray[np.int64] = np.zeros(envs.num_envs, np.int64)
     begins = np.zeros(envs.num_envs, np.bool_)

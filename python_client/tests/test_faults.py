@@ -29,7 +29,7 @@ ID = "twofold/Game2048-v0"
 
 
 def script(code: str, **keywords: Any) -> "subprocess.Popen[str]":
-    """A Python process of its own that runs this code, with these tests' modules at hand."""
+    """Starts a Python process that runs this code, and can import these tests' modules."""
     return subprocess.Popen(
         [sys.executable, "-c", "import gymnasium as gym, os, sys, twofold, servers\n" + code],
         stdin=subprocess.PIPE,

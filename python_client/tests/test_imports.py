@@ -1,4 +1,4 @@
-"""Imports inside the package: no circles, strictly downwards, and nothing that one system lacks."""
+"""Imports inside the package are not circular, go downwards, and work on every system."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ import twofold
 
 PACKAGE = Path(twofold.__file__).parent
 
-# From the top down; a module imports from its own room and from those in lines below.
+# From the top down. A module imports only from its own folder and from folders in lines below.
 ROOMS = [
     {"__init__", "__main__"},
     {"cli"},
@@ -46,7 +46,7 @@ MODULES = modules()
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """What is run when a module is imported, and what only type checkers see."""
+    """Yields the statements that an import runs, and the statements that only type checkers see."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             continue
@@ -56,7 +56,7 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def imports_of(name: str) -> set[str]:
-    """The package's own modules that a module imports, generated ones included."""
+    """Returns the package's own modules that a module imports, including generated ones."""
     imported = set()
     for statement in statements(ast.parse(MODULES[name].read_text())):
         if isinstance(statement, ast.Import):
@@ -73,7 +73,7 @@ def imports_of(name: str) -> set[str]:
 def test_no_imports_are_circular() -> None:
     edges = {name: set(imports_of(name)) & MODULES.keys() for name in MODULES}
     while True:
-        # A module that imports nothing more is no part of a circle.
+        # A module without further imports is not part of a circle.
         leaves = {name for name, imported in edges.items() if not imported}
         if not leaves:
             break

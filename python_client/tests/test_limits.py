@@ -181,7 +181,7 @@ def test_an_idle_session_ends_and_one_with_occasional_requests_stays() -> None:
 
 
 class TooIdle(Exception):
-    """The session with requests was ended."""
+    """The server ended the session although it made requests."""
 
 
 def an_idle_session_ends_and_another_stays(seconds: int) -> None:
@@ -220,7 +220,7 @@ def test_an_ended_session_frees_its_boards() -> None:
         RawSession(server.ipc) as session,
     ):
         assert session.create(num_envs=10).slot == "create"
-        session.begin()  # the other one is left alone
+        session.begin()  # the other session continues
         assert session.create(num_envs=10).error.code == RESOURCE_EXHAUSTED
         wait_until(lambda: session.create(num_envs=10).slot == "create")
 

@@ -28,7 +28,7 @@ each_game = pytest.mark.parametrize("game", GAMES)
 
 
 def pair(game: type[Any], form: str, **arguments: Any) -> tuple[Any, Any, int]:
-    """The same boards in that form and as they are, and the number of planes."""
+    """Returns the same boards in this form and as plain boards, and the number of planes."""
     own, planes = GAMES[game]
     common = {"num_envs": 6, "endpoint": "embedded", **own, **arguments}
     return game(obs=form, **common), game(**{**common, "mask_key": None}), planes

@@ -1,4 +1,4 @@
-"""The registry of OpenEnv's episodes, with a clock of its own; it needs no OpenEnv."""
+"""The registry of OpenEnv's episodes, with a simulated clock and without OpenEnv."""
 
 import pytest
 

@@ -172,7 +172,7 @@ def test_a_first_reset_that_was_never_sent_can_be_made_later(own_server: Server)
 def test_the_seeds_belong_to_the_executed_requests(pending: Pending, own_server: Server) -> None:
     envs, twin = pending
     with own_server.stopped(), hurried(envs), pytest.raises(DeadlineExceeded):
-        envs.reset(seed=9)  # not sent: the step comes first
+        envs.reset(seed=9)  # not sent, because the step must be finished first
     assert number(envs.collect()) == number(twin.step(PLAYED))
     assert envs.np_random_seed == 7
     blob = envs.snapshot()
@@ -228,7 +228,7 @@ def test_another_reset_after_an_unseen_first_one_continues_its_streams(
 
 
 class Stopping:
-    """A session's service is about to stop while this lasts, and none takes its place."""
+    """A block in which a session's service is about to stop, and no other replaces it."""
 
     def __init__(self, envs: TwofoldVectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
         self._carrier, self._patch = envs._session.link.carrier, monkeypatch

@@ -101,7 +101,7 @@ def test_a_pickled_rollout_is_the_same_rollout() -> None:
 
 
 def play(endpoints: list[str], policy: Any, seed: int) -> list[list[int]]:
-    """Games at each endpoint: those of a rollout, and of steps after it."""
+    """Plays games at each endpoint, by a rollout and by steps after it."""
     results = []
     for endpoint in endpoints:
         envs = make(endpoint)
@@ -128,7 +128,7 @@ def wrong(observations: Any, action_mask: Any) -> Any:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_workers_play_in_their_process_and_on_a_server_at_once(method: str, server: Server) -> None:
-    """Their results and their errors are those of this process, which has boards of both kinds."""
+    """Results and errors are the same as in this process, which has boards of both kinds."""
     endpoints = ["embedded", server.ipc, server.tcp]
     mine = [make(endpoint) for endpoint in endpoints]
     for envs in mine:

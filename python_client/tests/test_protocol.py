@@ -22,7 +22,7 @@ def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 def test_the_checked_in_code_is_generated_from_the_proto_files(tmp_path: Path) -> None:
-    protoc = pytest.importorskip("grpc_tools.protoc")  # not installable beside protobuf 6 and 7
+    protoc = pytest.importorskip("grpc_tools.protoc")  # not installable next to protobuf 6 and 7
     output = tmp_path / "descriptors"
     paths = [str(path) for path in sorted(PROTO.glob("twofold/v1/*.proto"))]
     arguments = ["protoc", f"-I{PROTO}", f"--descriptor_set_out={output}", *paths]

@@ -17,7 +17,7 @@ from twofold.recordings.recording import chi_square_tail
 
 
 def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
-    """A game of the tests' own reference, with pseudo-random legal actions; and its boards."""
+    """Plays a game of the reference with pseudo-random legal actions; returns its boards too."""
     game, rng = reference.Game(seed, **arguments), np.random.default_rng(seed)
     boards = [game.board]
     actions: list[int] = []

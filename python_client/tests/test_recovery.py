@@ -1,4 +1,4 @@
-"""Bad networks, killed servers and interrupts: the training loop notices a delay and no more."""
+"""Bad networks, killed servers and interrupts only delay the training loop."""
 
 import asyncio
 import code
@@ -69,7 +69,7 @@ def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> N
         results = []
         for step in range(300):
             if step % 15 == 7:
-                # The proxy passes the step on before it looks: what is lost is the reply.
+                # The proxy passes the step on before it decides, so the reply is lost.
                 proxy.cut()
             results.append(one_step(envs, step))
         assert results == expected
@@ -81,12 +81,12 @@ def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> N
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """The notes; mypy reads the code as Python 3.10's, which has none."""
+    """Returns an exception's notes, which mypy does not know, because Python 3.10 lacks them."""
     return list(getattr(error, "__notes__", []))
 
 
 def play_through_interrupts(envs: Any, expected: list[int], times: int, longest: float) -> int:
-    """Repeats each interrupted call; returns the interrupts that there were."""
+    """Repeats each interrupted call; returns the interrupts."""
     interrupts, step = 0, 0
     notes: set[str] = set()
     with Interrupts(seed=3, longest=longest):
@@ -95,8 +95,8 @@ def play_through_interrupts(envs: Any, expected: list[int], times: int, longest:
                 result = one_step(envs, step)
             except KeyboardInterrupt as interrupt:
                 interrupts += 1
-                # One that hits before the call has begun has no note, nor has another one while the
-                # first is being explained.
+                # An interrupt before the call begins has no note. Neither has a second interrupt while
+                # the first is being explained.
                 notes.update(note.split(";")[0].split(".")[0] for note in notes_of(interrupt))
                 continue
             assert result == expected[step], f"step {step}"
@@ -193,7 +193,7 @@ for _ in range(10):
 
 def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> None:
     async def notebook() -> None:
-        # What a notebook's kernel does: cells in one namespace, inside a running event loop.
+        # Like a notebook's kernel: cells in one namespace, inside a running event loop.
         shell = code.InteractiveInterpreter()
         ids, pids = [], set()
         for _ in range(3):
@@ -241,7 +241,7 @@ def killed_again_and_again(server: Server, times: int, longest: float) -> Iterat
 
 
 def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) -> None:
-    """Plays the same steps over and over, until it is enough."""
+    """Plays the same steps repeatedly until `is_enough`."""
     while True:
         for step, result in enumerate(expected):
             assert one_step(envs, step) == result, f"step {step}"
@@ -508,7 +508,7 @@ def test_a_recovery_that_takes_several_calls_continues_where_it_stopped(
     def gives_up_often(*arguments: Any) -> Any:
         number = next(calls)
         if number % 10 == 0:
-            # Before or after the step was carried out.
+            # Before or after the step was executed.
             if number % 20 == 0:
                 step(*arguments)
             raise errors.DeadlineExceeded

@@ -57,7 +57,7 @@ def test_tiles_have_the_colours_of_the_original_game() -> None:
     assert frames is not None
     picture: Any = frames[0]
     quarter = picture.shape[0] // 4
-    # Off the middle of each cell, where no digit is.
+    # Away from the middle of each cell, where no digit is.
     corners = [
         picture[row, column]
         for row in (quarter // 2, 5 * quarter // 2)

@@ -65,7 +65,7 @@ class Page:
         return int(self.page.inner_text("#score").replace(",", ""))
 
     def shown(self) -> Any:
-        """The drawn tiles, by their places on the screen."""
+        """Returns the drawn tiles by their places on the screen."""
         rules = self.recording.rules
         found = self.page.evaluate(
             """() => { const board = document.getElementById("board").getBoundingClientRect();

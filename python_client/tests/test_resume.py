@@ -1,4 +1,4 @@
-"""Taking a session over: by another process, after a crash, or to shut somebody out."""
+"""Taking over a session: by another process, after a crash, or to shut out another client."""
 
 import random
 import signal
@@ -108,7 +108,7 @@ def test_an_environment_that_was_never_reset_is_resumed_as_such(
     server: Server, recover: bool
 ) -> None:
     envs = make(server.ipc)
-    # Requests that are no reset.
+    # Requests other than a reset.
     envs.keepalive()
     envs.keepalive()
     again = twofold.resume(envs.token, recover=recover)
@@ -228,7 +228,7 @@ def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> No
         session.create()
         with pytest.raises(errors.InvalidArgument, match="does not know the session"):
             twofold.resume(f"{server.ipc}#{session.id.hex()}")
-        # It was taken over before its class was known, and is still there.
+        # The session was taken over before its class was known, and still exists.
         answer = session.ask(epoch=0, seq=0, resume={"holder": bytes(16)})
         session.epoch = answer.reply.resume.epoch
         assert session.epoch == 3
@@ -236,7 +236,7 @@ def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> No
 
 
 def grows(file: Path) -> Callable[[], bool]:
-    """Whether a file has grown since this call."""
+    """Returns a function that tells whether a file has grown since this call."""
 
     def size() -> int:
         return file.stat().st_size if file.exists() else 0
@@ -248,7 +248,7 @@ def grows(file: Path) -> Callable[[], bool]:
 def test_a_repeatedly_killed_process_changes_nothing(
     server: Server, game: str, tmp_path: Path, scale: int
 ) -> None:
-    # So many lives are too short for all steps; the last one is not killed.
+    # This many lives are too short for all steps; the last process is not killed.
     steps, times, life = 360 * scale, 6 * scale, 50
     expected = undisturbed(server.ipc, steps, game)
     log = tmp_path / "log"

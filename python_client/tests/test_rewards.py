@@ -194,7 +194,7 @@ def test_the_single_environment_has_them_too() -> None:
 
 
 def full_spec(size: tuple[int, int]) -> dict[str, Any]:
-    """Every term once, with weights that a float can't represent exactly."""
+    """Returns every term once, with weights that a float can't represent exactly."""
     names = [*sorted(EVENTS), *sorted(POTENTIALS)]
     terms: list[dict[str, Any]] = []
     for index, name in enumerate(names):
@@ -227,7 +227,7 @@ def shaped(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @st.composite
 def board_list(draw: st.DrawFn, cells: int) -> list[int]:
-    """Dense and sparse boards of few and many kinds of tiles."""
+    """Returns dense and sparse boards of few and many kinds of tiles."""
     low = draw(st.integers(1, 15))
     tiles = st.integers(low, draw(st.integers(low, 17)))
     empty = draw(st.sampled_from([0, 1, 3]))
@@ -336,10 +336,10 @@ Model = dict[Board, dict[Action, list[tuple[float, float, Board, bool]]]]
 
 
 def model_2x2(reward: Any) -> Model:
-    """The whole of 2 x 2 as the server plays it: every board, action and spawn.
+    """Returns the whole game on 2 x 2 as the server plays it: every board, action and spawn.
 
-    Spawns are drawn, not chosen, so each pair is played from 72 seeds; twos and fours are equally
-    likely, and so are all outcomes of a pair.
+    Spawns are drawn, not chosen, so each pair of board and action is played from 72 seeds. Twos and
+    fours are equally likely, and so are all outcomes of a pair.
     """
     copies, pairs = 72, 4 * 400
     envs = twofold.Game2048VectorEnv(
@@ -376,7 +376,7 @@ def model_2x2(reward: Any) -> Model:
 
 
 def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
-    """Optimal discounted values and actions; a move never makes the tile sum smaller."""
+    """Returns optimal discounted values and actions; a move never decreases the sum of tiles."""
     values: dict[Board, float] = {}
     best: dict[Board, set[Action]] = {}
     for board in sorted(model, key=lambda b: sum(2**e for e in b if e), reverse=True):
@@ -388,7 +388,7 @@ def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
             for action, outcomes in model[board].items()
         }
         values[board] = max(returns.values())
-        # Rewards are float32 and symmetric boards tie: closer values count as equal.
+        # Rewards are float32, and symmetric boards tie, so values closer than this count as equal.
         best[board] = {a for a, value in returns.items() if value > values[board] - 2e-3}
     return values, best
 
@@ -441,7 +441,7 @@ def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(size:
     active = np.ones(num_envs, np.bool_)
     ends = {"terminated": 0, "truncated": 0}
     for step in range(limit):
-        # Mostly legal actions: an illegal one is a step of its own, with gamma phi(s) - phi(s).
+        # Mostly legal actions. An illegal action is a step too, with gamma phi(s) - phi(s).
         actions = np.argmax(rng.random((num_envs, 4)) * (infos["action_mask"] + 0.05), axis=1)
         observations, _, terminations, truncations, infos = envs.step(actions)
         returns[active] += GAMMA**step * infos["reward_terms"][active]
@@ -463,7 +463,7 @@ def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(size:
 def potentials(
     observations: Any, spec: dict[str, Any], names: tuple[str, ...], size: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Weighted phi of each board and term, (N, terms)."""
+    """Returns the weighted phi of each board and term, (N, terms)."""
     return np.array(
         [
             [
@@ -484,7 +484,7 @@ def potentials(
 
 @pytest.mark.parametrize("mode", ["same_step", "disabled"])
 def test_a_transition_earns_the_same_in_every_autoreset_mode(mode: str) -> None:
-    """In SAME_STEP s' is the episode's last board, not the new episode's first that is returned."""
+    """With SAME_STEP, s' is the episode's last board, not the returned first board of the next."""
     lanes, limit = 40, 17
     told = []
     infos: Any

@@ -1,4 +1,4 @@
-"""Rollouts equal a loop of policy and step, however they are cut; policies behave as documented."""
+"""Rollouts equal a loop of policy and step, in any pieces; policies behave as documented."""
 
 import importlib.util
 import os
@@ -214,7 +214,7 @@ def test_a_long_search_takes_several_requests(server: Server) -> None:
         data = envs.rollout(1000, "expectimax", progress=requests.append)
         assert_same(patient.rollout(1000, "expectimax"), data)
         assert len(requests) > 1
-        # Each board takes longer than that: there is no result, and nothing has changed.
+        # Each board takes longer than that, so there is no result, and nothing has changed.
         before = envs.observe()[0]
         with pytest.raises(errors.ResourceExhausted) as caught:
             envs.rollout(1, policies.Expectimax(depth=6, extension=8))
@@ -243,7 +243,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = load_learner()
-    # Small tables: exponents of 6 and more look alike.
+    # Small tables, in which all exponents from 6 on are equal.
     monkeypatch.setattr(learner, "EXPONENTS", 6)
     network = learner.Network()
     rng = np.random.default_rng(1)

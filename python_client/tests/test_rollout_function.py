@@ -1,4 +1,4 @@
-"""Rollouts by a function: those of a policy in the server, whatever the mode, form and dialect."""
+"""Rollouts by a function equal a server-side policy's, in any mode, form and dialect."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -82,7 +82,7 @@ def test_a_rollout_equals_its_functions_actions_played_in_the_server(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_rollout_in_pieces_is_the_same_rollout(open_envs: Callable[..., Any], mode: str) -> None:
-    """So a piece knows of truncated boards, whose actions are legal and not asked for."""
+    """So a piece knows the truncated boards, whose legal actions it must not request."""
     arguments = {"autoreset_mode": mode, "max_episode_steps": 7}
     envs, twin = open_envs(**arguments), open_envs(**arguments)
     envs.reset(seed=2), twin.reset(seed=2)
@@ -204,7 +204,7 @@ def test_rollouts_accept_the_names_of_evaluate(open_envs: Callable[..., Any]) ->
     envs.reset(seed=1), twin.reset(seed=1)
     search = twofold.policies.Expectimax(depth=1)
     assert_same(envs.rollout(20, "expectimax:1"), twin.rollout(20, search))
-    # In the server: its stream goes on.
+    # In the server, whose stream continues.
     assert_same(envs.rollout(20, "random"), twin.rollout(20, twofold.policies.Random()))
 
 
@@ -332,7 +332,7 @@ def test_a_step_without_an_answer_comes_first(own_server: Server) -> None:
 def test_the_function_may_make_calls_and_one_that_fails_costs_nothing(
     open_envs: Callable[..., Any],
 ) -> None:
-    """Each of its steps is a request of its own, even if it looks like the one before."""
+    """Each step is a separate request, even if it looks like the request before."""
     envs, twin = open_envs(), open_envs()
     envs.reset(seed=5), twin.reset(seed=5)
 
@@ -380,7 +380,7 @@ def test_an_interrupt_in_the_function_leaves_the_steps_before(
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_an_interrupt_at_any_bytecode_leaves_whole_steps(server: Server, mode: str) -> None:
-    """And the next rollout goes on from there: no step is lost, none is played twice."""
+    """The next rollout continues from there: no step is lost, and none is played twice."""
     arguments: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 2, "size": 3}
     envs, twin = make(server.ipc, **arguments), make("embedded", **arguments)
     steps, moment, places = 3, 0, set()

@@ -19,7 +19,7 @@ INFOS = ["score", "reward_terms"]
 
 
 def storage(steps: int, terms: int = 1) -> dict[str, Any]:
-    """Memory for a rollout of 16 boards, all of it wrong."""
+    """Returns memory for a rollout of 16 boards, filled with wrong values."""
     batch = (steps, 16)
     return {
         "observations": np.full((steps + 1, 16, 4, 4), 255, np.uint8),
@@ -37,7 +37,7 @@ def storage(steps: int, terms: int = 1) -> dict[str, Any]:
 
 
 def flat(out: dict[str, Any]) -> dict[str, Any]:
-    """All arrays by name."""
+    """Returns all arrays by name."""
     return {**out, **out.get("infos", {})} | {"infos": None}
 
 

@@ -29,7 +29,7 @@ SIDES = st.integers(2, 8)
 
 @st.composite
 def boards(draw: st.DrawFn, lead: Any = None, low: int = 0) -> Any:
-    """Boards of any shape and content; tiles of few kinds merge often."""
+    """Draws boards of any shape and content; tiles of few kinds merge often."""
     shape = draw(npst.array_shapes(min_dims=0, max_dims=2, max_side=3)) if lead is None else lead
     shape = (*shape, draw(SIDES), draw(SIDES)) if draw(st.booleans()) else (*shape, 4, 4)
     dtype: Any = draw(st.sampled_from([np.uint8, np.int8, np.int64, np.dtype(">u2")]))
@@ -38,14 +38,14 @@ def boards(draw: st.DrawFn, lead: Any = None, low: int = 0) -> Any:
 
 
 def reference(board: Any) -> Game:
-    """A game of the plain Python reference in this position."""
+    """Returns a game of the plain Python reference in this position."""
     game = Game(0, *board.shape)
     game.board = tuple(int(exponent) for exponent in board.ravel())
     return game
 
 
 def every(array: Any) -> list[tuple[int, ...]]:
-    """The indices of all boards in an array."""
+    """Returns the indices of all boards in an array."""
     return list(np.ndindex(array.shape[:-2]))
 
 
@@ -506,7 +506,7 @@ def test_a_slow_request_is_not_made_twice(server: Server) -> None:
         assert legal.tolist() == [1, 1, 1, 1]
         return len(slow.requests)
 
-    # A busy machine may need the second after which it is made again.
+    # A busy machine may need more than the second after which the request is repeated.
     assert 1 in (times_made() for _ in range(50))
 
 

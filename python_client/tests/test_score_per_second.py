@@ -1,4 +1,4 @@
-"""The benchmarks of learners and of published networks, with what is at hand."""
+"""The benchmarks of learners and of published networks, with the available programs."""
 
 import hashlib
 import importlib
@@ -19,8 +19,8 @@ published: Any = importlib.import_module("published")
 score_per_second: Any = importlib.import_module("score_per_second")
 tables: Any = importlib.import_module("tables")
 
-# TDL2048-Demo's classes, as far as tdl_demo.cpp uses them: a game has ten moves, and a network's
-# file the number of games that it has learnt from.
+# The parts of TDL2048-Demo's classes that tdl_demo.cpp uses. A game has ten moves, and a network's
+# file contains the number of games that it has learnt from.
 DEMO = """
 #include <fstream>
 #include <string>
@@ -52,7 +52,7 @@ def options(out: Path, *words: str) -> Any:
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder instead of the repository, of which only .build is used."""
+    """Replaces the repository, of which only .build is used, by a folder."""
     monkeypatch.setattr(downloads, "REPOSITORY", tmp_path)
     monkeypatch.setattr(score_per_second, "REPOSITORY", tmp_path)
     return tmp_path / ".build"
@@ -123,7 +123,7 @@ def test_the_ntuple_learner_is_measured_at_each_time_of_one_run(
     assert 0 < early["moves"] < late["moves"]
     assert early["evaluation"]["episodes"] == late["evaluation"]["episodes"] == 40
     assert not list(tmp_path.rglob("*.npz"))
-    # What is there is printed, and not run again.
+    # Existing results are printed, and not computed again.
     score_per_second.main(["--report", "--out", str(tmp_path)])
     assert capsys.readouterr().out == first
 

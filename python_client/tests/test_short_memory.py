@@ -57,8 +57,8 @@ print(done, refused)
 
 
 def play(megabytes: int, endpoint: str = "") -> tuple[int, int]:
-    """Plays in a process of its own with this limit, 0 for none: requests done and refused."""
-    # The threads of numpy's OpenBLAS take address space that says nothing of Twofold.
+    """Plays in a process with this limit (0 for none); counts executed and refused requests."""
+    # The threads of numpy's OpenBLAS take address space that has nothing to do with Twofold.
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PLAY, str(megabytes), endpoint]
     ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""The whole system in a simulated world: clients of the package, the real ledger and service."""
+"""The whole system in a simulation: clients of the package, the real ledger and service."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ def test_no_fault_loses_a_call_or_makes_it_twice(first: int) -> None:
         run = Run(seed, steps=500)
         total.add(run, run.report())
     assert [(run.command(), violation) for run, violation in total.violations] == []
-    # What was to be seen is rare; this happens all the time.
+    # The events to observe are rare; this one happens all the time.
     for mark in ("interrupted", "step", "reset", "collected", "closed", "lost"):
         assert total.marks[mark] > 0, mark
 
@@ -72,7 +72,7 @@ def test_runs_of_modelled_clients_pass() -> None:
 
 
 def first_violation(runs: int) -> str:
-    """The first of some runs' violations; "" for none."""
+    """Returns the first violation in some runs; "" if there is none."""
     for seed in range(runs):
         violation = Run(seed, steps=600).report().violation
         if violation is not None:
@@ -157,7 +157,7 @@ class Talk:
 
 
 def talk(deed: Any) -> Any:
-    """What a deed returns, done in a world without faults."""
+    """Returns the result of a deed in a simulation without faults."""
     program = Talk(deed)
     quiet = Faults(frozenset(range(len(KINDS))))
     simulation = Simulation(1, 1, quiet, [program])
@@ -168,7 +168,7 @@ def talk(deed: Any) -> Any:
 
 
 def error_of(function: Any, *arguments: Any) -> int:
-    """The errno that a socket's method raises."""
+    """Returns the errno that a socket's method raises."""
     with pytest.raises(zmq.ZMQError) as raised:
         function(*arguments)
     assert raised.value.errno is not None

@@ -1,4 +1,4 @@
-"""The learners of `make regret`, their tables, and what it prints."""
+"""The learners of `make regret`, their tables, and the command's output."""
 
 import importlib
 import json
@@ -123,7 +123,7 @@ def test_q_learning_moves_a_value_towards_its_target() -> None:
     _, score = twofold.rules.move(before, [action])[:2]
     learner.step(1)
     row = learner.table.rows[learner.table.find(tabular.keys_of(before))][0]
-    # The first visit's rate is 1, and nothing is known of the next board.
+    # The first visit's rate is 1, and the next board has no value yet.
     assert row[action] == score[0]
     assert row[4 + action] == 1
     assert np.count_nonzero(row) == np.count_nonzero([score[0], 1])

@@ -1,4 +1,4 @@
-"""The states of a session's newest request, driven by events alone; retries by a clock of ours."""
+"""The states of a session's newest request, changed by events; retries by a simulated clock."""
 
 from typing import Any
 

@@ -23,7 +23,7 @@ from twofold.errors import ClosedError, DeadlineExceeded, FailedPrecondition, In
 
 
 def halves(envs: TwofoldVectorEnv, step: int) -> int:
-    """`one_step`, with each step in two calls."""
+    """Plays `one_step` with each step in two calls."""
     if step % 400 == 0:
         return one_step(envs, step)
     envs.step_async(actions(step, envs.num_actions))

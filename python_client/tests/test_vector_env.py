@@ -39,7 +39,7 @@ def envs(endpoint: str) -> Iterator[twofold.Game2048VectorEnv]:
 
 
 def actions_from(rng: np.random.Generator, mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A random legal action for each board, any action where none is legal."""
+    """Returns a random legal action for each board, or any action if none is legal."""
     actions: np.ndarray[Any, Any] = np.argmax(rng.random(mask.shape) * (mask + 1e-9), axis=1)
     return actions
 

@@ -261,7 +261,7 @@ class SeedsTheGlobalGenerator(WalkVectorEnv):
 
 
 class ResetsInTheSameStep(WalkVectorEnv):
-    """Declares NEXT_STEP and has begun the next episode already."""
+    """Declares NEXT_STEP, but has already begun the next episode."""
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         self.waiting = self.nobody()
@@ -322,7 +322,7 @@ class SameStepWithoutFinals(WalkVectorEnv):
 
 
 class SameStepWithoutTruth(WalkVectorEnv):
-    """The mask of the final observations is true everywhere."""
+    """Returns a mask of final observations that is true everywhere."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)
@@ -332,7 +332,7 @@ class SameStepWithoutTruth(WalkVectorEnv):
 
 
 class FinalIsTheFirst(WalkVectorEnv):
-    """The last step returns the final observation instead of the next first one."""
+    """Returns the final observation in the last step instead of the next episode's first."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)

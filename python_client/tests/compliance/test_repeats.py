@@ -8,7 +8,7 @@ from compliance.carriers import Carrier
 from compliance.refusals import CONFLICT, OUT_OF_SEQUENCE
 from compliance.sessions import Session, numbers
 
-# A field that nobody knows: the request means the same in other bytes.
+# A field that the protocol does not have: the request means the same in other bytes.
 UNKNOWN_FIELD = b"\xf8\x7f\x01"
 
 

@@ -30,7 +30,7 @@ GAMES: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
-    monkeypatch.setattr(file_format, "GROUP_ROWS", 512)  # an episode goes over several groups
+    monkeypatch.setattr(file_format, "GROUP_ROWS", 512)  # an episode spans several groups
     monkeypatch.setattr(huggingface, "SHARD_GROUPS", 2)
 
 
@@ -40,7 +40,7 @@ def write(folder: Path, **arguments: Any) -> Path:
 
     generator = np.random.default_rng(0)
     path = folder / "data.parquet"
-    # The seeds go over the end of their range.
+    # The seeds wrap around at the end of their range.
     given = {"transitions": 3000, "num_envs": 8, "seed": 2**64 - 3, **arguments}
     twofold.datasets.write(path, policy, endpoint="embedded", **given)
     return path
@@ -57,7 +57,7 @@ def export(path: Path) -> Any:
 
 
 def episodes_of(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """The episodes of each lane in turn, the unfinished ones truncated."""
+    """Returns the episodes of each lane in turn; unfinished episodes are truncated."""
     order = np.lexsort((data["time"], data["lane"]))
     data = {name: values[order] for name, values in data.items()}
     is_last = np.append(np.diff(data["lane"]) > 0, True)

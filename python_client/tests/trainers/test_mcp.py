@@ -39,12 +39,12 @@ from twofold.integrations.mcp import make_mcp_server
 from twofold.integrations.serving import Runner
 
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
-# The newer protocol, which has no sessions over HTTP, and the one before.
+# The newer protocol, which has no sessions over HTTP, and the previous one.
 MODES = ["auto", "legacy"]
 
 
 class Answer(NamedTuple):
-    """What a tool has answered."""
+    """The answer of a tool."""
 
     is_error: bool
     text: str
@@ -57,7 +57,7 @@ Connect = Callable[[], contextlib.AbstractContextManager[Call]]
 
 @contextlib.contextmanager
 def connected(target: Any, mode: str) -> Iterator[Call]:
-    """A function that calls a tool, `call("move", game_id=…)`, on a connection of its own."""
+    """Yields a function that calls a tool on a separate connection: `call("move", game_id=…)`."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(

@@ -25,7 +25,7 @@ REWARD = {"merge_score": 1.0, "illegal_action": -2.0}
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server of 2048 that allows all that a test needs, and that no test harms."""
+    """A server of 2048 with high limits, which no test may harm."""
     allowed = ["size", "goal", "stop_at_goal", "max_episode_steps", "reward", "illegal_action"]
     with serving(max_sessions=20, allow=[*allowed, "dialect"]) as url:
         yield url
@@ -148,7 +148,7 @@ def test_words_mean_the_same_under_the_rules_of_another_package(connection: Conn
 
 
 def illegal(connection: Connection, **arguments: Any) -> tuple[Any, Any]:
-    """An observation of 2 x 2 tiles with an illegal direction, and the direction."""
+    """Returns an observation of 2 x 2 tiles with an illegal direction, and the direction."""
     for seed in range(100):
         seen = connection.reset(seed=seed, size=2, **arguments)
         if len(seen["legal_actions"]) < 4:

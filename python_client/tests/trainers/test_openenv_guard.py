@@ -1,4 +1,4 @@
-"""OpenEnv's server and clients that send too much, too little, or what is not a message."""
+"""OpenEnv's server and clients that send too much, too little, or invalid messages."""
 
 import contextlib
 import http.client
@@ -38,7 +38,7 @@ def address(url: str) -> tuple[str, int]:
 
 
 def post(url: str, path: str, body: Any) -> tuple[int, str]:
-    """The status and the detail of an answer that is an error."""
+    """Returns the status and the detail of an answer, which must be an error."""
     connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
     with contextlib.closing(connection):
         connection.request("POST", path, body, {"Content-Type": "application/json"})

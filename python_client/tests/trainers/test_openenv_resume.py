@@ -189,7 +189,7 @@ def test_episodes_of_lost_connections_are_kept_up_to_a_time_and_a_number() -> No
 
 
 def is_resumed(url: str, episode_id: str) -> bool:
-    """Whether a new connection finds this episode; it leaves it again."""
+    """Returns True if a new connection finds this episode; the connection then leaves it."""
     connection = Connection(url)
     resumed = bool(connection.reset(episode_id=episode_id)["resumed"])
     connection.close()

@@ -1,8 +1,8 @@
 """PufferLib: the program of docs/guides/training.md, as it stands there.
 
-PufferLib 3.0 asks for a Gymnasium older than Twofold's, so `make trainers` has no environment for
-it. These tests run where it can be imported; each in a process and a folder of its own, because
-importing it makes a link in the folder, and its trainer takes over signals and warnings.
+PufferLib 3.0 requires a Gymnasium older than Twofold's, so `make trainers` has no environment for
+it. These tests run if it can be imported, each in a separate process and folder, because importing
+it makes a link in the folder, and its trainer takes over signals and warnings.
 """
 
 import importlib.util

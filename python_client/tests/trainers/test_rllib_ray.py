@@ -1,4 +1,4 @@
-"""On several of Ray's workers: the games and the files of one process, also when one is lost."""
+"""Several of Ray's workers give the games and files of one process, even if a worker is lost."""
 
 import contextlib
 import importlib
@@ -52,7 +52,7 @@ def worst(observations: Any, action_mask: Any) -> Any:
 
 
 class Counting:
-    """Turns to the next legal action with each step of a game; remembers how many those were."""
+    """A policy that takes the next legal action in each step of a game, and counts the steps."""
 
     def __init__(self) -> None:
         self.steps = np.zeros(0, np.int64)
@@ -70,11 +70,11 @@ class Counting:
 
 
 class Dying:
-    """The last legal action; the first copy to get so far ends its process.
+    """The last legal action; the first copy that reaches a call ends its process.
 
     Args:
-        folder: Gets a line in `begun` for each copy that plays.
-        call: The call that ends it.
+        folder: The folder for the file `begun`, with a line for each copy that plays.
+        call: The number of the call that ends the process.
         always: Whether all copies die.
     """
 
@@ -109,7 +109,7 @@ def assert_same(ours: twofold.Evaluation, alone: twofold.Evaluation) -> None:
 
 
 def sessions(server: Server, capsys: pytest.CaptureFixture[str]) -> list[int]:
-    """The numbers of sessions that were made on a server, and of those that were closed."""
+    """Returns the numbers of sessions that a server has made and closed."""
     cli.main(["stats", "--json", "--endpoint", server.tcp])
     # Ray prints messages of its nodes.
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
@@ -259,7 +259,7 @@ def test_an_error_of_the_policy_is_raised_with_the_counts_of_one_process() -> No
 
 
 def interrupt_when(is_time: Callable[[], bool]) -> None:
-    """Presses Ctrl-C in this process, as soon as it is time."""
+    """Interrupts this process like Ctrl-C, as soon as the condition holds."""
 
     def press() -> None:
         while not is_time():
@@ -354,7 +354,7 @@ def test_a_lost_worker_plays_its_lanes_again_once(tmp_path: Path) -> None:
     done: list[tuple[int, int]] = []
     assert_same_file(tmp_path, policy, 2, progress=lambda *each: done.append(each))
     assert (tmp_path / "died").exists()
-    # Two workers, the one that was begun again, and the one process.
+    # Two workers, the restarted worker, and the single process.
     assert len((tmp_path / "begun").read_text().split()) == 4
     half = len(done) // 2
     assert done[:half] == done[half:]

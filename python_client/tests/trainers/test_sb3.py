@@ -180,7 +180,7 @@ def test_an_algorithm_trains_and_reports_episodes(algorithm: str, obs: str) -> N
     policy = "MultiInputPolicy" if obs == "dict" else "MlpPolicy"
     if algorithm == "RecurrentPPO":
         policy = policy.replace("Policy", "LstmPolicy")
-    # Those without masks would try the same illegal action for ever.
+    # Algorithms without masks would try the same illegal action forever.
     boards = make_sb3_vec(GAME, 8, size=2, endpoint="embedded", obs=obs, illegal_action="terminate")
     model = make(policy, boards, device="cpu", seed=0, **FEW[algorithm])
     model.learn(600)

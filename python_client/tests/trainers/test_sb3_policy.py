@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3: their algorithm is recognised, they play their best legal action."""
+"""Models of Stable-Baselines3: their algorithms are recognised, and they play legal actions."""
 
 import json
 import pickle

@@ -33,7 +33,7 @@ def random_policy() -> Any:
 
 
 def tianshous_own(n_envs: int, **arguments: Any) -> Any:
-    """The same boards in Tianshou's own vector environment, each in a session of its own."""
+    """Makes the same boards in Tianshou's own vector environment, each in a separate session."""
     keys: Any = {"observation_key": "obs", "mask_key": "mask"}
     return DummyVectorEnv(
         [lambda: gym.make("twofold/Game2048-v0", obs="one_hot", **keys, **arguments)] * n_envs
@@ -62,7 +62,7 @@ def test_steps_and_resets_of_some_boards_match_tianshous_own_environments(
     terminations = truncations = 0
     for _ in range(3000):
         if finished.any() and (finished.all() or generator.random() < 0.2):
-            # Finished boards stay as they are until somebody resets them.
+            # Finished boards stay unchanged until they are reset.
             lanes = np.flatnonzero(finished)
             assert_same(own.reset(lanes)[0], ours.reset(lanes)[0])
             finished[lanes] = False

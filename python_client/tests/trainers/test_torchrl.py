@@ -78,7 +78,7 @@ def test_a_rollout_over_resets_is_the_same_as_without_torchrl() -> None:
 
 
 def test_same_step_autoreset_makes_the_same_rollout_of_plain_observations() -> None:
-    # Not of observations in a dict: TorchRL does not find their `final_obs`.
+    # Not for observations in a dict, because TorchRL does not find their `final_obs`.
     rollouts = []
     for mode in ("Disabled", "SameStep"):
         env = make(autoreset_mode=mode, obs="one_hot", max_episode_steps=150)
