@@ -95,8 +95,8 @@ def play_through_interrupts(envs: Any, expected: list[int], times: int, longest:
                 result = one_step(envs, step)
             except KeyboardInterrupt as interrupt:
                 interrupts += 1
-                # An interrupt before the call begins has no note. Neither has a second interrupt while
-                # the first is being explained.
+                # An interrupt before the call begins has no note. Neither has a second interrupt
+                # while the first is being explained.
                 notes.update(note.split(";")[0].split(".")[0] for note in notes_of(interrupt))
                 continue
             assert result == expected[step], f"step {step}"
