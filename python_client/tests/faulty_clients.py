@@ -107,7 +107,7 @@ class PlainClient:
         return 10_000
 
     def repeated(self, header: bytes, number: int) -> bytes:
-        """The header for a try, from 0."""
+        """Returns the header for a try, from 0."""
         return header
 
     def goes_on(self, slot: str) -> bool:
@@ -115,7 +115,7 @@ class PlainClient:
         return False
 
     def accepts(self, header: bytes, rest: Message, slot: str) -> bool:
-        """Whether this is the reply to the request of this slot."""
+        """Returns True if this is the reply to the request of this slot."""
         try:
             reply = envelope.Reply.FromString(header)
         except Exception:
@@ -126,7 +126,7 @@ class PlainClient:
         return reply.HasField("error") or whole
 
     def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
-        """A request was refused."""
+        """Handles a refused request."""
 
     def wait(self, milliseconds: int) -> None:
         """Waits before a repeat."""

@@ -168,7 +168,7 @@ class Shifted(Relay):
         return encoded(reply, frames)
 
     def refused(self, session: bytes, code: int) -> None:
-        """The server has refused a request."""
+        """Handles a request that the server has refused."""
 
 
 class ExecutesRepeats(Shifted):

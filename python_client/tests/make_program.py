@@ -22,7 +22,7 @@ BOARDS = {"environment_id": "twofold/Game2048-v0", "num_envs": 4}
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """A message as JSON, its fields named as in the .proto files."""
+    """Returns a message as JSON, with the field names of the .proto files."""
     found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
     return found
 

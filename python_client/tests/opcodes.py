@@ -63,7 +63,7 @@ class InterruptAt:
         return self._look
 
     def _is_dropped(self, frame: types.FrameType | None) -> bool:
-        """Whether a destructor runs; Python drops its exceptions."""
+        """Returns True if a destructor runs, whose exceptions Python drops."""
         while frame is not None and frame is not self._outermost:
             if frame.f_code.co_name == "__del__":
                 return True

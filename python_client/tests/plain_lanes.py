@@ -22,7 +22,7 @@ TABLE = [0.37 * exponent - 3.3 for exponent in range(32)]
 
 
 def declaration(game: str, terms: list[tuple[str, float]], cells: int) -> dict[str, Any]:
-    """A declared reward in its longest form, from the terms' names and weights."""
+    """Returns a declared reward in its longest form, from the terms' names and weights."""
     spec = []
     for name, weight in terms:
         term: dict[str, Any] = {"term": name, "weight": weight}
@@ -95,7 +95,7 @@ class PlainLane:
         self.episode_return = 0.0
 
     def told(self) -> Told:
-        """The results of a reset."""
+        """Returns the results of a reset."""
         return self._named(self.game.told(), self.game.deck if self.has_deck else None)
 
     def step(self, action: int) -> tuple[Told, Told | None]:

@@ -86,7 +86,7 @@ class Server:
             self.process.send_signal(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Asks it to stop, and waits until it has stopped."""
+        """Asks the server to stop, and waits until it has stopped."""
         self.process.terminate()
         self.process.wait(PATIENCE)
 
@@ -102,13 +102,13 @@ class Server:
 
 
 def processor_seconds(pid: int) -> float:
-    """The processor time of a process's threads."""
+    """Returns the processor time of a process's threads in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def private_server_pid(env: Any) -> int:
-    """The process id of the private server behind an environment."""
+    """Returns the process id of the private server behind an environment."""
     env = env.unwrapped
     if isinstance(env, TwofoldEnv):
         env = env._batch
@@ -120,7 +120,7 @@ def private_server_pid(env: Any) -> int:
 
 
 def states(pid: int) -> list[str]:
-    """The states of a process's threads, as /proc has them: "R" for running, "T" for stopped."""
+    """Returns the states of a process's threads in /proc: "R" for running, "T" for stopped."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):  # it has ended
@@ -129,7 +129,7 @@ def states(pid: int) -> list[str]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
+    """Returns True if a process exists and is not a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -138,7 +138,7 @@ def is_running(pid: int) -> bool:
 
 
 def child_servers() -> list[int]:
-    """The process ids of this process's running private servers."""
+    """Returns the process ids of this process's running private servers."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -152,7 +152,7 @@ def child_servers() -> list[int]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Waits for an action of another process."""
+    """Waits until a condition holds, which another process brings about."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

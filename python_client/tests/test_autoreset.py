@@ -47,7 +47,7 @@ def make() -> Iterator[Make]:
 
 
 def finished(terminations: Any, truncations: Any) -> Any:
-    """The boards with an ended episode."""
+    """Returns which boards have an ended episode."""
     return np.logical_or(terminations, truncations)
 
 
@@ -210,7 +210,7 @@ def test_infos_of_the_transition_describe_the_ended_episode(make: Make) -> None:
 
 
 def same(mine: Any, theirs: Any, where: Any = slice(None)) -> None:
-    """Observations or infos are the same, key by key, value by value and mask by mask."""
+    """Checks that observations or infos are the same: keys, values and masks."""
     if not isinstance(theirs, dict):
         np.testing.assert_array_equal(mine, theirs)
         return
@@ -240,7 +240,7 @@ CONFIGS: list[dict[str, Any]] = [
 
 
 def beside(mode: AutoresetMode, config: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Single environments of ours in Gymnasium's vector environment."""
+    """Makes our single environments in Gymnasium's vector environment."""
     return SyncVectorEnv(
         [lambda: twofold.Game2048Env(endpoint="embedded", **config)] * NUM_ENVS,
         autoreset_mode=mode,

@@ -1,4 +1,4 @@
-"""Chat models are judged: their replies are read by one rule, and a bad service is no bad model."""
+"""Chat models are judged: one rule reads their replies, and a bad service is not a bad model."""
 
 import json
 import re
@@ -32,7 +32,7 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 7}
 
 
 class Waits:
-    """A clock that moves when somebody sleeps, and keeps how long."""
+    """A clock that advances when a caller sleeps, and keeps the durations."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -40,7 +40,7 @@ class Waits:
 
 
 def asked(document: dict[str, Any]) -> list[str]:
-    """The legal moves in the first message of a conversation."""
+    """Returns the legal moves in the first message of a conversation."""
     found = LEGAL.search(document["messages"][0]["content"])
     assert found is not None
     return found[1].split(", ")

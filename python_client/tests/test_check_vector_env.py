@@ -18,7 +18,7 @@ MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mo
 
 
 def check(make: Callable[[], VectorEnv[Any, Any, Any]], **keywords: Any) -> Report:
-    """The report of a run of 150 steps, without the warnings."""
+    """Returns the report of a run of 150 steps, without the warnings."""
     keywords = {"steps": 150} | keywords
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

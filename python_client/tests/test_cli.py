@@ -34,7 +34,7 @@ def test_every_subcommand_of_the_table_has_a_help(
 
 
 def options(name: str) -> dict[str, argparse.Action]:
-    """A subcommand's options and arguments by name, without --help."""
+    """Returns a subcommand's options and arguments by name, without --help."""
     parser = argparse.ArgumentParser(add_help=False)
     importlib.import_module(cli.SUBCOMMANDS[name][0]).add_arguments(parser)
     assert not any(len(action.option_strings) > 1 for action in parser._actions)

@@ -454,7 +454,7 @@ def test_flips_report_what_happened_to_each_card() -> None:
 
 
 def episodes_by_mode(mode: AutoresetMode) -> list[list[tuple[float, int, bytes]]]:
-    """The first three episodes of each board: return, length and last observation."""
+    """Returns the return, length and last observation of each board's first three episodes."""
     envs = ConcentrationVectorEnv(
         8, size=(2, 3), autoreset_mode=mode, max_episode_steps=9, endpoint="embedded"
     )

@@ -97,7 +97,7 @@ def bad_server() -> Iterator[MisbehavingServer]:
 
 
 def play_with(client: Callable[[str], Any], server: MisbehavingServer, name: str) -> None:
-    """Plays a case with a client in a thread of its own."""
+    """Plays a case with a client in a separate thread."""
     thread = threading.Thread(target=client, args=(server.endpoint,), daemon=True)
     thread.start()
     server.play(FOR_CLIENTS[name], lambda: not thread.is_alive())
@@ -105,7 +105,7 @@ def play_with(client: Callable[[str], Any], server: MisbehavingServer, name: str
 
 
 def our_client(endpoint: str) -> None:
-    """The program, played by this package; an error ends it."""
+    """Plays the program with this package; an error ends it."""
     with contextlib.suppress(TwofoldError):
         envs = Game2048VectorEnv(4, endpoint=endpoint)
         try:

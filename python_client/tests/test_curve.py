@@ -118,7 +118,7 @@ def test_only_its_owner_can_use_a_session_even_if_others_know_its_id(
                     error = stranger.ask(None, seq=seq, **{op: {}}).error
                     assert error.code == envelope.ERROR_CODE_NOT_FOUND, op
             assert stranger.create().error.code == envelope.ERROR_CODE_NOT_FOUND
-        # And the same from another of Alice's connections goes on.
+        # The same request over another connection of Alice's continues.
         with RawSession(server.tcp, keys.of("alice")) as again:
             again.id, again.seq = alice.id, alice.seq
             assert again.step(0, 0, 0).slot == "step"

@@ -55,7 +55,7 @@ def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
 
 
 def rows(num_envs: int, *told: Any) -> Any:
-    """All results of a call, as bytes (N, any)."""
+    """Returns all results of a call, as bytes (N, any)."""
     *arrays, infos = told
     arrays += [infos[name] for name in sorted(infos)]
     parts = [np.ascontiguousarray(array).reshape(num_envs, -1) for array in arrays]
@@ -169,7 +169,7 @@ def test_every_carrier_reproduces_the_golden_trajectories(endpoint: str, path: P
 
 
 def at_step(lanes: list[dict[str, Any]], key: str, step: int) -> dict[int, dict[str, Any]]:
-    """A golden file's values under `key` for a step, by the lane's index."""
+    """Returns a golden file's values under `key` for a step, by the lane's index."""
     return {
         index: {name: value for name, value in entry.items() if name != "step"}
         for index, lane in enumerate(lanes)

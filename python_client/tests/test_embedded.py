@@ -190,7 +190,7 @@ def test_threads_step_their_own_environments_side_by_side() -> None:
 
 
 def played(seed: int) -> list[int]:
-    """A number for each of some steps of many boards."""
+    """Returns a number for each of some steps of many boards."""
     envs = twofold.Game2048VectorEnv(5000)
     envs.reset(seed=seed)
     rng = np.random.default_rng(seed)
@@ -242,7 +242,7 @@ def slow_rules() -> None:
 
 
 def rules_next(moved: rules.Move) -> Any:
-    """A board after a move: a 2 in the first empty cell."""
+    """Returns a board after a move, with a 2 in the first empty cell."""
     after = moved.boards.copy()
     after.reshape(-1)[np.flatnonzero(after.reshape(-1) == 0)[0]] = 1
     return after
@@ -347,7 +347,7 @@ def test_gymnasiums_async_workers_have_their_own_boards(context: str) -> None:
 
 
 def worker(connection: Any, seed: int) -> None:
-    """A worker like those of Stable-Baselines3's SubprocVecEnv: commands come through a pipe."""
+    """Works like a worker of Stable-Baselines3's SubprocVecEnv, with commands from a pipe."""
     env = gym.make("twofold:" + ID)
     while True:
         command, argument = connection.recv()

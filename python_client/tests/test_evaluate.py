@@ -62,7 +62,7 @@ class Queue(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> Any:
         rewards = np.where(self.finished, 0.0, 1.0)
-        self.left[self.finished] = 2  # whatever: an autoreset lane that nobody looks at
+        self.left[self.finished] = 2  # any number, because nobody looks at an autoreset lane
         self.left -= 1
         self.finished = self.left == 0
         none = np.zeros(self.num_envs, bool)
@@ -124,7 +124,7 @@ def test_the_interval_holds_the_known_mean_in_95_of_100_evaluations() -> None:
             anything, env=envs, episodes=200, first_seed=FIRST_SEED + 1000 * repeat
         )
         inside += Queue.MEAN in statistics.Interval(*result.summary["score"]["mean_interval"])
-        # What "the first ones that finish" would have said, on 200 lanes: those of one step.
+        # The result of "the first games that finish" on 200 lanes: all games of one step.
         order = np.argsort(result.lengths, kind="stable")[:100]
         naive_inside += Queue.MEAN in statistics.bootstrap_mean(result.scores[order])
     assert 107 <= inside <= 120
@@ -166,7 +166,7 @@ def test_an_episode_is_a_function_of_its_seed_on_the_server_too() -> None:
 
 
 def parts_of(policy: Any, *sizes: int, **arguments: Any) -> list[twofold.Evaluation]:
-    """Evaluations of so many episodes each, one behind the other."""
+    """Returns consecutive evaluations with these numbers of episodes."""
     firsts = np.cumsum([FIRST_SEED, *sizes[:-1]], dtype=np.uint64).tolist()
     return [
         twofold.evaluate(policy, episodes=size, first_seed=first, num_envs=5, **arguments)
@@ -415,7 +415,7 @@ def test_a_policy_in_the_server_needs_a_server(server: Server) -> None:
 
 
 class Counting:
-    """Knows the steps of each board's episode, and what it has to be shown after as many."""
+    """A policy that knows each board's step, and the observation that must follow."""
 
     def __init__(self) -> None:
         self.steps = np.zeros(0, np.int64)
@@ -433,7 +433,7 @@ class Counting:
         self.lengths = np.where(self.steps == 0, left, self.lengths)
         wrong = left + self.steps != self.lengths
         self.steps += 1
-        # Where it has lost count it plays what is refused.
+        # If it has lost count, it plays an action that is refused.
         return np.where(wrong, 9, 0)
 
 
@@ -934,7 +934,7 @@ def test_the_command_reports_why_it_found_no_policy(
 
 
 def zip_of(data: str, first_byte: int | None = None, method: int | None = None) -> bytes:
-    """A zip of the file `data`; with its first byte, or its method of compression, replaced."""
+    """Makes a zip of the file `data`, optionally with another first byte or compression method."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("data", data)

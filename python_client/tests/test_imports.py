@@ -33,7 +33,7 @@ ROOMS = [
 
 
 def modules() -> dict[str, Path]:
-    """The hand-written modules by name."""
+    """Returns the hand-written modules by name."""
     found = {}
     for path in PACKAGE.rglob("*.py"):
         parts = ("twofold", *path.relative_to(PACKAGE).with_suffix("").parts)

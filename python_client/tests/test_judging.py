@@ -37,7 +37,7 @@ SECRET = "5a" * 32
 
 
 def sandbox_missing() -> str:
-    """The part of the sandbox that this machine refuses; "" if it has all."""
+    """Returns the part of the sandbox that this machine refuses; "" if it allows all."""
     try:
         Sandbox("", file="a", memory_mb=256, cpu_seconds=9, unsafe=False).close()
     except errors.SandboxUnavailable as error:
@@ -88,7 +88,7 @@ def judged(source: str, episodes: int = 2, size: int = 4, **arguments: Any) -> t
 
 
 def failure(source: str, **arguments: Any) -> errors.GameFailed:
-    """The failure of each of two games, the same in both."""
+    """Returns the failure of two games, which must be the same in both."""
     result = judged(source, **arguments)
     assert result.failures is not None
     assert [each.episode for each in result.failures] == [0, 1]
@@ -342,7 +342,7 @@ FORESEER = Path(foreseer.__file__).read_text()
 
 
 def test_a_program_finds_a_public_seed_by_its_boards_and_any_seed_of_random() -> None:
-    """The foreseer can do what the next tests show to be in vain."""
+    """The foreseer succeeds here, and the next tests show that it fails in judged games."""
     seed = FIRST_SEED + 7
     program = foreseer.Foreseer()
     envs = twofold.Game2048VectorEnv(1, endpoint="embedded")
@@ -397,7 +397,7 @@ def test_the_seeds_of_random_are_unrelated_to_those_of_the_games() -> None:
 def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without walls: behind them, only root may read a game's memory."""
+    """Without a sandbox, because only root may read a game's memory in a sandbox."""
     strategy = Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED)
     seeds = twofold.evaluate(first_legal, episodes=4, secret=SECRET, endpoint="embedded").seeds
     traces = [
@@ -424,7 +424,7 @@ def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
 
 
 def memory(process: int) -> bytes:
-    """All that a process can read of its own memory."""
+    """Returns everything that a process can read of its own memory."""
     parts = []
     with open(f"/proc/{process}/mem", "rb", buffering=0) as file:
         for line in Path(f"/proc/{process}/maps").read_text().splitlines():
@@ -605,7 +605,7 @@ def test_memory_is_limited(body: str) -> None:
     ],
 )
 def test_a_system_call_that_reaches_out_ends_the_game(body: str) -> None:
-    # What it does about errors does not matter: the process ends.
+    # The program's handling of errors does not matter, because the process ends.
     source = f"""
 def strategy(board):
     try:

@@ -73,7 +73,7 @@ first.reset(seed=0)
 first.step([0])
 while many:
     many.pop().close()
-# libzmq gives the descriptors back in a thread of its own, a moment later. Looking takes one, too.
+# libzmq closes the descriptors in another thread, a moment later. Looking needs one, too.
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 deadline = time.monotonic() + 300
 while max(map(int, os.listdir("/proc/self/fd"))) > open_files and time.monotonic() < deadline:

@@ -14,7 +14,7 @@ PROTO = Path(__file__).resolve().parents[2] / "proto"
 
 
 def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
-    """Protoc writes these to a descriptor set, and omits them from generated code."""
+    """Removes the JSON names, which protoc writes to descriptor sets but not to generated code."""
     for message in file.message_type:
         for field in message.field:
             field.ClearField("json_name")

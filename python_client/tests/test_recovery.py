@@ -383,7 +383,7 @@ def last_legal(observations: Any, action_mask: Any) -> Any:
 
 
 def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
-    """A number for the rollout that begins with this step; the first one seeds its streams."""
+    """Returns a number for the rollout that begins with this step; the first seeds its streams."""
     seed = 5 if first == 0 and policy is not last_legal else None
     rollout = envs.rollout(20, policy, policy_seed=seed, infos=["score"])
     code = 0

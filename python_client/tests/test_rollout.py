@@ -228,7 +228,7 @@ def test_a_long_search_takes_several_requests(server: Server) -> None:
 
 
 def load_learner() -> ModuleType:
-    """The demo's learner."""
+    """Returns the demo's learner."""
     path = Path(__file__).resolve().parents[1] / "examples" / "train_ntuple.py"
     spec = importlib.util.spec_from_file_location("train_ntuple", path)
     assert spec is not None
@@ -282,7 +282,7 @@ def test_an_upload_continues_where_a_deadline_stopped_it(
     slots: list[str] = []
 
     def call_once(slot: str, *args: Any) -> Any:
-        """Each call of a rollout has time for one part of the network."""
+        """Calls the session, with time for only one part of the network in each rollout."""
         if slot != "policy":
             return call(slot, *args)
         if len(slots) % 2 and not is_sent:

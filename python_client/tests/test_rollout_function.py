@@ -34,7 +34,7 @@ def open_envs(endpoint: str) -> Iterator[Callable[..., Any]]:
 
 
 def first_legal(observations: Any, action_mask: Any) -> Any:
-    """A policy without a state; on an episode's later boards it takes the last legal action."""
+    """Returns the first or the last legal action, depending on the board."""
     boards = np.asarray(observations).reshape(len(action_mask), -1)
     backwards = action_mask.shape[1] - 1 - action_mask[:, ::-1].argmax(axis=1)
     return np.where(boards.sum(axis=1) % 3, backwards, action_mask.argmax(axis=1))
@@ -170,7 +170,7 @@ def test_a_policy_with_a_memory_is_notified_of_each_episode_once(mode: str) -> N
     for _, lanes in watching.begun:
         heard[lanes] += 1
     if mode == "same_step":
-        # The infos of a step that ends an episode are those of the next one.
+        # The infos of a step that ends an episode belong to the next episode.
         begun = (lengths[:-1] == 0).sum(axis=0)
     else:
         begun = (~valid & (lengths == 0))[:-1].sum(axis=0)

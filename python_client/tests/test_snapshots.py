@@ -429,7 +429,7 @@ def test_concentration_has_snapshots_and_forks_too(make: Make, endpoint: str) ->
 
 
 def values() -> tuple[float, dict[tuple[int, ...], float]]:
-    """The optimal expected score of 2x2, from the start and from each board."""
+    """Returns the optimal expected score of 2x2, from the start and from each board."""
     solver = exact.Solver(2, 2)
     value: dict[str, float] = {}
     for board in reversed(solver.boards()):

@@ -26,7 +26,7 @@ POOL = 6
 
 
 def descriptors(pid: int) -> int:
-    """The number of a process's open descriptors."""
+    """Returns the number of a process's open descriptors."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 

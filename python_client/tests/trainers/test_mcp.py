@@ -75,7 +75,7 @@ def connected(target: Any, mode: str) -> Iterator[Call]:
 
 
 def over_stdio(*options: str) -> Any:
-    """A server that the client starts."""
+    """Connects to a server that the client starts."""
     return mcp.StdioServerParameters(
         command=COMMAND[0], args=[*COMMAND[1:], *options], env=dict(os.environ)
     )
@@ -83,7 +83,7 @@ def over_stdio(*options: str) -> Any:
 
 @contextlib.contextmanager
 def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of a server, and its process."""
+    """Runs a server; yields its address and its process."""
     command = [*COMMAND, "--http", "--port", "0", "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

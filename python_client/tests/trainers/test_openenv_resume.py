@@ -145,7 +145,7 @@ def test_a_second_connection_takes_an_episode_over_and_shuts_the_first_out(url: 
         error = first.error(kind, data)
         assert error["message"].startswith("another connection has taken over episode")
     assert second.step(direction="left", step=0)["step"] == 1
-    assert first.reset(seed=2)["step"] == 0  # an episode of its own
+    assert first.reset(seed=2)["step"] == 0  # a separate episode
     first.cut()
     assert second.step(direction="left")["step"] == 2
     second.close()

@@ -96,7 +96,7 @@ def test_a_collector_keeps_the_last_observation_of_an_episode() -> None:
     assert not rows.obs_next.mask[rows.terminated].any()
     assert rows.obs.mask.any(axis=1).all()
     assert rows.obs.mask[np.arange(len(rows)), rows.act].all()
-    # Exponents, from the planes: an episode begins with two tiles, and goes on from its last board.
+    # Exponents from the planes: an episode begins with two tiles, and continues its last board.
     tiles = (rows.obs.obs.argmax(axis=1) > 0).sum(axis=(1, 2))
     begins = np.roll(rows.done, 1) | (np.arange(len(rows)) % 800 == 0)
     assert (tiles[begins] == 2).all()
