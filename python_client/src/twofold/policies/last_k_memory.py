@@ -188,7 +188,7 @@ class LastKMemory(CardPlayer):
     def _places(
         self, known: Known, symbols: Array, codes: Array, opened: Array | None, column: Array
     ) -> Array:
-        """Returns the memory places, (N,), of cards whose symbols have these columns in the codes."""
+        """Returns the memory places, (N,), of cards whose symbols have these columns of codes."""
         rows = np.arange(len(column))
         own = known.in_play * (self._copies + 1) + known.held
         is_it = own == codes[rows, column][:, None]
