@@ -1,4 +1,4 @@
-"""A chat endpoint on a real socket, for tests: it answers by a rule, and keeps what it was sent."""
+"""A chat endpoint on a real socket, for tests: it answers by a rule, and keeps all requests."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ChatServer:
 
 @contextlib.contextmanager
 def dripping(beginning: bytes) -> Iterator[str]:
-    """The URL of an endpoint that answers with these bytes, and then with a space every 10 ms."""
+    """Yields the URL of an endpoint that sends these bytes, and then a space every 10 ms."""
     is_over = threading.Event()
 
     class Handler(socketserver.BaseRequestHandler):

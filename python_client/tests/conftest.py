@@ -1,4 +1,4 @@
-"""Fixtures: real servers, and nothing left behind."""
+"""Fixtures: real servers, which leave nothing behind."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def _tables_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _interrupts_are_heard() -> None:
-    # A shell's background jobs ignore these signals, and so would the tests.
+    # A shell's background jobs ignore these signals, and the tests would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -45,14 +45,14 @@ def steps(scale: int) -> int:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server that all tests share, on ipc and tcp; no test may harm it."""
+    """A server that all tests share, on ipc and tcp; no test may stop or overload it."""
     with Server() as server:
         yield server
 
 
 @pytest.fixture
 def own_server() -> Iterator[Server]:
-    """A server of the test's own, which it may stop and kill."""
+    """A server for one test, which may stop and kill it."""
     with Server() as server:
         yield server
 

@@ -6,7 +6,7 @@ from functools import cache
 
 
 def decks(pairs: int) -> list[tuple[int, ...]]:
-    """Every deck of this many pairs, all equally likely."""
+    """Yields every deck of this many pairs, all equally likely."""
 
     def extend(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if not any(left):
@@ -20,10 +20,11 @@ def decks(pairs: int) -> list[tuple[int, ...]]:
 
 
 def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
-    """Mean and variance of the turns that random play of face-down cards takes.
+    """Returns the mean and variance of the turns that random play of face-down cards takes.
 
-    With m pairs left a turn finds one with probability 1 / (2 m - 1), regardless of the past: the
-    turns are a sum of independent geometric numbers, and their mean is the square of `pairs`.
+    With m pairs left, a turn finds a pair with probability 1 / (2 m - 1), regardless of the past.
+    So the turns are a sum of independent geometric numbers, and their mean is the square of
+    `pairs`.
     """
     chances = [Fraction(1, 2 * m - 1) for m in range(1, pairs + 1)]
     mean = sum((1 / p for p in chances), Fraction(0))
@@ -33,12 +34,12 @@ def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
 
 @cache
 def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
-    """The turns that the best strategy takes, forgetting nothing and never peeking.
+    """Returns the expected turns of the best strategy that forgets nothing and never peeks.
 
     Args:
-        single: Cards seen, with mates not seen.
-        paired: Pairs with both cards seen.
-        unseen: Cards not seen; the mates of `single` are among them.
+        single: The number of seen cards whose mates are unseen.
+        paired: The number of pairs whose cards are both seen.
+        unseen: The number of unseen cards, including the mates of `single`.
     """
     if not (single or paired or unseen):
         return Fraction(0)
@@ -46,7 +47,7 @@ def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
 
 
 def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """The remaining turns after each way to play one turn that isn't plainly useless."""
+    """Yields the expected remaining turns after each reasonable way to play one turn."""
     if p:  # a known pair
         yield fewest_turns(k, p - 1, u)
     if k and u:  # a known card, then an unseen one
@@ -62,7 +63,7 @@ def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
 
 
 def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """The remaining turns after an unseen card with an unknown mate, by kind of second card."""
+    """Yields the expected remaining turns after an unseen card without a known mate."""
     yield (
         Fraction(1, u - 1) * fewest_turns(k, p, u - 2)
         + (Fraction(k, u - 1) * fewest_turns(k, p + 1, u - 2) if k else 0)
@@ -72,11 +73,11 @@ def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
         yield fewest_turns(k + 1, p, u - 1)
 
 
-# A player who remembers only some cards, with symbols and recency spelled out: nothing is counted,
-# sorted or renamed as in twofold.ceilings.
+# A player who remembers only some cards. Unlike in twofold.ceilings, nothing is counted, sorted or
+# renamed: a state lists the symbols of the remembered cards, newest first.
 
 Rewards = tuple[Fraction, Fraction, Fraction, Fraction]
-"""For a turn's first card, a pair, the last pair, and two different cards."""
+"""The rewards of a turn's first card, a pair, the last pair, and two different cards."""
 
 
 def best_return(
@@ -86,13 +87,13 @@ def best_return(
     steps: int,
     rewards: Rewards,
 ) -> Fraction:
-    """The highest expected return at the beginning of a turn.
+    """Returns the highest expected return at the beginning of a turn.
 
     Args:
-        alike: How many cards of each symbol are in play and not remembered.
+        alike: The number of cards of each symbol that are in play and not remembered.
         newest: The symbols of the remembered cards, newest first.
-        memory: How many the player can remember.
-        steps: The steps left.
+        memory: The number of cards that the player can remember.
+        steps: The number of steps left.
         rewards: The rewards.
     """
     return _best_first(alike, newest, memory, steps, rewards)
@@ -141,7 +142,7 @@ def _each_card(
     newest: tuple[int, ...],
     after: Callable[[int, tuple[int, ...], tuple[int, ...]], Fraction],
 ) -> Iterator[Fraction]:
-    """The expectation after turning one of the cards that are alike, and each remembered one."""
+    """Yields the expectations after flipping a random forgotten card, and each remembered card."""
     if any(alike):
         expected = Fraction(0)
         for symbol, count in enumerate(alike):

@@ -1,4 +1,4 @@
-"""The waiting times of many small clients beside one large one.
+"""The waiting times of many small clients next to a large one.
 
     cd python_client/tests && python -m fairness small ENDPOINT STEPS
     cd python_client/tests && python -m fairness large ENDPOINT
@@ -25,7 +25,7 @@ BOARDS = 262_144
 
 
 def small(endpoint: str, enough: int) -> None:
-    """Each session sends its next step as soon as the last one is answered."""
+    """Drives sessions that send each step as soon as the last one is answered."""
     sessions = [RawSession(endpoint) for _ in range(CLIENTS)]
     poller = zmq.Poller()
     by_socket = {}
@@ -64,7 +64,7 @@ def small(endpoint: str, enough: int) -> None:
 
 
 def large(endpoint: str) -> None:
-    """One batch after the other."""
+    """Steps one batch after the other."""
     envs = twofold.Game2048VectorEnv(BOARDS, endpoint=endpoint)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 4, BOARDS).astype(np.uint8)

@@ -22,13 +22,13 @@ class FaultProxy:
     """An address that passes messages on to a server, with faults.
 
     Each message, in both directions, has the probability `rate` of one of `kinds`, drawn from
-    `seed`: it is dropped, delayed by 1 to 40 ms, passed on twice, the second time a little later,
-    or held back until another one has overtaken it. `cut` breaks all connections, and messages in
-    flight are lost.
+    `seed`: the message is dropped, delayed by 1 to 40 ms, passed on twice (the second time a little
+    later), or held back until another one has overtaken it. `cut` breaks all connections, and
+    messages in flight are lost.
 
     Attributes:
         endpoint: The address for clients.
-        counts: Number of messages by fault, and "passed".
+        counts: The number of messages by fault, and "passed".
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FaultProxy:
         self.cut()
 
     def passes_another(self) -> Callable[[], bool]:
-        """Whether it has passed a message on since this call."""
+        """Returns a function that is true once a message has passed since this call."""
         before = self.counts["passed"]
         return lambda: self.counts["passed"] > before
 

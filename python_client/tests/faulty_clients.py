@@ -19,11 +19,12 @@ class Stopped(Exception):
 
 
 class PlainClient:
-    """A client of the program, with nothing of the package but the messages.
+    """A client that plays the program, and uses only the messages of the package.
 
-    A fault overrides one of the methods below `play`. `withheld` has the seqs of the requests whose
-    replies the server withholds: a fault that shows when no reply comes shows there, and not where
-    a busy machine delays a reply. Without it, the client waits for each reply equally long.
+    A fault overrides one of the methods below `play`. `withheld` contains the seqs of the requests
+    whose replies the server withholds. A fault that appears when no reply comes then appears there,
+    and not if a busy machine delays another reply. Without `withheld`, the client waits for each
+    reply equally long.
     """
 
     tries = 20
@@ -35,7 +36,7 @@ class PlainClient:
         self.sizes = {"create": 0, "reset": 0, "step": 0, "close": 0}
 
     def play(self) -> None:
-        """Plays the program, and closes the session where something goes wrong."""
+        """Plays the program, and closes the session if something goes wrong."""
         try:
             self._play()
         except Stopped:
@@ -106,7 +107,7 @@ class PlainClient:
         return 10_000
 
     def repeated(self, header: bytes, number: int) -> bytes:
-        """The header for a try, from 0."""
+        """Returns the header for a try, from 0."""
         return header
 
     def goes_on(self, slot: str) -> bool:
@@ -114,7 +115,7 @@ class PlainClient:
         return False
 
     def accepts(self, header: bytes, rest: Message, slot: str) -> bool:
-        """Whether this is the reply to the request of this slot."""
+        """Returns True if this is the reply to the request of this slot."""
         try:
             reply = envelope.Reply.FromString(header)
         except Exception:
@@ -125,7 +126,7 @@ class PlainClient:
         return reply.HasField("error") or whole
 
     def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
-        """A request was refused."""
+        """Handles a refused request."""
 
     def wait(self, milliseconds: int) -> None:
         """Waits before a repeat."""
@@ -200,7 +201,7 @@ class RepeatsWhatWasRefused(PlainClient):
 
 
 class DoesNotWait(PlainClient):
-    """Repeats a request at once that a stopping server has refused."""
+    """Immediately repeats a request that a stopping server has refused."""
 
     @override
     def wait(self, milliseconds: int) -> None:

@@ -1,6 +1,6 @@
 """Servers that break the contract in one way each.
 
-Each is a relay between its clients and a real server, so that all else is right.
+Each is a relay between its clients and a real server, so that everything else is right.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from twofold.v1 import envelope_pb2 as envelope
 
-# A field that nobody knows.
+# A field that the protocol does not have.
 UNKNOWN_FIELD = b"\xf8\x7f\x01"
 
 Message = list[bytes]
@@ -22,7 +22,7 @@ Key = tuple[bytes, int]
 
 
 class Relay:
-    """An address that passes requests on to a server, and replies back.
+    """An address that passes requests on to a server, and passes replies back.
 
     A fault overrides `ask` or `reply`, which may change their messages: frames from the header on.
     """
@@ -129,7 +129,7 @@ class WithoutFence(Relay):
 
 
 class WithoutHolders(Relay):
-    """Takes each resume for one by another holder."""
+    """Treats each resume as the resume of another holder."""
 
     @override
     def ask(self, client: bytes, request: envelope.Request, frames: Message) -> Message:
@@ -168,7 +168,7 @@ class Shifted(Relay):
         return encoded(reply, frames)
 
     def refused(self, session: bytes, code: int) -> None:
-        """The server has refused a request."""
+        """Handles a request that the server has refused."""
 
 
 class ExecutesRepeats(Shifted):
@@ -226,7 +226,7 @@ class EncodesAnew(Relay):
 
 
 class ForgetsCloses(Relay):
-    """Does not know a session any more that it has closed."""
+    """Forgets a session that it has closed."""
 
     def __init__(self, server: str) -> None:
         self.closed: set[bytes] = set()
@@ -272,7 +272,7 @@ class AnswersEachRepeat(Relay):
 
 
 class IgnoresGarbage(Relay):
-    """Does not answer what it can't read."""
+    """Does not answer messages that it can't read."""
 
     @override
     def garbage(self, frames: Message) -> Message:
@@ -280,7 +280,7 @@ class IgnoresGarbage(Relay):
 
 
 class KeepsTheNextSeq(Relay):
-    """Does not say which seq it expects."""
+    """Does not report the expected seq."""
 
     @override
     def reply(self, client: bytes, frames: Message) -> Message:

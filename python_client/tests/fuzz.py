@@ -1,4 +1,4 @@
-"""Messages that no client of ours would send: built from the protocol's descriptors, then broken.
+"""Messages that our clients never send: built from the protocol's descriptors, then broken.
 
     cd python_client/tests && python -m fuzz ENDPOINT SEED COUNT
 
@@ -24,11 +24,11 @@ from servers import PATIENCE
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# Messages that are on their way at a time.
+# The number of messages in flight at a time.
 AT_ONCE = 64
-# Between two valid sessions, so that the messages in between hit one of them.
+# The number of messages between two valid sessions, so that these messages hit one of them.
 CONVERSATION_EVERY = 1000
-# Of the request that ends a run; no message has it by chance.
+# The seq of the request that ends a run; no message has it by chance.
 LAST_SEQ = 0x7477_6F66_6F6C_6421
 # Number of a message's frames that the server looks at, including the routing id.
 MAX_FRAMES = 16
@@ -71,11 +71,11 @@ class Fuzzer:
         ]
 
     def message(self) -> list[bytes]:
-        """The frames of the next message, including the delimiter."""
+        """Returns the frames of the next message, including the delimiter."""
         return self._random.choice(self._kinds)()
 
     def saw(self, reply: envelope.Reply) -> None:
-        """Learns its session's state, so that some of its requests get far."""
+        """Updates its session's state from an answer, so that some requests get far."""
         slot = reply.WhichOneof("result")
         if slot == "error":
             if reply.error.HasField("expected_seq"):
@@ -89,7 +89,7 @@ class Fuzzer:
             self._seq = max(self._seq, reply.seq)
 
     def conversation(self) -> list[list[bytes]]:
-        """The messages of a valid session: send each when the last one is answered."""
+        """Yields the messages of a valid session; each must be sent after the last answer."""
         self._id = self._random.randbytes(16)
         create = environment.CreateRequest(environment_id="twofold/Game2048-v0", num_envs=3)
         ops: list[tuple[dict[str, Any], bytes | None]] = [
@@ -110,7 +110,7 @@ class Fuzzer:
     # ---- kinds of messages -----------------------------------------------------------------------
 
     def _structured(self) -> list[bytes]:
-        """Any message of the protocol, with any values: most are wrong in some field."""
+        """Returns any message of the protocol, with any values: most are wrong in some field."""
         request = envelope.Request()
         self._fill(request, 0)
         if self._random.random() < 0.7:
@@ -118,7 +118,7 @@ class Fuzzer:
         return self._framed(request.SerializeToString())
 
     def _likely(self) -> list[bytes]:
-        """A request that is likely to be executed: create, then the others, in order."""
+        """Returns a request that is likely to be executed: create, then the others in order."""
         request = envelope.Request()
         slot = self._random.choice([f.name for f in request.DESCRIPTOR.oneofs[0].fields])
         getattr(request, slot).SetInParent()
@@ -145,18 +145,18 @@ class Fuzzer:
         return frames
 
     def _broken(self) -> list[bytes]:
-        """A structured or likely message with damaged bytes."""
+        """Returns a structured or likely message with damaged bytes."""
         frames = self._random.choice([self._structured, self._likely])()
         frames[1] = self._damage(frames[1])
         return frames
 
     def _raw(self) -> list[bytes]:
-        """Arbitrary bytes instead of the header."""
+        """Returns arbitrary bytes instead of the header."""
         length = self._random.choice([0, 1, 2, 10, 50, 200, 5000])
         return self._framed(self._random.randbytes(length))
 
     def _oddly_framed(self) -> list[bytes]:
-        """Frames in any number, with the delimiter anywhere, several times, or not at all."""
+        """Returns any number of frames, with the delimiter anywhere, several times, or nowhere."""
         count = self._random.choice([1, 2, 3, 4, 5, 14, 15, 16, 17, 40])
         header = self._structured()[1]
         choice = [b"", header, b"x", self._random.randbytes(30), self._random.randbytes(300)]
@@ -165,14 +165,14 @@ class Fuzzer:
     # ---- parts -----------------------------------------------------------------------------------
 
     def _address(self, request: envelope.Request) -> None:
-        """Gives it this peer's session and more or less the next seq."""
+        """Sets this peer's session, and a seq that is roughly the next one."""
         request.session = self._id
         request.epoch = self._random.choice([1] * 20 + [0, 2, 2**32 - 1])
         near = [self._seq + 1] * 12 + [self._seq] * 3 + [0, 1, self._seq + 2, 2**64 - 1]
         request.seq = self._random.choice(near) % 2**64
 
     def _framed(self, header: bytes) -> list[bytes]:
-        """Adds the delimiter before it, and sometimes a payload of any length after it."""
+        """Adds the delimiter before a header, and sometimes a payload of any length after it."""
         frames = [b"", header]
         if self._random.random() < 0.5:
             length = self._random.choice([0, 1, 3, 3, 24, 27, 75, 1000, 70_000])
@@ -213,7 +213,7 @@ class Fuzzer:
         return self._random.choice(_EDGES[field.cpp_type])
 
     def _damage(self, data: bytes) -> bytes:
-        """One to three times: cut, flipped, repeated, enlarged, nested."""
+        """Damages bytes one to three times: cuts, flips, repeats, enlarges or nests them."""
         for _ in range(self._random.randrange(1, 4)):
             at = self._random.randrange(len(data) + 1)
             kind = self._random.randrange(7)
@@ -236,12 +236,12 @@ class Fuzzer:
 
 
 def is_answered(frames: list[bytes]) -> bool:
-    """Whether the server finds a delimiter, after the routing id and in the frames it looks at."""
+    """Returns True if the frames that the server looks at contain a delimiter."""
     return b"" in frames[: MAX_FRAMES - 1]
 
 
 def is_idle(endpoint: str) -> bool:
-    """Whether no request is in progress."""
+    """Returns True if no request is in progress."""
     connection = ZeroMQConnection(endpoint)
     answer = connection.exchange(envelope.Request(stats={}).SerializeToString())
     connection.close()
@@ -280,7 +280,7 @@ def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
             take(receive())
 
     def take_all() -> None:
-        """Takes the answers that are on their way: one to this hello comes behind them."""
+        """Receives the answers in flight, until the answer to a hello follows them."""
         hello = envelope.Request(seq=LAST_SEQ, hello={"protocol_version": 1})
         socket.send_multipart([b"", hello.SerializeToString()])
         while (reply := receive()).seq != LAST_SEQ:

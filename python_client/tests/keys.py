@@ -8,13 +8,13 @@ from twofold.client.lookup import find_program
 
 
 def keygen(path: Path) -> str:
-    """Makes keys; the line for the list of clients."""
+    """Makes keys; returns the line for the list of clients."""
     command = [str(find_program()), "keygen", str(path)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 class Keys:
-    """Keys of a server, two clients that it lets in, and one that it doesn't.
+    """The keys of a server, of two authorised clients, and of an unauthorised client.
 
     Attributes:
         directory: The directory of the files.

@@ -22,7 +22,7 @@ _PACKAGE = str(Path(twofold.__file__).parent)
 
 
 def make(endpoint: str | None, game: str = "Game2048", **keywords: Any) -> twofold.TwofoldVectorEnv:
-    """Boards with short episodes."""
+    """Makes boards with short episodes."""
     keywords = {"max_episode_steps": 60, "endpoint": endpoint, "timeout": PATIENCE} | keywords
     return GAMES[game](BOARDS, **keywords)
 
@@ -42,12 +42,12 @@ def hurried(*batches: twofold.TwofoldVectorEnv) -> Iterator[None]:
 
 
 def actions(step: int, choices: int = 4) -> Any:
-    """The actions of this step."""
+    """Returns the actions of this step."""
     return np.random.default_rng(step).integers(0, choices, BOARDS)
 
 
 def number(results: tuple[Any, ...]) -> int:
-    """A hash that distinguishes results."""
+    """Returns a hash that distinguishes results."""
     *arrays, infos = results
     return zlib.crc32(b"".join([*(np.asarray(array).tobytes() for array in arrays), flat(infos)]))
 
@@ -67,19 +67,19 @@ def flat(infos: Any) -> bytes:
 
 
 def one_step(envs: twofold.TwofoldVectorEnv, step: int) -> int:
-    """Every 400th step is a reset, the first one with a seed."""
+    """Plays one step; every 400th is a reset, and the first reset has a seed."""
     if step % 400 == 0:
         return number(envs.reset(seed=step or 7) if step % 800 == 0 else envs.reset())
     return number(envs.step(actions(step, envs.num_actions)))
 
 
 def play(envs: twofold.TwofoldVectorEnv, steps: int, start: int = 0) -> list[int]:
-    """The results of the steps from `start` to below `steps`."""
+    """Returns the results of the steps from `start` to below `steps`."""
     return [one_step(envs, step) for step in range(start, steps)]
 
 
 def undisturbed(endpoint: str | None, steps: int, game: str = "Game2048") -> list[int]:
-    """The expected results of every run of this many steps."""
+    """Returns the expected results of every run of this many steps."""
     envs = make(endpoint, game)
     try:
         return play(envs, steps)
@@ -122,13 +122,13 @@ def interrupt_when(condition: Callable[[], bool]) -> None:
 
 
 class Interrupts:
-    """Interrupts at random moments, as Ctrl-C makes them, but only within the package's own code.
+    """Interrupts like Ctrl-C at random moments, but only within the package's own code.
 
     Elsewhere the interrupt would hit the loop itself, which no environment can protect.
 
     Args:
-        seed: For the moments.
-        longest: Maximum number of seconds between two.
+        seed: The seed of the moments.
+        longest: The maximum number of seconds between two interrupts.
     """
 
     def __init__(self, seed: int, longest: float) -> None:

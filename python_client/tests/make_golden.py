@@ -63,7 +63,7 @@ for mode in ("same_step", "disabled"):
 
 
 def choose(game: Game, rng: random.Random, illegal_share: float) -> int:
-    """A random legal action, sometimes an illegal one; any action if the lane will be reset."""
+    """Returns a random legal action, sometimes an illegal one, or any action before a reset."""
     legal = game.mask()
     wanted = 0 if rng.random() < illegal_share else 1
     actions = [action for action in range(4) if legal[action] == wanted] or range(4)
@@ -71,7 +71,7 @@ def choose(game: Game, rng: random.Random, illegal_share: float) -> int:
 
 
 def play(config: dict[str, Any], seed: int, steps: int, illegal_share: float) -> dict[str, Any]:
-    """One lane's trajectory: actions and, per step, one entry in each of the columns."""
+    """Returns one lane's trajectory: actions and, per step, an entry in each column."""
     rng = random.Random(seed)
     game = Game(seed, **config)
     initial, actions = game.told(), []
@@ -169,7 +169,7 @@ CARDS: dict[str, tuple[int, float, float, list[int], dict[str, Any]]] = {
 def choose_card(
     game: reference_concentration.Game, rng: random.Random, illegal_share: float, peek_share: float
 ) -> int:
-    """A random legal action, sometimes a peek or an illegal one."""
+    """Returns a random legal action, sometimes a peek or an illegal action."""
     if game.num_actions > game.cards and rng.random() < peek_share:
         return game.cards
     legal = game.mask()
@@ -182,7 +182,7 @@ def choose_card(
 def play_cards(
     config: dict[str, Any], seed: int, steps: int, illegal_share: float, peek_share: float
 ) -> dict[str, Any]:
-    """One lane's trajectory."""
+    """Returns one lane's trajectory."""
     rng = random.Random(seed)
     game = reference_concentration.Game(seed, **config)
     initial, actions = game.told(), []
@@ -210,7 +210,7 @@ def play_cards(
 
 
 def card_files() -> Iterator[tuple[str, str]]:
-    """Name and text of every golden file of Concentration."""
+    """Returns the name and text of every golden file of Concentration."""
     defaults = {
         "rows": 4,
         "columns": 4,
@@ -229,7 +229,7 @@ def card_files() -> Iterator[tuple[str, str]]:
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """Name and text of every golden file of 2048."""
+    """Returns the name and text of every golden file of 2048."""
     defaults = {
         "rows": 4,
         "columns": 4,

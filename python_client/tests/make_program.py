@@ -1,4 +1,4 @@
-"""The program of the conformance cases for clients, with what a server replies.
+"""The program of the conformance cases for clients, with a server's replies.
 
     cd python_client/tests && python -m make_program
 
@@ -22,13 +22,13 @@ BOARDS = {"environment_id": "twofold/Game2048-v0", "num_envs": 4}
 
 
 def as_json(message: Message) -> dict[str, Any]:
-    """A message as JSON, its fields named as in the .proto files."""
+    """Returns a message as JSON, with the field names of the .proto files."""
     found: dict[str, Any] = json_format.MessageToDict(message, preserving_proto_field_name=True)
     return found
 
 
 def program(endpoint: str) -> list[dict[str, Any]]:
-    """The program's requests, and what the server at this address replies."""
+    """Returns the program's requests, and the replies of the server at this address."""
     played: list[dict[str, Any]] = []
 
     def ask(request: dict[str, Any], payload: bytes | None = None) -> bytes | None:

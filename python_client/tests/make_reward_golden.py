@@ -24,7 +24,7 @@ TABLE = [round(0.37 * exponent - 3.3, 2) for exponent in range(32)]
 
 
 def spec(cells: int) -> dict[str, Any]:
-    """Eleven terms, one of them twice."""
+    """Returns a spec of eleven terms, one of which occurs twice."""
     return {
         "terms": [
             {"term": "merge_score", "weight": 0.1},
@@ -57,7 +57,7 @@ TRAJECTORIES: dict[str, tuple[int, list[int], dict[str, Any]]] = {
 
 
 def play(reward: dict[str, Any], config: dict[str, Any], seed: int, steps: int) -> dict[str, Any]:
-    """One lane's trajectory: actions and, per step, one entry in each of the columns."""
+    """Returns one lane's trajectory: actions and, per step, an entry in each column."""
     rng = random.Random(seed)
     game = Game(seed, **config)
     cells = game.rows * game.columns
@@ -98,7 +98,7 @@ def play(reward: dict[str, Any], config: dict[str, Any], seed: int, steps: int) 
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """Name and text of every golden file."""
+    """Returns the name and text of every golden file."""
     for name, (steps, seeds, config) in TRAJECTORIES.items():
         reward = spec(config["rows"] * config["columns"])
         golden = {

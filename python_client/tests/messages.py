@@ -43,12 +43,12 @@ MESSAGES = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "message
 
 
 def real_oneofs(descriptor: Descriptor) -> list[OneofDescriptor]:
-    """The oneofs of the .proto file; `optional` adds others, named with an underscore."""
+    """Returns the oneofs of the .proto file, without the ones that `optional` adds."""
     return [oneof for oneof in descriptor.oneofs if not oneof.name.startswith("_")]
 
 
 def scalar(field: FieldDescriptor, index: int) -> Any:
-    """A value that is not the default, and differs from field to field and element to element."""
+    """Returns a value that is not the default, and differs between fields and elements."""
     number = field.number + 100 * index
     if field.cpp_type == FieldDescriptor.CPPTYPE_UINT64:
         return 2**63 + number
@@ -69,7 +69,7 @@ def scalar(field: FieldDescriptor, index: int) -> Any:
 
 
 def instances(descriptor: Descriptor) -> Iterator[Message]:
-    """One instance for each slot of the message's oneof; one if it has no oneof."""
+    """Returns an instance for each slot of the message's oneof; one if it has no oneof."""
     oneofs = real_oneofs(descriptor)
     assert len(oneofs) <= 1, f"{descriptor.full_name} has more than one oneof"
     slots = [field.name for field in oneofs[0].fields] if oneofs else [""]
@@ -83,7 +83,7 @@ def instances(descriptor: Descriptor) -> Iterator[Message]:
 
 
 def fill(message: Message, field: FieldDescriptor) -> None:
-    """Sets one field, and everything inside."""
+    """Sets one field, and all fields inside it."""
     value = getattr(message, field.name)
     nested = [] if field.message_type is None else list(instances(field.message_type))
     if hasattr(value, "extend"):  # repeated
@@ -97,7 +97,7 @@ def fill(message: Message, field: FieldDescriptor) -> None:
 
 
 def golden() -> list[dict[str, Any]]:
-    """All instances: their type's full name, their bytes in hex, and their canonical JSON."""
+    """Returns all instances: the type's full name, the bytes in hex, and the canonical JSON."""
     return [
         {
             "type": descriptor.full_name,

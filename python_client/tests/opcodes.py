@@ -15,13 +15,13 @@ _PACKAGE = str(Path(twofold.__file__).parent)
 class InterruptAt:
     """Raises KeyboardInterrupt before the n-th bytecode of the package that a call executes.
 
-    Real interrupts come between some bytecodes only; this one may come between any two. It leaves
-    out the last one of the outermost function, its return: an interrupt there looks the same as one
-    just after the call.
+    Real interrupts come between some bytecodes only; this one may come between any two. It omits
+    the last bytecode of the outermost function, its return, because an interrupt there looks the
+    same as an interrupt just after the call.
 
     Args:
         moment: The bytecode's number, from 0.
-        handler: Called there, as a signal handler is, instead of an interrupt.
+        handler: A function to call there, like a signal handler, instead of an interrupt.
     """
 
     def __init__(self, moment: int, handler: Callable[[], object] | None = None) -> None:
@@ -63,7 +63,7 @@ class InterruptAt:
         return self._look
 
     def _is_dropped(self, frame: types.FrameType | None) -> bool:
-        """Whether a destructor runs; Python drops its exceptions."""
+        """Returns True if a destructor runs, whose exceptions Python drops."""
         while frame is not None and frame is not self._outermost:
             if frame.f_code.co_name == "__del__":
                 return True

@@ -22,7 +22,7 @@ TABLE = [0.37 * exponent - 3.3 for exponent in range(32)]
 
 
 def declaration(game: str, terms: list[tuple[str, float]], cells: int) -> dict[str, Any]:
-    """A declared reward in its longest form, from the terms' names and weights."""
+    """Returns a declared reward in its longest form, from the terms' names and weights."""
     spec = []
     for name, weight in terms:
         term: dict[str, Any] = {"term": name, "weight": weight}
@@ -41,9 +41,9 @@ class PlainLane:
 
     Args:
         game: "Game2048" or "Concentration".
-        arguments: The environment's, with `size` as (rows, columns), and `reward` in its longest
-            form.
-        seed: The lane's own.
+        arguments: The environment's arguments, with `size` as (rows, columns), and `reward` in its
+            longest form.
+        seed: The lane's seed.
     """
 
     def __init__(self, game: str, arguments: dict[str, Any], seed: int) -> None:
@@ -85,7 +85,7 @@ class PlainLane:
         return bool(self.game.terminated or self.game.truncated)
 
     def start(self, seed: int | None = None, board: Any = None) -> None:
-        """A reset."""
+        """Resets the lane; returns the results."""
         if seed is not None:
             self.game.generator = reference.Xoshiro128PlusPlus.seeded(seed)
         if board is None:
@@ -95,11 +95,11 @@ class PlainLane:
         self.episode_return = 0.0
 
     def told(self) -> Told:
-        """The results of a reset."""
+        """Returns the results of a reset."""
         return self._named(self.game.told(), self.game.deck if self.has_deck else None)
 
     def step(self, action: int) -> tuple[Told, Told | None]:
-        """Returns the results of a step, and with SAME_STEP the last ones of an ended episode."""
+        """Plays a step; returns its results, and with SAME_STEP an ended episode's last results."""
         deck = self.game.deck if self.has_deck else None
         begins = self.game.autoreset_mode == "next_step" and self.is_over
         if isinstance(self.game, reference.Game):

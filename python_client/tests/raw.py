@@ -1,4 +1,4 @@
-"""Sessions by hand over ZeroMQ, for tests of more than the protocol."""
+"""Sessions whose messages tests write themselves, over ZeroMQ."""
 
 from compliance.carriers import ZeroMQConnection
 from compliance.sessions import Session
@@ -18,7 +18,7 @@ class RawSession(Session):
 
 
 def statistics_of(endpoint: str) -> statistics.StatsReply:
-    """The server's statistics, over a connection of their own."""
+    """Returns the server's statistics, over a separate connection."""
     connection = ZeroMQConnection(endpoint)
     answer = connection.exchange(envelope.Request(stats={}).SerializeToString())
     connection.close()

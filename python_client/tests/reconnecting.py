@@ -3,7 +3,7 @@
     python -m reconnecting CYCLES
 
 A socket that was closed while its monitor had events left froze the process with the interpreter
-lock held, so that no timeout of a test's own could end it. The number of cycles matters, so the
+lock held, so that no timeout inside the test could end it. The number of cycles matters, so the
 sockets reconnect after a millisecond.
 """
 

@@ -1,4 +1,4 @@
-"""A second implementation of the rules of 2048 and of the draws: plain Python, to read and check.
+"""A second implementation of the rules of 2048 and of its random draws, in readable plain Python.
 
 It shares no code and no method with the server. `Game` plays whole games bit by bit, as a lane of
 `twofold/Game2048-v0` does in each autoreset mode; the golden trajectories that all tests share come
@@ -15,7 +15,7 @@ MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 def splitmix64(seed: int) -> Iterator[int]:
-    """The endless outputs of SplitMix64 over a 64-bit seed."""
+    """Yields the endless outputs of SplitMix64 for a 64-bit seed."""
     while True:
         seed = (seed + 0x9E3779B97F4A7C15) & MASK64
         z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & MASK64
@@ -46,7 +46,7 @@ class Xoshiro128PlusPlus:
 
 @functools.lru_cache(1 << 16)
 def slide(line: Board) -> tuple[Board, int]:
-    """One line, its wall on the left: the line after the slide and the sum of the merged values.
+    """Slides a line to the left; returns the new line and the sum of the merged values.
 
     >>> slide((0, 1, 1, 1)), slide((1, 1, 1, 1)), slide((1, 1, 2, 0))
     (((2, 1, 0, 0), 4), ((2, 2, 0, 0), 8), ((2, 2, 0, 0), 4))
@@ -65,7 +65,7 @@ def slide(line: Board) -> tuple[Board, int]:
 
 @functools.cache
 def lines(rows: int, columns: int, action: int) -> list[list[int]]:
-    """The cells of each line, from the wall that tiles slide to: 0 up, 1 right, 2 down, 3 left."""
+    """Returns the cells of each line, from the wall towards which the action slides."""
     grid = [[row * columns + column for column in range(columns)] for row in range(rows)]
     along = grid if action in (1, 3) else [list(column) for column in zip(*grid, strict=True)]
     return [line[::-1] if action in (1, 2) else line for line in along]
@@ -103,14 +103,14 @@ class Game:
         self.start()
 
     def start(self) -> None:
-        """A new episode on a board of start tiles."""
+        """Starts a new episode on a board of start tiles."""
         self.begin((0,) * (self.rows * self.columns))
         for _ in range(self.start_tiles):
             self.spawn()
         self.goal_reached = 2 ** max(self.board) >= self.goal
 
     def begin(self, board: Board) -> None:
-        """A new episode on a given board."""
+        """Starts a new episode on a given board."""
         self.board = board
         self.score = self.moves = self.episode_length = 0
         self.terminated = self.truncated = self.no_action = False
@@ -123,7 +123,7 @@ class Game:
         self.board = (*self.board[:cell], 2 if w1 < self.threshold else 1, *self.board[cell + 1 :])
 
     def afterstate(self, action: int) -> tuple[Board, int]:
-        """The board after slide and merge, before the spawn, and the reward."""
+        """Returns the board after slide and merge, before the spawn, and the reward."""
         after, reward = list(self.board), 0
         for cells in lines(self.rows, self.columns, action):
             line, merged = slide(tuple(self.board[cell] for cell in cells))
@@ -140,7 +140,7 @@ class Game:
         return [int(action in legal) for action in range(4)]
 
     def told(self) -> dict[str, Any]:
-        """The results of a reset, under the names of the environment's arrays."""
+        """Returns the results of a reset by the names of the environment's arrays."""
         return {
             "observation": list(self.board),
             "action_mask": self.mask(),
@@ -168,7 +168,7 @@ class Game:
         return reward
 
     def play(self, action: int) -> int:
-        """One action on a board in play."""
+        """Plays one action on a board in play."""
         self.terminated = self.no_action = False
         self.episode_length += 1
         self.truncated = self.episode_length == self.max_episode_steps

@@ -1,4 +1,4 @@
-"""A second implementation of the rules of Concentration: plain Python, to read and check.
+"""A second implementation of the rules of Concentration, in readable plain Python.
 
 It shares no code and no method with the server: a table keeps the history of each card, and all
 results follow from that. `Game` plays whole games bit by bit, as a lane of
@@ -46,7 +46,7 @@ class Game:
         self.start()
 
     def start(self) -> None:
-        """Sorted cards, then exchanges from the last one down: one word each."""
+        """Shuffles sorted cards by exchanges from the last card down, with one word each."""
         self.deck = [card * self.symbols // self.cards for card in range(self.cards)]
         for card in reversed(range(1, self.cards)):
             other = (self.generator.next_word() * (card + 1)) >> 32
@@ -54,7 +54,7 @@ class Game:
         self.begin(self.deck)
 
     def begin(self, deck: Sequence[int]) -> None:
-        """A new episode with a given deck."""
+        """Starts a new episode with a given deck."""
         self.deck = list(deck)
         self.found: dict[int, int] = {}  # card: the step that found its mate
         self.turn: list[int] = []  # the cards of the running turn
@@ -95,7 +95,7 @@ class Game:
         return told + [self.last_action] * self.observe_last_action
 
     def told(self) -> dict[str, Any]:
-        """The results of a reset, under the names of the environment's arrays."""
+        """Returns the results of a reset by the names of the environment's arrays."""
         return {
             "observation": self.observation(),
             "action_mask": self.mask(),
@@ -122,7 +122,7 @@ class Game:
         return sum(WEIGHTS.get(term, 0.0) * value for term, value in self.terms.items())
 
     def play(self, action: int) -> None:
-        """One action on a table in play."""
+        """Plays one action on a table in play."""
         legal = self.mask()[action]
         self.terminated = False
         self.episode_length += 1
@@ -141,7 +141,7 @@ class Game:
         self.no_action = self.terminated
 
     def choose(self, action: int) -> None:
-        """A legal action."""
+        """Returns a legal action."""
         if action == self.cards:
             self.peeks += 1
             self.shown = set(self.each_card()) - self.found.keys()
@@ -160,7 +160,7 @@ class Game:
             self.terms["mismatch"] = 1
 
     def refuse(self, action: int) -> None:
-        """An illegal action."""
+        """Returns an illegal action."""
         self.terminated = self.illegal_action == "terminate"
         if action == self.cards:  # no peek is left
             return

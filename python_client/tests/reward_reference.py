@@ -74,7 +74,7 @@ class Transition:
 
 
 def event(name: str, step: Transition, table: list[float]) -> float:
-    """The value of a term that is not a potential."""
+    """Returns the value of a term that is not a potential."""
     made = step.made_in_order
     formulas: dict[str, Callable[[], float]] = {
         "merge_score": lambda: sum(2**exponent for exponent in made),
@@ -91,7 +91,7 @@ def event(name: str, step: Transition, table: list[float]) -> float:
 
 
 def potential(name: str, board: Board, rows: int, columns: int, table: list[float]) -> float:
-    """Phi of a board."""
+    """Returns phi of a board."""
     grid = np.array(board, np.int64).reshape(rows, columns)
     if name == "empty_cells":
         return float(np.sum(grid == 0))
@@ -114,7 +114,7 @@ def potential(name: str, board: Board, rows: int, columns: int, table: list[floa
 
 
 def terms(spec: dict[str, Any], step: Transition) -> list[float]:
-    """The weighted value of each term, in float64."""
+    """Returns the weighted value of each term, in float64."""
     values = []
     for term in spec["terms"]:
         name, table = term["term"], term.get("table", [])
@@ -130,14 +130,14 @@ def terms(spec: dict[str, Any], step: Transition) -> list[float]:
 
 
 def reward(spec: dict[str, Any], step: Transition) -> float:
-    """The reward of a transition, as the environment's float32."""
+    """Returns the reward of a transition, as the environment's float32."""
     scaled = _sum(terms(spec, step)) * spec.get("scale", 1.0)
     low, high = spec.get("clip", (-math.inf, math.inf))
     return float(np.float32(min(max(scaled, low), high)))
 
 
 def _sum(values: Any) -> float:
-    """From the left, each sum rounded: Python's own `sum` compensates from 3.12 on."""
+    """Sums from the left with rounding, unlike Python's `sum`, which compensates since 3.12."""
     total = 0.0
     for value in values:
         total += value

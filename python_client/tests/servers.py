@@ -1,4 +1,4 @@
-"""Real servers for tests, and processes looked at from outside."""
+"""Real servers for tests, and the states of processes as the system reports them."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from twofold.client.lookup import find_program
 from twofold.client.zeromq import ZeroMQCarrier
 
 PATIENCE = 300.0
-"""Seconds after which a test gives up on an event. Only a defect takes as long."""
+"""The seconds after which a test gives up on an event. Only a defect takes this long."""
 
 
 class Server:
@@ -55,7 +55,7 @@ class Server:
         return process
 
     def start_again(self) -> None:
-        """Starts another after this one has ended, at the same addresses."""
+        """Starts another server at the same addresses after this one has ended."""
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = self._start()
@@ -78,7 +78,7 @@ class Server:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """While this lasts, the server receives everything and answers nothing."""
+        """Suspends the server's process inside the block, so that it answers nothing."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             # Its threads stop one after another.
@@ -88,7 +88,7 @@ class Server:
             self.process.send_signal(signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Asks it to stop, and waits until it has stopped."""
+        """Asks the server to stop, and waits until it has stopped."""
         self.process.terminate()
         self.process.wait(PATIENCE)
 
@@ -98,19 +98,19 @@ class Server:
 
     @property
     def memory(self) -> int:
-        """Bytes resident."""
+        """The resident memory in bytes."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def processor_seconds(pid: int) -> float:
-    """The processor time of a process's threads."""
+    """Returns the processor time of a process's threads in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def private_server_pid(env: Any) -> int:
-    """The process id of the private server behind an environment."""
+    """Returns the process id of the private server behind an environment."""
     env = env.unwrapped
     if isinstance(env, TwofoldEnv):
         env = env._batch
@@ -122,7 +122,7 @@ def private_server_pid(env: Any) -> int:
 
 
 def states(pid: int) -> list[str]:
-    """The states of a process's threads, as /proc has them: "R" for running, "T" for stopped."""
+    """Returns the states of a process's threads in /proc: "R" for running, "T" for stopped."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):  # it has ended
@@ -131,7 +131,7 @@ def states(pid: int) -> list[str]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
+    """Returns True if a process exists and is not a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -140,7 +140,7 @@ def is_running(pid: int) -> bool:
 
 
 def child_servers() -> list[int]:
-    """The process ids of this process's running private servers."""
+    """Returns the process ids of this process's running private servers."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError, ValueError):
@@ -154,7 +154,7 @@ def child_servers() -> list[int]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Waits for an action of another process."""
+    """Waits until a condition holds, which another process brings about."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

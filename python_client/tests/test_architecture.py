@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md is true of the tree, and the sources keep to what they may use."""
+"""ARCHITECTURE.md agrees with the files, and the sources use only permitted functions."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ TEXT = (ROOT / "ARCHITECTURE.md").read_text()
 CODE = {".swift", ".c", ".h", ".py"}
 # Generated, and the links to another folder's files.
 OTHERS = re.compile(r"/(Generated|v1|Kernel2048AVX2)/")
-# Names of libc, and of what only Linux has.
+# Names of libc, and of functions that only Linux has.
 LINUX = re.compile(
     r"\b(Glibc|Musl|Darwin|CLinux|eventfd|signalfd|epoll|malloc_trim|accept4|__rlimit\w*"
     r"|(sched|SOCK|pthread_setaffinity)_\w+)\b|/proc/|/sys/"
@@ -41,7 +41,7 @@ def files() -> list[Path]:
 
 
 def folders_in(table: str) -> set[str]:
-    """The folders in the first column of a table; `…/X` is beside the one before."""
+    """Returns the folders in the first column of a table; `…/X` is next to the folder before."""
     rows = TEXT.split(f"| {table} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     found: set[str] = set()
     for row in rows:
@@ -60,7 +60,7 @@ def folders_in(table: str) -> set[str]:
         ("folder of `python_client/src/twofold`", "python_client/src/twofold"),
     ],
 )
-def test_each_folder_has_its_line(files: list[Path], table: str, root: str) -> None:
+def test_each_folder_has_a_row_in_the_table(files: list[Path], table: str, root: str) -> None:
     folders = {str(path.parent.relative_to(root)) for path in files if path.is_relative_to(root)}
     folders -= {".", "CLinux/include"}
     if root == "Sources":
@@ -82,7 +82,7 @@ def test_no_source_needs_a_newer_swift_than_the_package_declares() -> None:
     assert [str(source.relative_to(ROOT)) for source in newer] == []
 
 
-def test_only_platform_names_libc_and_what_only_linux_has(files: list[Path]) -> None:
+def test_only_platform_names_libc_and_linux_only_functions(files: list[Path]) -> None:
     platform = Path("Sources/Platform")
     swift = [path for path in files if path.suffix == ".swift"]
     named = {path for path in swift if LINUX.search((ROOT / path).read_text())}

@@ -1,4 +1,4 @@
-"""The end of an episode: each mode, step by step, and beside Gymnasium's own environments."""
+"""The end of an episode: each mode, step by step, and compared with Gymnasium's environments."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,8 +24,8 @@ NUM_ENVS = 5
 INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goal_reached"}
 FINAL_KEYS = {"final_obs", "_final_obs", "final_info", "_final_info"}
 
-# Before 1.4 RecordEpisodeStatistics forgets the first step of each episode after the first, around
-# Gymnasium's own environments too.
+# Before Gymnasium 1.4, RecordEpisodeStatistics forgets the first step of each later episode, even
+# around Gymnasium's own environments.
 COUNTS_SAME_STEP = tuple(map(int, gym.__version__.split(".")[:2])) >= (1, 4)
 COUNTED_MODES = [one for one in MODES if COUNTS_SAME_STEP or one is not AutoresetMode.SAME_STEP]
 
@@ -47,7 +47,7 @@ def make() -> Iterator[Make]:
 
 
 def finished(terminations: Any, truncations: Any) -> Any:
-    """The boards with an ended episode."""
+    """Returns which boards have an ended episode."""
     return np.logical_or(terminations, truncations)
 
 
@@ -210,7 +210,7 @@ def test_infos_of_the_transition_describe_the_ended_episode(make: Make) -> None:
 
 
 def same(mine: Any, theirs: Any, where: Any = slice(None)) -> None:
-    """Observations or infos are the same, key by key, value by value and mask by mask."""
+    """Checks that observations or infos are the same: keys, values and masks."""
     if not isinstance(theirs, dict):
         np.testing.assert_array_equal(mine, theirs)
         return
@@ -240,7 +240,7 @@ CONFIGS: list[dict[str, Any]] = [
 
 
 def beside(mode: AutoresetMode, config: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Single environments of ours in Gymnasium's vector environment."""
+    """Makes our single environments in Gymnasium's vector environment."""
     return SyncVectorEnv(
         [lambda: twofold.Game2048Env(endpoint="embedded", **config)] * NUM_ENVS,
         autoreset_mode=mode,
@@ -294,7 +294,7 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_wrappers_see_what_they_see_around_gymnasiums_own(
+def test_wrappers_see_the_same_as_around_gymnasiums_own_environments(
     make: Make, mode: AutoresetMode, wrapper: str
 ) -> None:
     ours = WRAPPERS[wrapper](make(autoreset_mode=mode, size=2))
@@ -333,7 +333,7 @@ def test_next_step_under_normalize_observation(make: Make) -> None:
 
 
 @pytest.mark.parametrize("mode", COUNTED_MODES, ids=lambda mode: mode.name)
-def test_episode_statistics_are_those_of_the_server(make: Make, mode: AutoresetMode) -> None:
+def test_episode_statistics_match_the_server(make: Make, mode: AutoresetMode) -> None:
     envs = RecordEpisodeStatistics(make(8, size=2, autoreset_mode=mode))
     rng = np.random.default_rng(1)
     _, infos = envs.reset(seed=1)
@@ -416,7 +416,7 @@ def test_given_boards_and_listed_seeds_work_in_each_mode(make: Make, mode: Autor
         assert observations.reshape(3, 4).tolist() == [list(game.board) for game in games]
 
 
-def test_make_vec_takes_the_mode_and_the_metadata_report_it() -> None:
+def test_make_vec_accepts_the_mode_and_the_metadata_report_it() -> None:
     for mode in MODES:
         envs = gym.make_vec(
             "twofold/Game2048-v0", num_envs=2, endpoint="embedded", autoreset_mode=mode

@@ -1,4 +1,4 @@
-"""However much of it a client sends, nothing stops the server or makes it grow."""
+"""No amount of bad input stops the server or makes its memory grow."""
 
 import random
 import subprocess
@@ -81,7 +81,7 @@ def test_ten_thousand_sessions_come_and_go(own_server: Server) -> None:
 
         # Closed ids are remembered, up to ten thousand of them.
         come_and_go(TIMES + TIMES // 5)
-        # A leak shows each time; what the allocator keeps does not.
+        # A leak shows each time; memory that the allocator keeps does not.
         growths: list[int] = []
         while not growths or (growths[-1] >= 4 << 20 and len(growths) < 5):
             before = own_server.memory

@@ -1,4 +1,4 @@
-"""The server's machine code: instructions that not every processor has are in one module alone."""
+"""The server's machine code: only one module has instructions that some processors lack."""
 
 import platform
 import re

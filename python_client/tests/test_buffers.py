@@ -1,4 +1,4 @@
-"""Reply memory is reused only when no array refers to it any more."""
+"""Reply memory is reused only after all arrays that refer to it are gone."""
 
 import numpy as np
 import pytest

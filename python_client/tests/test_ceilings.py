@@ -1,4 +1,4 @@
-"""Concentration's ceilings: against exact fractions, known mathematics, and games on the server."""
+"""Concentration's ceilings, compared with exact fractions, known mathematics and played games."""
 
 import gc
 import math
@@ -56,7 +56,7 @@ def test_the_ceiling_is_the_best_of_all_strategies(
 
 
 @pytest.mark.parametrize("pairs", [2, 3, 4, 8])
-def test_all_cards_remembered_take_the_fewest_turns(pairs: int) -> None:
+def test_remembering_all_cards_takes_the_fewest_turns(pairs: int) -> None:
     found = ceilings.concentration(size=(2, pairs))
     assert found.mean_turns == pytest.approx(float(fewest_turns(0, 0, 2 * pairs)), rel=1e-12)
     assert found.mean_length == 2 * found.mean_turns
@@ -64,32 +64,32 @@ def test_all_cards_remembered_take_the_fewest_turns(pairs: int) -> None:
     assert found.cleared == pytest.approx(1, rel=1e-12)
 
 
-def test_26_pairs_take_the_turns_that_are_known() -> None:
+def test_26_pairs_take_the_known_number_of_turns() -> None:
     found = ceilings.concentration(size=(4, 13), peeks=0)
     assert round(found.mean_turns, 4) == 41.4435
 
 
 @pytest.mark.parametrize("memory", [0, 1, 100, None])
-def test_with_one_symbol_no_turn_is_in_vain(memory: int | None) -> None:
+def test_with_one_symbol_every_turn_finds_a_pair(memory: int | None) -> None:
     found = ceilings.concentration(memory=memory, size=(8, 16), symbols=1)
     assert (found.mean_return, found.mean_turns, found.cleared) == pytest.approx((64, 64, 1))
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 5, 8])
-def test_no_memory_takes_the_square_of_the_pairs_in_turns(pairs: int) -> None:
+def test_without_a_memory_the_turns_are_the_square_of_the_pairs(pairs: int) -> None:
     found = ceilings.concentration(memory=0, size=(2, pairs))
     assert found.mean_turns == pytest.approx(pairs**2, rel=1e-11)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_more_memory_never_attains_less(preset: Any) -> None:
+def test_more_memory_never_lowers_the_ceiling(preset: Any) -> None:
     memories = [0, 1, 2, 3, 4] + [None] * (preset in ("playground", "popgym-easy"))
     returns = [ceilings.concentration(memory=k, preset=preset).mean_return for k in memories]
     assert returns == sorted(returns)
     assert len(set(returns)) == len(returns)
 
 
-def test_a_memory_for_all_cards_is_a_memory_without_limit() -> None:
+def test_a_memory_for_all_cards_equals_an_unlimited_memory() -> None:
     some: Any = {"size": (2, 4), "symbols": 2, "max_episode_steps": 14}
     unlimited = ceilings.concentration(memory=None, **some)
     assert ceilings.concentration(memory=8, **some) == unlimited
@@ -99,14 +99,14 @@ def test_a_memory_for_all_cards_is_a_memory_without_limit() -> None:
     )
 
 
-def test_a_limit_that_never_binds_is_no_limit() -> None:
+def test_a_limit_that_never_binds_changes_nothing() -> None:
     limited = ceilings.concentration(memory=1, size=(2, 3), max_episode_steps=4000)
     unlimited = ceilings.concentration(memory=1, size=(2, 3))
     assert limited.mean_return == pytest.approx(unlimited.mean_return, rel=1e-12)
     assert limited.mean_length == pytest.approx(unlimited.mean_length, rel=1e-12)
 
 
-def test_scale_and_clip_count_as_in_the_environment() -> None:
+def test_scale_and_clip_apply_as_in_the_environment() -> None:
     plain = {"match": 2.0, "mismatch": -0.5}
     some: Any = {"memory": 2, "size": (2, 3), "max_episode_steps": 16}
     clipped = {"match": 4, "mismatch": -9, "scale": 0.5, "clip": (-0.5, None)}
@@ -117,7 +117,7 @@ def test_scale_and_clip_count_as_in_the_environment() -> None:
 
 @pytest.mark.parametrize("memory", [0, 1, 2, 3, 4, 5, 8, None])
 @pytest.mark.parametrize(("symbols", "copies"), [(1, 2), (5, 2), (2, 6), (3, 4)])
-def test_there_are_no_more_states_than_are_counted(
+def test_no_more_states_exist_than_are_counted(
     symbols: int, copies: int, memory: int | None
 ) -> None:
     game = explore(symbols, copies, memory)
@@ -142,8 +142,8 @@ def test_a_game_solved_in_many_parts_has_the_same_ceiling(
 
 
 def test_a_peek_never_pays_for_a_memory_of_all_cards_on_the_playground() -> None:
-    # A peek costs as much as five turns in vain. Later than the start, at most one turn in vain
-    # comes before the next of these states.
+    # A peek costs as much as five turns without a pair. After the start, at most one turn without a
+    # pair comes before the next of these states.
     in_vain = {
         (k, p, u): fewest_turns(k, p, u) - p - (k + u) // 2
         for k in range(9)
@@ -183,7 +183,7 @@ def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
     ],
     ids=str,
 )
-def test_what_has_no_ceiling_is_refused_by_its_name(field: str, arguments: Any) -> None:
+def test_arguments_without_a_ceiling_are_refused_by_name(field: str, arguments: Any) -> None:
     with pytest.raises(errors.InvalidArgument) as caught:
         ceilings.concentration(**arguments)
     assert caught.value.field == field
@@ -193,7 +193,7 @@ def test_what_has_no_ceiling_is_refused_by_its_name(field: str, arguments: Any) 
 
 
 def assert_attained(memory: int | None, episodes: int, **arguments: Any) -> twofold.Evaluation:
-    """The policy's games have the mean return and length of the ceiling."""
+    """Checks that the policy's games have the mean return and length of the ceiling."""
     ceiling = ceilings.concentration(memory=memory, **arguments)
     played = twofold.evaluate(
         f"last-k-memory:{'all' if memory is None else memory}",
@@ -251,7 +251,7 @@ def test_the_policy_attains_other_ceilings(memory: int | None, arguments: Any) -
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_it_forgets_between_episodes(mode: Any) -> None:
+def test_the_policy_forgets_between_episodes(mode: Any) -> None:
     envs = ConcentrationVectorEnv(512, size=(2, 4), autoreset_mode=mode, endpoint="embedded")
     policy = LastKMemory(envs, k=3)
     observations, infos = envs.reset(seed=3)
@@ -270,7 +270,7 @@ def test_it_forgets_between_episodes(mode: Any) -> None:
     assert len(lengths) > 5_000
 
 
-def test_it_plays_a_single_environment_and_never_turns_a_card_in_vain() -> None:
+def test_the_policy_plays_a_single_environment_and_never_flips_a_card_needlessly() -> None:
     env = twofold.ConcentrationEnv(preset="popgym-hard", obs="dict", endpoint="embedded")
     policy = LastKMemory(env, k=2)
     observation, info = env.reset(seed=0)
@@ -283,7 +283,7 @@ def test_it_plays_a_single_environment_and_never_turns_a_card_in_vain() -> None:
     env.close()
 
 
-def test_its_seed_decides_between_cards_that_are_alike() -> None:
+def test_the_policys_seed_decides_between_equivalent_cards() -> None:
     envs = ConcentrationVectorEnv(64, endpoint="embedded")
     observations, infos = envs.reset(seed=0)
     first, again, other = (
@@ -295,7 +295,7 @@ def test_its_seed_decides_between_cards_that_are_alike() -> None:
     envs.close()
 
 
-def test_it_takes_fewer_turns_than_perfect_memory_where_symbols_are_on_many_cards() -> None:
+def test_the_policy_takes_fewer_turns_than_perfect_memory_if_symbols_are_on_many_cards() -> None:
     rules: Any = {"env": ID, "preset": "popgym-easy", "episodes": 2000, "endpoint": "embedded"}
     best = twofold.evaluate("last-k-memory:all", **rules)
     perfect = twofold.evaluate("perfect-memory", **rules)
@@ -303,7 +303,7 @@ def test_it_takes_fewer_turns_than_perfect_memory_where_symbols_are_on_many_card
     assert best.lengths.mean() < perfect.lengths.mean() - 1
 
 
-def test_it_is_refused_a_game_that_it_has_not_seen_from_its_start() -> None:
+def test_the_policy_refuses_a_game_that_it_has_not_seen_from_the_start() -> None:
     envs = ConcentrationVectorEnv(3, size=(2, 2), endpoint="embedded")
     envs.reset(seed=0, options={"boards": [[[0, 0], [1, 1]]] * 3})
     envs.step([0, 0, 0])
@@ -323,7 +323,7 @@ def test_a_name_without_a_number_is_refused(name: str) -> None:
         twofold.evaluate(name, env=ID, episodes=1, endpoint="embedded")
 
 
-def test_it_plays_no_other_game() -> None:
+def test_the_policy_refuses_another_game() -> None:
     envs = twofold.Game2048VectorEnv(2, endpoint="embedded")
     for make in (PerfectMemory, lambda envs: LastKMemory(envs, k=2)):
         with pytest.raises(errors.InvalidArgument, match="environment of Concentration"):
@@ -331,7 +331,7 @@ def test_it_plays_no_other_game() -> None:
     envs.close()
 
 
-def test_only_small_solutions_are_kept_when_nobody_uses_them(
+def test_only_small_solutions_are_kept_while_unused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     game = Concentration.of(size=(3, 4), max_episode_steps=31)

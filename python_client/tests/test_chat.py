@@ -1,4 +1,4 @@
-"""Chat models are judged: their replies are read by one rule, and a bad service is no bad model."""
+"""Chat models are judged: one rule reads their replies, and a bad service is not a bad model."""
 
 import json
 import re
@@ -32,7 +32,7 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 7}
 
 
 class Waits:
-    """A clock that moves when somebody sleeps, and keeps how long."""
+    """A clock that advances when a caller sleeps, and keeps the durations."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -40,7 +40,7 @@ class Waits:
 
 
 def asked(document: dict[str, Any]) -> list[str]:
-    """The legal moves in the first message of a conversation."""
+    """Returns the legal moves in the first message of a conversation."""
     found = LEGAL.search(document["messages"][0]["content"])
     assert found is not None
     return found[1].split(", ")
@@ -131,7 +131,7 @@ def test_a_model_plays_the_games_of_the_same_function() -> None:
     assert PROMPT.splitlines()[0] in str(result)
 
 
-def test_as_many_requests_are_under_way_as_boards() -> None:
+def test_as_many_requests_are_in_progress_as_boards() -> None:
     together = threading.Barrier(4)
 
     def rule(document: dict[str, Any], number: int) -> Answer:
@@ -219,7 +219,7 @@ def test_a_model_that_plays_illegal_moves_fails_and_both_reports_say_so() -> Non
     assert again.summary == result.summary
 
 
-def test_the_prompt_may_be_another() -> None:
+def test_another_prompt_can_be_given() -> None:
     def rule(document: dict[str, Any], number: int) -> Answer:
         (message,) = document["messages"]
         assert re.fullmatch(r"(\d+ \d+ \d+\n){3}pick: [\w, ]+ \{x\}", message["content"])
@@ -233,7 +233,7 @@ def test_the_prompt_may_be_another() -> None:
 # ---- services ------------------------------------------------------------------------------------
 
 
-def test_a_service_that_is_busy_is_asked_again_after_the_time_that_it_names() -> None:
+def test_a_busy_service_is_asked_again_after_the_time_that_it_names() -> None:
     troubles = [
         Answer(status=429, headers={"Retry-After": "7"}),
         Answer(status=500),
@@ -253,7 +253,7 @@ def test_a_service_that_is_busy_is_asked_again_after_the_time_that_it_names() ->
     assert "authorization" not in server.requests[0][1]
 
 
-def test_an_endpoint_can_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_endpoint_can_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 
     def rule(document: dict[str, Any], number: int) -> Answer:
@@ -270,7 +270,7 @@ def test_an_endpoint_can_not_steer_the_terminal(capsys: pytest.CaptureFixture[st
     assert printed.isprintable()
 
 
-def test_a_message_has_the_beginning_of_an_endpoints_words() -> None:
+def test_a_message_contains_the_beginning_of_an_endpoints_text() -> None:
     with (
         ChatServer(lambda document, number: Answer(status=400, reason="x" * 50_000)) as server,
         pytest.raises(errors.ModelUnavailable, match="HTTP 400 xxx") as info,
@@ -279,7 +279,7 @@ def test_a_message_has_the_beginning_of_an_endpoints_words() -> None:
     assert len(str(info.value)) < 600
 
 
-def test_a_long_wait_is_cut() -> None:
+def test_a_long_wait_is_cut_short() -> None:
     waits = Waits()
 
     def rule(document: dict[str, Any], number: int) -> Answer:
@@ -300,7 +300,7 @@ def test_a_long_wait_is_cut() -> None:
         (b"\xff\xfe", "no chat completion"),
     ],
 )
-def test_a_reply_that_is_no_completion_is_an_error_after_six_attempts(
+def test_a_reply_that_is_not_a_completion_is_an_error_after_six_attempts(
     body: bytes, problem: str
 ) -> None:
     waits = Waits()
@@ -359,7 +359,7 @@ def test_a_service_that_does_not_answer_is_an_error() -> None:
         b"HTTP/1.1 400 Wrong\r\n\r\n",
     ],
 )
-def test_a_reply_that_drips_is_over_when_its_time_is(beginning: bytes) -> None:
+def test_a_slowly_dripping_reply_ends_at_the_time_limit(beginning: bytes) -> None:
     waits = Waits()
     with dripping(beginning) as url:
         endpoint = ChatEndpoint(url, "", 0.2, waits.surroundings)
@@ -369,7 +369,7 @@ def test_a_reply_that_drips_is_over_when_its_time_is(beginning: bytes) -> None:
 
 
 @pytest.mark.parametrize("end", ["timeout", "close"])
-def test_a_handshake_that_drips_is_over_when_its_time_is_and_at_the_end(end: str) -> None:
+def test_a_slowly_dripping_handshake_ends_at_the_time_limit_and_at_a_close(end: str) -> None:
     waits = Waits()
     # The beginning of a ServerHello in a record of 16 KiB.
     with dripping(b"\x16\x03\x03\x40\x00\x02") as url:
@@ -390,7 +390,7 @@ def close_when_connected(endpoint: ChatEndpoint) -> None:
     endpoint.close()
 
 
-def test_an_error_of_one_board_waits_for_no_other() -> None:
+def test_an_error_on_one_board_does_not_wait_for_the_others() -> None:
     is_over = threading.Event()
 
     def rule(document: dict[str, Any], number: int) -> Answer:
@@ -428,7 +428,7 @@ def test_an_interrupt_ends_the_command_while_requests_and_retries_wait() -> None
     "tokens",
     ["9" * 4300, "9" * 5000, "-7", "1.5", "1e999", "true", '"7"', "[7]", "null", "10000000000000"],
 )
-def test_tokens_that_are_no_number_of_tokens_are_not_reported(tokens: str) -> None:
+def test_invalid_numbers_of_tokens_are_not_reported(tokens: str) -> None:
     def rule(document: dict[str, Any], number: int) -> Answer:
         good = Answer(asked(document)[0], usage={"prompt_tokens": 100, "completion_tokens": "X"})
         return Answer(body=good.body.replace(b'"X"', tokens.encode()))
@@ -442,7 +442,7 @@ def test_tokens_that_are_no_number_of_tokens_are_not_reported(tokens: str) -> No
     assert len(server.requests) == moves
 
 
-def test_a_usage_that_is_no_object_costs_no_move() -> None:
+def test_a_usage_that_is_not_an_object_costs_no_move() -> None:
     def rule(document: dict[str, Any], number: int) -> Answer:
         return Answer(asked(document)[0], usage=["100"])  # type: ignore[arg-type]
 
@@ -462,7 +462,7 @@ def test_white_space_around_a_key_is_not_sent(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["secret\r\nX-More: 1", "secret 1", "sécret", "secret\x00"])
-def test_a_key_that_no_header_can_have_is_refused_unseen(key: str) -> None:
+def test_a_key_that_no_header_can_contain_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(errors.InvalidArgument, match="API key") as info:
         twofold.evaluate(ChatModel("http://127.0.0.1:9/v1", "m", api_key=key), episodes=1)
     assert info.value.field == "api_key"
@@ -515,7 +515,7 @@ def test_a_key_that_the_endpoint_echoes_is_masked(echo: str, status: int) -> Non
         (b"http://127.0.0.1/token-2", "type bytes"),
     ],
 )
-def test_a_url_that_is_refused_keeps_its_secrets(url: Any, words: str) -> None:
+def test_a_refused_url_does_not_reveal_its_secrets(url: Any, words: str) -> None:
     with pytest.raises(errors.InvalidArgument, match=re.escape(words)) as info:
         ChatEndpoint(url, "", 60.0)
     assert info.value.field == "url"
@@ -524,9 +524,7 @@ def test_a_url_that_is_refused_keeps_its_secrets(url: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize("proxy", ["http://a..b", "http://a:port"])
-def test_a_proxy_that_can_not_be_one_is_not_tried_again(
-    proxy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_invalid_proxy_is_not_tried_again(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
     waits = Waits()

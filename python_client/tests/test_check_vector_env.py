@@ -18,7 +18,7 @@ MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mo
 
 
 def check(make: Callable[[], VectorEnv[Any, Any, Any]], **keywords: Any) -> Report:
-    """The report of a run of 150 steps, without the warnings."""
+    """Returns the report of a run of 150 steps, without the warnings."""
     keywords = {"steps": 150} | keywords
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def test_gymnasiums_own_environments_pass(kind: type[Any], mode: AutoresetMode) 
     report = check(lambda: kind([Walk] * 3, autoreset_mode=mode), steps=120)
     assert skipped(report) <= {"autoreset_ignores_the_action"}
     (remark,) = report.remarks
-    assert "takes 'reset_mask' out of the user's options" in remark.message
+    assert "removes 'reset_mask' from the user's options" in remark.message
 
 
 @MODES
@@ -60,7 +60,7 @@ def test_gymnasiums_statistics_around_a_correct_environment_pass(mode: Autoreset
 
     # With DISABLED it returns its own memory, and the next masked reset writes to it.
     report = check(make, skip=["data_not_reused"] * (mode is AutoresetMode.DISABLED))
-    assert any("out of the user's options" in remark.message for remark in report.remarks)
+    assert any("from the user's options" in remark.message for remark in report.remarks)
 
 
 INFOS = ("reward_terms", "episode", "merges", "chance", "afterstates")

@@ -36,7 +36,7 @@ def test_every_subcommand_of_the_table_has_a_help(
 
 
 def options(name: str) -> dict[str, argparse.Action]:
-    """A subcommand's options and arguments by name, without --help."""
+    """Returns a subcommand's options and arguments by name, without --help."""
     parser = argparse.ArgumentParser(add_help=False)
     importlib.import_module(cli.SUBCOMMANDS[name][0]).add_arguments(parser)
     assert not any(len(action.option_strings) > 1 for action in parser._actions)
@@ -126,7 +126,9 @@ def test_a_missing_folder_is_reported_before_the_work(
     assert capsys.readouterr().err.endswith(expected)
 
 
-def test_no_and_unknown_subcommands_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_and_unknown_subcommands_are_wrong_usage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for arguments in ([], ["dance"]):
         assert cli.main(arguments) == 2
         assert "usage: twofold" in capsys.readouterr().err

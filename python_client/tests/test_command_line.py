@@ -1,4 +1,4 @@
-"""docs/reference/command_line.md is true: each command's JSON, and each exit status."""
+"""docs/reference/command_line.md is right about each command's JSON and each exit status."""
 
 import itertools
 import json
@@ -122,7 +122,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(server: Server, files: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs a command in this process; its status, its standard output and standard error."""
+    """Runs a command in this process; returns its status, standard output and standard error."""
     numbers = itertools.count()
 
     def run(command: list[str]) -> tuple[int, str, str]:
@@ -154,7 +154,7 @@ def test_a_command_that_succeeds_prints_text_or_one_line_of_json(row: str, run: 
 
 
 @pytest.mark.parametrize(("status", "command", "kind"), WRONG)
-def test_a_command_that_fails_says_so_in_text_and_in_json(
+def test_a_command_that_fails_reports_it_in_text_and_in_json(
     status: int, command: str, kind: str, run: Any
 ) -> None:
     words = command.split()
@@ -225,7 +225,7 @@ def test_a_signal_ends_a_long_command_and_its_temporary_file(
 def in_shell(
     command: list[str], redirection: str, output: int = subprocess.DEVNULL
 ) -> tuple[int, str]:
-    """The status of a command with its output redirected, and the end of its standard error."""
+    """Returns the status of a command with redirected output, and the end of its errors."""
     # Its output is written at its end.
     variables = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     line = shlex.join([sys.executable, "-m", "twofold", *command])

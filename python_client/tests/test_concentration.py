@@ -27,7 +27,7 @@ GOLDEN_FILES = sorted(make_golden.CONCENTRATION.glob("*.json"))
 
 @pytest.fixture
 def envs() -> Iterator[ConcentrationVectorEnv]:
-    """Two games with known decks, 2 x 2."""
+    """Makes two games with known decks, 2 x 2."""
     envs = ConcentrationVectorEnv(2, size=2, endpoint="embedded")
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]], [[1, 1], [0, 0]]]})
     yield envs
@@ -168,7 +168,7 @@ def test_a_deck_that_does_not_fit_is_refused_with_its_lane(
     assert (envs.observe()[0] == before).all()
 
 
-def test_there_are_no_afterstates(envs: ConcentrationVectorEnv) -> None:
+def test_concentration_has_no_afterstates(envs: ConcentrationVectorEnv) -> None:
     with pytest.raises(errors.InvalidArgument):
         envs.afterstates()
 
@@ -248,7 +248,7 @@ def test_every_carrier_reproduces_the_golden_games(endpoint: str, path: Path) ->
     envs.close()
 
 
-def test_golden_files_are_what_the_reference_computes() -> None:
+def test_golden_files_equal_the_references_results() -> None:
     written = {f"concentration/{path.name}": path.read_text() for path in GOLDEN_FILES}
     assert written == dict(make_golden.card_files())
 
@@ -257,7 +257,7 @@ def test_golden_files_are_what_the_reference_computes() -> None:
 
 
 def turns_of_perfect_memory(boards: Any, **arguments: Any) -> list[int]:
-    """The turns that the policy takes on each of these decks."""
+    """Returns the number of turns that the policy takes on each of these decks."""
     boards = np.array(boards, np.uint8)
     envs = ConcentrationVectorEnv(
         len(boards), size=boards.shape[1:], endpoint="embedded", **arguments
@@ -454,7 +454,7 @@ def test_flips_report_what_happened_to_each_card() -> None:
 
 
 def episodes_by_mode(mode: AutoresetMode) -> list[list[tuple[float, int, bytes]]]:
-    """The first three episodes of each board: return, length and last observation."""
+    """Returns the return, length and last observation of each board's first three episodes."""
     envs = ConcentrationVectorEnv(
         8, size=(2, 3), autoreset_mode=mode, max_episode_steps=9, endpoint="embedded"
     )

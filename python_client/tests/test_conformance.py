@@ -39,7 +39,7 @@ def test_our_server_keeps_the_contract(server: Server, transport: str, name: str
     ServerPlayer(getattr(server, transport)).play(FOR_SERVERS[name])
 
 
-def test_a_relay_without_a_fault_keeps_it(server: Server) -> None:
+def test_a_relay_without_a_fault_keeps_the_contract(server: Server) -> None:
     with Relay(server.tcp) as relay:
         for case in FOR_SERVERS.values():
             ServerPlayer(relay.endpoint).play(case)
@@ -97,7 +97,7 @@ def bad_server() -> Iterator[MisbehavingServer]:
 
 
 def play_with(client: Callable[[str], Any], server: MisbehavingServer, name: str) -> None:
-    """Plays a case with a client in a thread of its own."""
+    """Plays a case with a client in a separate thread."""
     thread = threading.Thread(target=client, args=(server.endpoint,), daemon=True)
     thread.start()
     server.play(FOR_CLIENTS[name], lambda: not thread.is_alive())
@@ -105,7 +105,7 @@ def play_with(client: Callable[[str], Any], server: MisbehavingServer, name: str
 
 
 def our_client(endpoint: str) -> None:
-    """The program, played by this package; an error ends it."""
+    """Plays the program with this package; an error ends it."""
     with contextlib.suppress(TwofoldError):
         envs = Game2048VectorEnv(4, endpoint=endpoint)
         try:
@@ -122,7 +122,9 @@ def test_our_client_keeps_the_contract(bad_server: MisbehavingServer, name: str)
 
 
 @pytest.mark.parametrize("name", FOR_CLIENTS)
-def test_a_plain_client_without_a_fault_keeps_it(bad_server: MisbehavingServer, name: str) -> None:
+def test_a_plain_client_without_a_fault_keeps_the_contract(
+    bad_server: MisbehavingServer, name: str
+) -> None:
     play_with(lambda endpoint: PlainClient(endpoint).play(), bad_server, name)
 
 
@@ -185,7 +187,7 @@ def test_the_program_has_the_replies_of_a_server(server: Server) -> None:
     assert json.loads(PROGRAM.read_text())["requests"] == program(server.ipc)
 
 
-def test_each_reply_of_the_program_asks_for_other_actions_than_the_one_before() -> None:
+def test_each_reply_of_the_program_asks_for_other_actions_than_the_reply_before() -> None:
     requests = json.loads(PROGRAM.read_text())["requests"]
     boards = [bytes.fromhex(each["reply_payload"])[:64] for each in requests[1:-2]]
     for step, (old, new) in enumerate(itertools.pairwise(boards), 1):

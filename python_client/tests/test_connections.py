@@ -32,7 +32,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Becomes a program whose connections all fail; its arguments are errno and the program's own."""
+"""A program that executes another, whose accepts then all fail; its first argument is the errno."""
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def small_server() -> Iterator[Server]:
 
 
 def flood(endpoint: str, connections: int) -> contextlib.ExitStack:
-    """Opens connections that send nothing, and holds them."""
+    """Opens connections that send nothing, and keeps them open."""
     scheme, _, address = endpoint.partition("://")
     held = contextlib.ExitStack()
     for _ in range(connections):

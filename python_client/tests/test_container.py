@@ -1,4 +1,4 @@
-"""What the Dockerfile, compose.yaml and their page name exists, and the server takes it.
+"""The names in the Dockerfile, compose.yaml and their page exist, and the server accepts them.
 
 `make container-test` builds the images and runs them.
 """
@@ -29,7 +29,7 @@ class Stage(NamedTuple):
     instructions: list[tuple[str, str]]
 
     def values(self, name: str) -> list[str]:
-        """The values of this instruction, also of the stages below."""
+        """Returns the values of this instruction, including the stages below."""
         below = STAGES[self.base].values(name) if self.base in STAGES else []
         return below + [value for each, value in self.instructions if each == name]
 
@@ -64,7 +64,7 @@ HEALTH = json.loads(SERVER.last("HEALTHCHECK").rpartition("CMD")[2])
 
 
 def copied() -> list[str]:
-    """The paths of the checkout that the stages copy."""
+    """Returns the paths of the checkout that the stages copy."""
     values = [value for stage in STAGES.values() for value in stage.values("COPY")]
     return [path for value in values if "--from" not in value for path in value.split()[:-1]]
 
@@ -118,7 +118,7 @@ def test_the_server_takes_each_variable() -> None:
 
 
 def overrides() -> list[str]:
-    """The compose files of the page."""
+    """Returns the compose files of the page."""
     return re.findall(r"^```\n(services:.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 

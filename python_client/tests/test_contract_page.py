@@ -1,4 +1,4 @@
-"""docs/reference/contract.md is true of the sources, and has its cases."""
+"""docs/reference/contract.md agrees with the sources, and each promise has its cases."""
 
 import re
 from pathlib import Path
@@ -21,14 +21,14 @@ OBLIGATIONS = set(re.findall(r"^\*\*(C\d+)\.\*\*", PAGE, re.MULTILINE))
 
 
 def table(first_cell: str) -> dict[str, list[str]]:
-    """A table by what its first column has in backticks: the words of its other cells."""
+    """Returns a table: the words of the other cells by the text in backticks of the first cell."""
     text = PAGE.split(f"\n| {first_cell} |", 1)[1].split("\n\n", 1)[0]
     rows = [line.strip("|").split("|") for line in text.splitlines()[2:]]
     return {name: row[1:] for row in rows for name in re.findall("`([^`]+)`", row[0])}
 
 
 def drawing(words: str) -> str:
-    """The one drawing that has these words."""
+    """Returns the only drawing that contains these words."""
     (found,) = (each for each in DRAWINGS if words in each)
     return found
 
@@ -64,7 +64,7 @@ def test_no_two_cases_have_the_same_name() -> None:
 # ---- how cases are written -----------------------------------------------------------------------
 
 
-def test_the_page_names_what_cases_for_servers_are_made_of() -> None:
+def test_the_page_names_the_parts_of_cases_for_servers() -> None:
     rows = table("key")
     steps = [step for case in FOR_SERVERS for step in case["steps"]]
     used: set[str] = {key for step in steps for key in step}
@@ -76,7 +76,7 @@ def test_the_page_names_what_cases_for_servers_are_made_of() -> None:
         assert named == inner
 
 
-def test_the_page_names_what_scripts_for_clients_are_made_of() -> None:
+def test_the_page_names_the_parts_of_scripts_for_clients() -> None:
     def name(action: Any) -> str:
         return action if isinstance(action, str) else str(next(iter(action)))
 
@@ -96,7 +96,7 @@ def test_the_table_of_errors_has_each_code() -> None:
     assert list(table("code"))[: len(names)] == names
 
 
-def test_the_states_of_a_session_are_those_of_the_ledger() -> None:
+def test_the_states_of_a_session_match_the_ledger() -> None:
     entry = (SOURCES / "TwofoldSessions/Ledger/LedgerEntry.swift").read_text()
     enum = entry.split("private enum State {", 1)[1].split("\n        }", 1)[0]
     ledger = re.findall(r"case (\w+)\(", enum)
@@ -142,9 +142,7 @@ def test_the_phases_of_a_stop_are_drawn_as_in_their_source() -> None:
         ),
     ],
 )
-def test_the_numbers_of_the_page_are_those_of_the_sources(
-    said: str, file: str, constant: str
-) -> None:
+def test_the_numbers_of_the_page_match_the_sources(said: str, file: str, constant: str) -> None:
     assert said in PAGE.replace("\n", " ")
     assert f"{constant}\n" in (SOURCES / f"Twofold{file}.swift").read_text()
 

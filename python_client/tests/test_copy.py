@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 
 
 def arrays_of(results: object, path: Path = ()) -> Iterator[tuple[Path, NDArray[Any]]]:
-    """All arrays of what a call returned, and where they are; those of episodes' ends apart."""
+    """Returns all arrays of a call's results by their places, and separately the finals' arrays."""
     if isinstance(results, np.ndarray):
         yield path, results
     elif isinstance(results, dict):
@@ -44,7 +44,7 @@ def arrays_of(results: object, path: Path = ()) -> Iterator[tuple[Path, NDArray[
 
 
 def frozen(results: Any) -> dict[Path, Any]:
-    """The results' current contents."""
+    """Returns the results' current contents."""
     return {path: array.tolist() for path, array in arrays_of(results)}
 
 
@@ -71,7 +71,7 @@ def test_reused_arrays_have_the_same_contents_as_fresh_ones(
 
 
 def finals_of(results: Any) -> Any:
-    """SAME_STEP's data about the episodes that have ended."""
+    """Returns SAME_STEP's data about the episodes that have ended."""
     infos = results[-1]
     if "final_obs" not in infos:
         return None

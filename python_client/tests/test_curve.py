@@ -58,7 +58,7 @@ def test_a_client_with_a_key_plays_as_everywhere(server: Server, keys: Keys) -> 
 def test_a_client_without_a_key_is_refused(server: Server) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="requires a key") as caught:
         Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
-    for advice in ("something else listens there", "keys=twofold.CurveKeys.load", "--curve-server"):
+    for advice in ("another program listens", "keys=twofold.CurveKeys.load", "--curve-server"):
         assert advice in str(caught.value)
 
 
@@ -69,7 +69,9 @@ def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: 
     assert "--curve-clients" in str(caught.value)
 
 
-def test_a_client_that_takes_it_for_another_server_is_told(server: Server, keys: Keys) -> None:
+def test_a_client_that_expects_another_servers_key_gets_an_error(
+    server: Server, keys: Keys
+) -> None:
     with pytest.raises(errors.AuthenticationFailed, match="its key is not the given server_key"):
         Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("alice", server="eve"), timeout=LATE)
 
@@ -103,7 +105,7 @@ def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> 
             Game2048VectorEnv(1, endpoint=server.tcp, keys=given, timeout=0.05)
 
 
-def test_a_session_that_was_kept_over_a_restart_is_still_its_owners(
+def test_a_session_kept_over_a_restart_still_belongs_to_its_owner(
     keys: Keys, tmp_path: Path
 ) -> None:
     with Server(*keys.arguments, "--state-dir", str(tmp_path / "state")) as server:
@@ -116,7 +118,7 @@ def test_a_session_that_was_kept_over_a_restart_is_still_its_owners(
         twofold.resume(envs.token, endpoint=server.tcp, keys=keys.of("alice")).close()
 
 
-def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
+def test_only_its_owner_can_use_a_session_even_if_others_know_its_id(
     server: Server, keys: Keys
 ) -> None:
     with (
@@ -133,7 +135,7 @@ def test_a_session_is_its_owners_alone_even_for_those_who_know_its_id(
                     error = stranger.ask(None, seq=seq, **{op: {}}).error
                     assert error.code == envelope.ERROR_CODE_NOT_FOUND, op
             assert stranger.create().error.code == envelope.ERROR_CODE_NOT_FOUND
-        # And the same from another of Alice's connections goes on.
+        # The same request over another connection of Alice's continues.
         with RawSession(server.tcp, keys.of("alice")) as again:
             again.id, again.seq = alice.id, alice.seq
             assert again.step(0, 0, 0).slot == "step"
@@ -272,7 +274,7 @@ def test_keys_are_taken_from_the_environment(
     server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWOFOLD_CURVE_SERVER", str(keys.directory / "server.key"))
-    with pytest.raises(errors.InvalidArgument, match="belong together"):
+    with pytest.raises(errors.InvalidArgument, match="set both"):
         Game2048VectorEnv(1, endpoint=server.tcp)
     monkeypatch.setenv("TWOFOLD_CURVE_CLIENT", str(keys.directory / "alice.key_secret"))
     Game2048VectorEnv(1, endpoint=server.tcp).close()
@@ -280,7 +282,7 @@ def test_keys_are_taken_from_the_environment(
     Game2048VectorEnv(1, endpoint=server.ipc).close()
 
 
-def test_every_way_to_a_server_takes_keys(
+def test_every_way_to_a_server_accepts_keys(
     server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = keys.of("alice")
@@ -396,7 +398,7 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
                 CurveKeys(**{**fields, name: bad})
             assert caught.value.field == "keys"
             assert not bad or bad not in str(caught.value)
-    with pytest.raises(errors.InvalidArgument, match="belong together"):
+    with pytest.raises(errors.InvalidArgument, match="not a pair"):
         CurveKeys(good.server_key, good.public_key, keys.of("bob").secret_key)
     with pytest.raises(errors.InvalidArgument, match="no such file"):
         CurveKeys.load(tmp_path / "none", tmp_path / "none")
@@ -407,15 +409,15 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
         CurveKeys.load(tmp_path / "cut", tmp_path / "cut")
 
 
-def test_keys_where_none_belong_are_refused(server: Server, keys: Keys) -> None:
+def test_keys_for_endpoints_without_encryption_are_refused(server: Server, keys: Keys) -> None:
     for endpoint in (server.ipc, "private"):
-        with pytest.raises(errors.InvalidArgument, match="for tcp endpoints"):
+        with pytest.raises(errors.InvalidArgument, match="requires a tcp endpoint"):
             Game2048VectorEnv(1, endpoint=endpoint, keys=keys.of("alice"))
     with pytest.raises(errors.InvalidArgument, match=r"expected twofold\.CurveKeys"):
         Game2048VectorEnv(1, endpoint=server.tcp, keys="alice")  # type: ignore[call-overload]
 
 
-def test_ping_takes_keys(server: Server, keys: Keys) -> None:
+def test_ping_accepts_keys(server: Server, keys: Keys) -> None:
     files = ["--curve-server", str(keys.directory / "server.key")]
     files += ["--curve-client", str(keys.directory / "bob.key_secret")]
     ping = [str(find_program()), "ping", "--endpoint", server.tcp]
@@ -423,11 +425,11 @@ def test_ping_takes_keys(server: Server, keys: Keys) -> None:
     assert subprocess.run([*ping, "--timeout", "0.3"]).returncode == 1
 
 
-def test_ping_takes_an_address_alone(own_server: Server) -> None:
+def test_ping_accepts_an_address_without_keys(own_server: Server) -> None:
     ping = [str(find_program()), "ping", own_server.tcp, "--timeout", "60"]
     assert subprocess.run(ping).returncode == 0
 
 
-def test_an_ipc_socket_is_its_users_alone(own_server: Server) -> None:
+def test_only_its_user_can_open_an_ipc_socket(own_server: Server) -> None:
     path = own_server.ipc.removeprefix("ipc://")
     assert stat.S_IMODE(os.stat(path).st_mode) & 0o077 == 0

@@ -1,4 +1,4 @@
-"""Datasets: every transition is the environment's own, and any other is found."""
+"""Datasets: every transition is the environment's own, and any wrong transition is found."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def read(path: Path) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("arguments", [{}, {"size": (3, 4)}, {"size": 2, "max_episode_steps": 5}])
-def test_a_dataset_holds_the_games_of_the_reference(
+def test_a_dataset_contains_the_games_of_the_reference(
     arguments: dict[str, Any], tmp_path: Path
 ) -> None:
     path = write(tmp_path, **arguments)
@@ -119,7 +119,7 @@ def test_the_file_records_the_reward_itself_and_not_the_name_of_its_file(tmp_pat
     twofold.datasets.verify(path, endpoint="embedded")
 
 
-def test_arguments_are_written_as_plain_numbers_and_keys_not_at_all(
+def test_arguments_are_written_as_plain_numbers_and_keys_are_not_written(
     tmp_path: Path, server: Server
 ) -> None:
     public, secret = (key.decode() for key in zmq.curve_keypair())
@@ -183,7 +183,7 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
     metadata = json.loads(file.metadata.metadata[b"twofold"])
     for change, groups, text in (
         ({"seed": 4}, range(file.num_row_groups), r"row 0 \(lane 0, time 0\): observation"),
-        ({}, range(file.num_row_groups - 1), "it says 300"),
+        ({}, range(file.num_row_groups - 1), "its metadata says 300"),
         ({"environment": "Dance-v0"}, (), "its environment: Dance-v0 can't be made"),
         ({"arguments": {"env": 1}}, (), "its environment: "),
         ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a dataset"),

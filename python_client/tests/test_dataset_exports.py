@@ -1,4 +1,4 @@
-"""Exports of datasets, as far as they need no more than pyarrow; tests/trainers has the rest."""
+"""Exports of datasets that require only pyarrow; tests/trainers has the other tests."""
 
 import sys
 from pathlib import Path

@@ -19,7 +19,7 @@ from twofold import TwofoldVectorEnv
 
 STEPS = 120
 
-# One client: plays and prints a digest of everything that it sees.
+# One client, which plays and prints a digest of everything that it sees.
 CLIENT = """
 import sys
 import test_determinism
@@ -36,7 +36,7 @@ PLAYED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
-    """A digest of each lane over STEPS steps, where a lane's actions depend on its seed only."""
+    """Returns a digest of each lane over STEPS steps; a lane's actions depend only on its seed."""
     game, arguments = PLAYED[played]
     make: Any = GAMES[game]
     envs: TwofoldVectorEnv = make(num_envs, endpoint=endpoint, **arguments)
@@ -55,7 +55,7 @@ def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
 
 
 def rows(num_envs: int, *told: Any) -> Any:
-    """All results of a call, as bytes (N, any)."""
+    """Returns all results of a call, as bytes (N, any)."""
     *arrays, infos = told
     arrays += [infos[name] for name in sorted(infos)]
     parts = [np.ascontiguousarray(array).reshape(num_envs, -1) for array in arrays]
@@ -76,7 +76,7 @@ def played(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def alone(server: Server, played: str) -> list[str]:
-    """The digests of 4096 boards, each played as one of that many."""
+    """Returns the digests of 4096 boards that are played in one batch."""
     return digests(played, server.ipc, 4096, seed=0)
 
 
@@ -99,7 +99,7 @@ def test_an_unseeded_reset_continues_the_stream_and_does_not_repeat(
     envs = make_batch(64, endpoint=server.ipc)
 
     def play(seed: int | None = None) -> bytes:
-        """A few steps, enough for every game to show something of its board."""
+        """Plays a few steps, so that the results of every game depend on its board."""
         envs.reset(seed=seed)
         return b"".join(envs.step([action] * 64)[0].tobytes() for action in range(3))
 
@@ -169,7 +169,7 @@ def test_every_carrier_reproduces_the_golden_trajectories(endpoint: str, path: P
 
 
 def at_step(lanes: list[dict[str, Any]], key: str, step: int) -> dict[int, dict[str, Any]]:
-    """A golden file's values under `key` for a step, by the lane's index."""
+    """Returns a golden file's values under `key` for a step, by the lane's index."""
     return {
         index: {name: value for name, value in entry.items() if name != "step"}
         for index, lane in enumerate(lanes)

@@ -104,7 +104,7 @@ def test_pgx_counts_from_the_left_everywhere_and_pays_for_an_illegal_action() ->
 # ---- obs="dict" ----------------------------------------------------------------------------------
 
 
-def test_a_dict_observation_holds_the_mask() -> None:
+def test_a_dict_observation_contains_the_mask() -> None:
     envs = twofold.Game2048VectorEnv(5, endpoint="embedded", obs="dict", size=(2, 3))
     plain = twofold.Game2048VectorEnv(5, endpoint="embedded", size=(2, 3))
     board = gym.spaces.Box(0, 31, (2, 3), np.uint8)

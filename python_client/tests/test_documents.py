@@ -36,7 +36,7 @@ PAGES = [
 ]
 
 
-# How a page's commands call the server.
+# The beginning of commands that call the server.
 SERVER = r"^\S*twofold(-server)?"
 FENCE = re.compile(
     r"(?P<why><!-- no-run: (?:(?!-->).)*-->\n\n?)?"
@@ -71,7 +71,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def complaints(text: str) -> list[str]:
-    """The blocks that are neither run nor excused."""
+    """Returns a complaint for each block that is neither run nor excused."""
     told = [
         f"line {block.line + 1}: this looks like Python; tag it python, or say why it is not run"
         for block in blocks(text)
@@ -84,7 +84,7 @@ def complaints(text: str) -> list[str]:
 
 
 def program(page: str) -> str:
-    """The Python of a page, each line where it is in the page, so that a traceback names it."""
+    """Returns a page's Python, with the page's line numbers, so that tracebacks name them."""
     text = (ROOT / page).read_text()
     lines = [""] * text.count("\n")
     for block in blocks(text):
@@ -95,7 +95,7 @@ def program(page: str) -> str:
 
 
 def commands(page: str, command: str) -> list[str]:
-    """The lines of a page that call the server in this way."""
+    """Returns the lines of a page that call the server in this way."""
     text = (ROOT / page).read_text()
     lines = [line for block in blocks(text) if not block.tag for line in block.code.splitlines()]
     return [line for line in lines if re.match(rf"{SERVER} {command}\b", line)]
@@ -111,7 +111,7 @@ SERVERS = [
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A directory for a page's files. Its name is short, because a socket's path has to be."""
+    """A directory for a page's files. Its name is short, because a socket's path must be short."""
     made = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
     yield made
     shutil.rmtree(made)
@@ -119,7 +119,7 @@ def directory() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def serving(page: str, number: int, directory: Path) -> Iterator[int]:
-    """The page's server, on a free port instead of 5555 and with its files here; its port."""
+    """Runs the page's server with its files here; yields the free port that replaces 5555."""
     for line in commands(page, "keygen"):
         line = re.sub(SERVER, shlex.quote(str(find_program())), line)
         subprocess.run(["bash", "-euc", line], cwd=directory, check=True, capture_output=True)
@@ -146,7 +146,7 @@ def serving(page: str, number: int, directory: Path) -> Iterator[int]:
 
 
 def run(page: str, directory: Path) -> str:
-    """The output of a page's program, beside the page's first server if it needs one."""
+    """Returns the output of a page's program, run next to the page's server if it needs one."""
     code = program(page)
     with contextlib.ExitStack() as stack:
         if ":5555" in code:
@@ -187,7 +187,7 @@ def test_each_block_of_python_is_run_or_says_why_not(page: str) -> None:
         ("```python\nimport twofold\n", True),
     ],
 )
-def test_a_block_that_is_neither_is_found(text: str, complains: bool) -> None:
+def test_a_block_that_is_neither_run_nor_excused_is_found(text: str, complains: bool) -> None:
     assert bool(complaints(text)) == complains
 
 

@@ -1,4 +1,4 @@
-"""The service in this process: as the default, its messages, threads, and forks."""
+"""The service in this process: its use by default, its messages, threads and forks."""
 
 import multiprocessing
 import os
@@ -26,7 +26,7 @@ ID = "twofold/Game2048-v0"
 
 
 def run(code: str, **variables: str) -> tuple[str, str]:
-    """The two outputs of a script in a process of its own."""
+    """Returns the two outputs of a script in a separate process."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("TWOFOLD_")} | variables
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     head = "import os, sys, warnings, numpy as np, gymnasium as gym, twofold\n"
@@ -66,7 +66,7 @@ def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
     )
     assert output.startswith("ipc://")
     assert errors.count("RuntimeWarning") == 1
-    assert "there is no libtwofold.so" in errors
+    assert "libtwofold.so was not found" in errors
     assert "TWOFOLD_LIBRARY" in errors
 
 
@@ -76,7 +76,7 @@ def test_the_endpoint_embedded_uses_only_the_library() -> None:
         + "try: twofold.Game2048VectorEnv(2, endpoint='embedded')\n"
         + "except twofold.errors.ServerStartFailed as error: print(error)\n"
     )
-    assert "there is no libtwofold.so" in output
+    assert "libtwofold.so was not found" in output
 
 
 def test_a_library_of_another_version_is_not_used() -> None:
@@ -128,7 +128,7 @@ def test_tokens_keys_and_resumes_are_refused_in_a_process() -> None:
     server, _ = (key.decode() for key in zmq.curve_keypair())
     public, secret = (key.decode() for key in zmq.curve_keypair())
     keys = twofold.CurveKeys(server, public, secret)
-    with pytest.raises(twofold.errors.InvalidArgument, match="takes none"):
+    with pytest.raises(twofold.errors.InvalidArgument, match="requires a tcp endpoint"):
         twofold.Game2048VectorEnv(1, keys=keys)
     envs.close()
 
@@ -136,7 +136,7 @@ def test_tokens_keys_and_resumes_are_refused_in_a_process() -> None:
 # ---- threads -------------------------------------------------------------------------------------
 
 
-def test_a_heartbeat_beside_steps_changes_nothing(endpoint: str) -> None:
+def test_a_heartbeat_during_steps_changes_nothing(endpoint: str) -> None:
     envs, twin = make(endpoint), make(endpoint)
     envs.reset(seed=0)
     twin.reset(seed=0)
@@ -190,7 +190,7 @@ def test_threads_step_their_own_environments_side_by_side() -> None:
 
 
 def played(seed: int) -> list[int]:
-    """A number for each of some steps of many boards."""
+    """Returns a number for each of some steps of many boards."""
     envs = twofold.Game2048VectorEnv(5000)
     envs.reset(seed=seed)
     rng = np.random.default_rng(seed)
@@ -242,14 +242,14 @@ def slow_rules() -> None:
 
 
 def rules_next(moved: rules.Move) -> Any:
-    """A board after a move: a 2 in the first empty cell."""
+    """Returns a board after a move, with a 2 in the first empty cell."""
     after = moved.boards.copy()
     after.reshape(-1)[np.flatnonzero(after.reshape(-1) == 0)[0]] = 1
     return after
 
 
 def interrupt_in_the_library(caller: str) -> None:
-    """Does what Ctrl-C does, as soon as this function of these has called the library."""
+    """Interrupts like Ctrl-C, as soon as the function `caller` of this file is in the library."""
     main = threading.main_thread().ident
     assert main is not None
 
@@ -265,7 +265,7 @@ def interrupt_in_the_library(caller: str) -> None:
 
 @pytest.mark.parametrize("slow", ["slow_rollout", "slow_search", "slow_rules"])
 def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
-    """In a process of its own: callbacks of other packages may swallow an interrupt."""
+    """In a separate process, because callbacks of other packages may swallow an interrupt."""
     output, _ = run(
         "import test_embedded\n"
         f"test_embedded.interrupt_in_the_library('{slow}')\n"
@@ -331,7 +331,7 @@ def test_a_child_forked_while_another_thread_holds_the_librarys_lock_plays_as_it
 
 
 @pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
-def test_gymnasiums_async_workers_have_boards_of_their_own(context: str) -> None:
+def test_gymnasiums_async_workers_have_their_own_boards(context: str) -> None:
     output, _ = run(
         "if __name__ == '__main__':\n"
         "    alone = gym.make_vec('twofold:twofold/Game2048-v0', num_envs=2, size=(2, 3))\n"
@@ -347,7 +347,7 @@ def test_gymnasiums_async_workers_have_boards_of_their_own(context: str) -> None
 
 
 def worker(connection: Any, seed: int) -> None:
-    """A worker as Stable-Baselines3's SubprocVecEnv has them: commands come through a pipe."""
+    """Works like a worker of Stable-Baselines3's SubprocVecEnv, with commands from a pipe."""
     env = gym.make("twofold:" + ID)
     while True:
         command, argument = connection.recv()
@@ -395,7 +395,7 @@ def test_a_data_loader_with_workers_reads_the_same_games() -> None:
     data = pytest.importorskip("torch.utils.data", reason="needs PyTorch")
 
     class Boards(data.Dataset):  # type: ignore[name-defined, misc]
-        """First boards by their seeds, from an environment that each worker makes."""
+        """The first boards of seeds, from an environment that each worker makes."""
 
         def __init__(self) -> None:
             self.envs: Any = None

@@ -30,7 +30,7 @@ def test_one_hot_writes_to_the_given_array(dtype: Any) -> None:
     np.testing.assert_array_equal(out[:, :30], 0)
 
 
-def test_one_hot_takes_a_single_environments_board() -> None:
+def test_one_hot_accepts_a_single_environments_board() -> None:
     with twofold.Game2048Env(endpoint="embedded") as env:
         observation, _ = env.reset(seed=0)
         assert twofold.one_hot(observation, planes=3).shape == (3, 4, 4)

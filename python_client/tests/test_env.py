@@ -26,7 +26,7 @@ def env() -> Iterator[gym.Env[Any, Any]]:
 
 
 def play(env: gym.Env[Any, Any], info: Any) -> tuple[int, float, bool, Any]:
-    """Random legal actions until the episode is over: steps, return, whether truncated, infos."""
+    """Plays random legal actions; returns the steps, the return, whether truncated, and infos."""
     steps, total = 0, 0.0
     while True:
         action = env.action_space.sample(mask=info["action_mask"])
@@ -201,7 +201,7 @@ def test_render_without_a_render_mode_warns_and_returns_none() -> None:
     env.close()
 
 
-def test_afterstates_are_those_of_the_reference(env: gym.Env[Any, Any]) -> None:
+def test_afterstates_match_the_reference(env: gym.Env[Any, Any]) -> None:
     env.reset(seed=4)
     game = Game(4)
     for action in [0, 1, 2, 3] * 5:
@@ -224,7 +224,7 @@ def test_observe_returns_the_state_again(env: gym.Env[Any, Any]) -> None:
     assert info["score"] == info_again["score"]
 
 
-def test_the_server_truncates_an_episode_of_the_environments_own_limit() -> None:
+def test_the_server_truncates_an_episode_at_the_environments_limit() -> None:
     env = twofold.Game2048Env(max_episode_steps=5)
     for _ in range(2):
         _, info = env.reset(seed=0)
@@ -234,7 +234,7 @@ def test_the_server_truncates_an_episode_of_the_environments_own_limit() -> None
     env.close()
 
 
-def test_gymnasium_truncates_an_episode_of_makes_limit() -> None:
+def test_gymnasium_truncates_an_episode_at_the_limit_of_make() -> None:
     env = gym.make(ID, max_episode_steps=5)
     assert isinstance(env, TimeLimit)
     for _ in range(2):

@@ -21,7 +21,7 @@ SIZES = {"N": 5, "rows": 2, "columns": 3}
 
 
 def table(page: str, heading: str, number: int = 0) -> dict[str, list[str]]:
-    """The rows of a table below a heading, by their first cell, without backticks."""
+    """Returns the rows of a table below a heading by their first cell, without backticks."""
     text = (PAGES / f"{page}.md").read_text()
     (section,) = re.findall(rf"^#+ {heading}\n(.*?)(?=^#|\Z)", text, re.DOTALL | re.MULTILINE)
     block = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)[number]
@@ -30,7 +30,7 @@ def table(page: str, heading: str, number: int = 0) -> dict[str, list[str]]:
 
 
 def arrays(rows: dict[str, list[str]], sizes: dict[str, int]) -> dict[str, tuple[str, Any]]:
-    """The dtype and the shape of each row: `uint8 (N, rows)` in its first cell."""
+    """Returns the dtype and the shape in the first cell of each row, such as `uint8 (N, rows)`."""
     found = {}
     for name, (cell, *_) in rows.items():
         dtype, _, shape = cell.partition(" ")
@@ -40,7 +40,7 @@ def arrays(rows: dict[str, list[str]], sizes: dict[str, int]) -> dict[str, tuple
 
 
 def kinds(named: dict[str, Any]) -> dict[str, tuple[str, Any]]:
-    """The dtype and the shape of each array, without masks."""
+    """Returns the dtype and the shape of each array, without masks."""
     return {
         name: (array.dtype.name, array.shape)
         for name, array in named.items()
@@ -49,7 +49,7 @@ def kinds(named: dict[str, Any]) -> dict[str, tuple[str, Any]]:
 
 
 def defaults(*tables: tuple[str, str]) -> dict[str, Any]:
-    """The arguments of some tables, each with its default."""
+    """Returns the arguments in some tables, each with its default."""
     rows = {name: row for place in tables for name, row in table(*place).items()}
     return {name: ast.literal_eval(row[1]) for name, row in rows.items()}
 
@@ -69,7 +69,7 @@ def test_the_first_table_has_the_spaces_of_the_environment_that_it_makes(page: s
 
 
 @pytest.mark.parametrize("page", ["game2048", "concentration"])
-def test_the_forms_of_observations_are_all_there_with_their_spaces(page: str) -> None:
+def test_the_page_has_all_forms_of_observations_with_their_spaces(page: str) -> None:
     rows = table(page, "Observation space")
     assert rows.keys() == {f'"{form}"' for form in (*FORMS, "dict")}
     (environment_id,) = re.findall(r'"twofold:(.*)"', (PAGES / f"{page}.md").read_text())
@@ -96,7 +96,7 @@ def test_the_forms_of_observations_are_all_there_with_their_spaces(page: str) ->
         ),
     ],
 )
-def test_the_arguments_are_all_there_with_their_defaults(
+def test_the_page_has_all_arguments_with_their_defaults(
     page: str, make: Any, single: Any, vector: Any
 ) -> None:
     stated = defaults((page, "Arguments"), SHARED)
@@ -166,7 +166,7 @@ def test_the_actions_of_2048_go_where_the_page_says() -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_the_presets_of_concentration_are_those_of_the_page(number: int) -> None:
+def test_the_presets_of_concentration_match_the_page(number: int) -> None:
     rows = table("concentration", "Presets")
     preset = ["playground", "popgym-easy", "popgym-medium", "popgym-hard"][number]
     stated = {name: ast.literal_eval(row[number]) for name, row in rows.items()}

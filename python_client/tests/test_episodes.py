@@ -34,11 +34,11 @@ MODES = ["NextStep", "SameStep", "Disabled"]
 GYMNASIUM = tuple(int(part) for part in gym.__version__.split(".")[:2])
 
 reporting = functools.partial(make, extra_infos=("episode",), max_episode_steps=7)
-"""Boards with short episodes, with the extra info."""
+"""The arguments for boards with short episodes and the extra info."""
 
 
 def play(envs: Any, steps: int, start: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Steps with fixed actions, from a reset on if `start` is 0; DISABLED lanes are reset."""
+    """Plays fixed actions, after a reset if `start` is 0; resets DISABLED lanes."""
     if start == 0:
         envs.reset(seed=7)
     disabled = envs.metadata["autoreset_mode"] is gym.vector.AutoresetMode.DISABLED
@@ -51,7 +51,7 @@ def play(envs: Any, steps: int, start: int = 0) -> Iterator[tuple[Any, ...]]:
 
 
 def ends(envs: Any, steps: int, start: int = 0) -> list[tuple[int, int, float, int]]:
-    """Each episode that ends: its step, lane, return and length."""
+    """Returns the step, lane, return and length of each episode that ends."""
     found = []
     for step, (*_, infos) in enumerate(play(envs, steps, start), start):
         for lane in np.flatnonzero(infos.get("_episode", ())):
@@ -61,7 +61,7 @@ def ends(envs: Any, steps: int, start: int = 0) -> list[tuple[int, int, float, i
 
 
 def summed(envs: Any, steps: int) -> list[tuple[int, int, float, int]]:
-    """The same, by adding up the rewards."""
+    """Returns the same as `ends`, by adding up the rewards."""
     sums: NDArray[np.float64] = np.zeros(envs.num_envs)
     lengths: NDArray[np.int64] = np.zeros(envs.num_envs, np.int64)
     begins = np.zeros(envs.num_envs, np.bool_)
@@ -89,7 +89,7 @@ def summed(envs: Any, steps: int) -> list[tuple[int, int, float, int]]:
     [{}, {"copy": False}, {"obs": "dict", "copy": False}, {"obs": "flat"}],
     ids=["array", "copy=False", "dict, copy=False", "flat"],
 )
-def test_the_infos_are_those_of_gymnasiums_vector_wrapper(
+def test_the_infos_match_gymnasiums_vector_wrapper(
     endpoint: str, game: str, mode: str, keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
@@ -139,7 +139,7 @@ def test_returns_and_lengths_are_sums_over_the_steps(endpoint: str, game: str, m
     ],
     ids=["reset", "restore", "rollout"],
 )
-def test_the_time_of_episodes_counts_from_what_begins_them(
+def test_the_time_of_an_episode_counts_from_its_first_board(
     deed: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
@@ -169,7 +169,7 @@ def test_the_time_of_episodes_counts_from_what_begins_them(
 
 
 @pytest.mark.parametrize("name", ["twofold/Game2048-v0", "twofold/Concentration-v0"])
-def test_the_infos_of_one_board_are_those_of_gymnasiums_wrapper(endpoint: str, name: str) -> None:
+def test_the_infos_of_one_board_match_gymnasiums_wrapper(endpoint: str, name: str) -> None:
     def made(**keywords: Any) -> gym.Env[Any, Any]:
         # Episodes of about ten steps.
         return gym.make(name, illegal_action="terminate", endpoint=endpoint, **keywords)
@@ -199,7 +199,7 @@ def test_the_infos_of_one_board_are_those_of_gymnasiums_wrapper(endpoint: str, n
     "infos_on_request",
     [("chance", "episode", "merges"), ("episode_return", "episode", "chance", "merges")],
 )
-def test_make_vec_takes_it_and_other_infos_beside_it(
+def test_make_vec_accepts_the_info_next_to_others(
     endpoint: str, infos_on_request: tuple[str, ...]
 ) -> None:
     envs = gym.make_vec(
@@ -217,7 +217,7 @@ def test_make_vec_takes_it_and_other_infos_beside_it(
     envs.close()
 
 
-def test_without_it_nothing_is_reported_and_an_unknown_name_is_refused(endpoint: str) -> None:
+def test_without_the_info_nothing_is_reported_and_an_unknown_name_is_refused(endpoint: str) -> None:
     envs = make(endpoint, max_episode_steps=1)
     envs.reset(seed=1)
     assert not any(
@@ -262,7 +262,7 @@ def test_the_return_so_far_is_an_info_of_steps_and_rollouts(endpoint: str) -> No
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_copies_of_boards_have_their_returns(endpoint: str, game: str, mode: str) -> None:
+def test_copies_of_boards_keep_their_returns(endpoint: str, game: str, mode: str) -> None:
     arguments = {"autoreset_mode": mode, "reward": REWARD[game], "max_episode_steps": 11}
     envs, other = (reporting(endpoint, game, **arguments) for _ in range(2))
     list(play(envs, 5))
@@ -307,7 +307,7 @@ def test_a_snapshot_without_returns_is_refused_and_one_with_them_fits_anywhere(
     plain.close()
 
 
-def test_recovered_boards_have_their_returns(own_server: Server, game: str) -> None:
+def test_recovered_boards_keep_their_returns(own_server: Server, game: str) -> None:
     arguments: dict[str, Any] = {"reward": REWARD[game], "max_episode_steps": 11}
     twin = reporting("embedded", game, **arguments)
     expected = ends(twin, 40)
@@ -335,7 +335,7 @@ def test_a_server_that_stops_saves_the_returns(tmp_path: Path) -> None:
     twin.close()
 
 
-def test_resumed_boards_go_on_and_the_last_results_count_once(server: Server) -> None:
+def test_resumed_boards_continue_and_the_last_results_count_once(server: Server) -> None:
     twin = reporting("embedded")
     expected = ends(twin, 20)
     envs = reporting(server.ipc)
@@ -365,7 +365,7 @@ def _without_speed(statistics: dict[str, float]) -> dict[str, float]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("copies", [True, False])
-def test_statistics_are_those_of_all_ended_episodes(mode: str, copies: bool) -> None:
+def test_statistics_cover_all_ended_episodes(mode: str, copies: bool) -> None:
     envs = reporting("embedded", autoreset_mode=mode, max_episode_steps=None, size=3, copy=copies)
     for start, steps in ((0, 400), (400, 500)):
         returns, lengths, scores, exponents = [], [], [], []
@@ -431,7 +431,7 @@ def test_reached_tiles_are_counted() -> None:
     envs.close()
 
 
-def test_before_the_first_end_there_are_no_means(endpoint: str) -> None:
+def test_before_the_first_end_all_means_are_nan(endpoint: str) -> None:
     envs = reporting(endpoint)
     envs.reset(seed=1)
     envs.step(actions(0))
@@ -445,7 +445,7 @@ def test_before_the_first_end_there_are_no_means(endpoint: str) -> None:
     assert envs.statistics()["episodes"] == 0
 
 
-def test_each_result_counts_once_whatever_brings_it(endpoint: str) -> None:
+def test_each_result_counts_once_however_it_arrives(endpoint: str) -> None:
     envs = reporting(endpoint, max_episode_steps=1, autoreset_mode="SameStep")
     envs.reset(seed=1)
     with pytest.MonkeyPatch.context() as patch:
@@ -496,7 +496,7 @@ def test_an_interrupt_at_any_bytecode_counts_an_episode_once(server: Server, mod
 
 
 @pytest.mark.parametrize("boards", [2, 3000])
-def test_the_statistics_take_no_memory_that_grows(boards: int) -> None:
+def test_the_memory_of_the_statistics_does_not_grow(boards: int) -> None:
     envs = twofold.Game2048VectorEnv(
         boards, extra_infos=("episode",), max_episode_steps=1, autoreset_mode="SameStep"
     )

@@ -62,7 +62,7 @@ class Queue(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> Any:
         rewards = np.where(self.finished, 0.0, 1.0)
-        self.left[self.finished] = 2  # whatever: an autoreset lane that nobody looks at
+        self.left[self.finished] = 2  # any number, because nobody looks at an autoreset lane
         self.left -= 1
         self.finished = self.left == 0
         none = np.zeros(self.num_envs, bool)
@@ -124,14 +124,14 @@ def test_the_interval_holds_the_known_mean_in_95_of_100_evaluations() -> None:
             anything, env=envs, episodes=200, first_seed=FIRST_SEED + 1000 * repeat
         )
         inside += Queue.MEAN in statistics.Interval(*result.summary["score"]["mean_interval"])
-        # What "the first ones that finish" would have said, on 200 lanes: those of one step.
+        # The result of "the first games that finish" on 200 lanes: all games of one step.
         order = np.argsort(result.lengths, kind="stable")[:100]
         naive_inside += Queue.MEAN in statistics.bootstrap_mean(result.scores[order])
     assert 107 <= inside <= 120
     assert naive_inside == 0
 
 
-def test_every_episode_counts_once_whatever_the_number_of_lanes() -> None:
+def test_every_episode_counts_once_for_any_number_of_lanes() -> None:
     results = [twofold.evaluate(anything, env=Queue(n), episodes=100) for n in (1, 7, 100, 130)]
     for result in results:
         assert set(result.lengths) == {1, 50}
@@ -166,7 +166,7 @@ def test_an_episode_is_a_function_of_its_seed_on_the_server_too() -> None:
 
 
 def parts_of(policy: Any, *sizes: int, **arguments: Any) -> list[twofold.Evaluation]:
-    """Evaluations of so many episodes each, one behind the other."""
+    """Returns consecutive evaluations with these numbers of episodes."""
     firsts = np.cumsum([FIRST_SEED, *sizes[:-1]], dtype=np.uint64).tolist()
     return [
         twofold.evaluate(policy, episodes=size, first_seed=first, num_envs=5, **arguments)
@@ -231,7 +231,7 @@ def test_environments_of_gymnasium_are_evaluated(mode: Any) -> None:
     assert result.card["environment"] == "CartPole-v1"
 
 
-def test_infos_that_only_some_lanes_have_are_those_of_these_lanes() -> None:
+def test_infos_of_only_some_lanes_belong_to_these_lanes() -> None:
     arguments: dict[str, Any] = {"endpoint": "embedded"}
     envs = gym.make_vec("twofold/Game2048-v0", 7, vectorization_mode="sync", **arguments)
     apart = twofold.evaluate(first_legal, env=envs, episodes=20)
@@ -298,7 +298,7 @@ def test_random_play_on_4x4_agrees_with_twenty_million_games() -> None:
     assert low - 0.005 < 0.07835 < high + 0.005
 
 
-def test_random_actions_are_legal_and_all_alike() -> None:
+def test_random_actions_are_legal_and_equally_likely() -> None:
     policy = RandomPolicy(3)
     masks = np.array([[b >> a & 1 for a in range(4)] for b in range(1, 16)] * 4000, np.int8)
     actions = policy(None, masks)
@@ -415,7 +415,7 @@ def test_a_policy_in_the_server_needs_a_server(server: Server) -> None:
 
 
 class Counting:
-    """Knows the steps of each board's episode, and what it has to be shown after as many."""
+    """A policy that knows each board's step, and the observation that must follow."""
 
     def __init__(self) -> None:
         self.steps = np.zeros(0, np.int64)
@@ -433,7 +433,7 @@ class Counting:
         self.lengths = np.where(self.steps == 0, left, self.lengths)
         wrong = left + self.steps != self.lengths
         self.steps += 1
-        # Where it has lost count it plays what is refused.
+        # If it has lost count, it plays an action that is refused.
         return np.where(wrong, 9, 0)
 
 
@@ -571,10 +571,10 @@ def raises(observations: Any, action_mask: Any) -> Any:
         (lambda o, m: None, "returned object"),
         (
             lambda o, m: m.argmax(axis=1) + 256,
-            r"chose action \d+, legal are .* in row 0 \(episode 0",
+            r"chose action \d+ instead of .* in row 0 \(episode 0",
         ),
         (lambda o, m: -np.ones(len(o), int), "chose action -1"),
-        (lambda o, m: m.argmin(axis=1), r"call \d+: chose action \d, legal are \[.*seed 9223372"),
+        (lambda o, m: m.argmin(axis=1), r"call \d+: chose action \d instead of .*seed 922337"),
     ],
 )
 def test_a_bad_policy_is_reported_with_call_row_and_seed(policy: Any, text: str) -> None:
@@ -604,13 +604,13 @@ def test_a_function_that_takes_no_mask_is_refused_with_the_form_that_is_expected
     assert caught.value.field == "policy"
 
 
-def test_what_a_policy_does_to_the_mask_makes_nothing_legal() -> None:
+def test_a_policy_that_changes_the_mask_makes_no_action_legal() -> None:
     def cheats(observations: Any, action_mask: Any) -> Any:
         worst = action_mask.argmin(axis=1)
         action_mask[:] = 1
         return worst
 
-    with pytest.raises(errors.PolicyError, match="legal are"):
+    with pytest.raises(errors.PolicyError, match="the legal actions"):
         twofold.evaluate(cheats, episodes=8, endpoint="embedded")
 
 
@@ -678,7 +678,7 @@ def by_hand(policy: str = "by hand", scores: Any = (700, 1000, 3000, 20000)) -> 
 
 
 @pytest.mark.parametrize(("size", "highest"), [((2, 3), 128), ((2, 2), 32), ((3, 3), 1024)])
-def test_a_report_lists_only_tiles_that_the_board_can_hold(
+def test_a_report_lists_only_tiles_that_the_board_can_have(
     size: tuple[int, int], highest: int
 ) -> None:
     result = twofold.evaluate("random", size=size, episodes=50, endpoint="embedded")
@@ -700,7 +700,7 @@ def test_the_summary_has_the_figures() -> None:
     assert summary["moves_per_second"] == 705
 
 
-def test_text_markdown_and_html_hold_figures_and_rule_card() -> None:
+def test_text_markdown_and_html_contain_figures_and_rule_card() -> None:
     result = by_hand("<b>")
     for report in (str(result), result.to_markdown(), result._repr_html_()):
         for part in ("6,175", "25.00 %", "4 x 4", "705 moves per second", "2^63"):
@@ -716,7 +716,7 @@ def test_the_table_of_tiles_ends_with_the_first_that_no_game_reaches() -> None:
     assert not re.search(r"^8192 ", text, re.MULTILINE)
 
 
-def test_names_in_a_report_do_not_steer_the_terminal() -> None:
+def test_names_in_a_report_do_not_control_the_terminal() -> None:
     result = by_hand("\x1b[2J\x9b31m\u202eevil\nname")
     comparison = result.compare(by_hand("\x1b]0;other\x07"))
     for report in (
@@ -730,7 +730,7 @@ def test_names_in_a_report_do_not_steer_the_terminal() -> None:
     assert "against ?]0;other?, the same" in str(comparison)
 
 
-def test_a_saved_evaluation_comes_back() -> None:
+def test_a_saved_evaluation_loads_unchanged() -> None:
     result = by_hand()
     again = twofold.Evaluation.from_json(result.to_json(games=True))
     assert again.summary == result.summary
@@ -977,7 +977,7 @@ def test_a_model_of_stable_baselines3_is_found_with_and_without_its_suffix(tmp_p
 
 
 def zip_of(data: str, first_byte: int | None = None, method: int | None = None) -> bytes:
-    """A zip of the file `data`; with its first byte, or its method of compression, replaced."""
+    """Makes a zip of the file `data`, optionally with another first byte or compression method."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("data", data)

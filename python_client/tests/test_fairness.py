@@ -1,4 +1,4 @@
-"""A client with a quarter of a million boards, and two hundred with one."""
+"""A client with a quarter of a million boards, next to two hundred clients with one board."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def run(*arguments: str) -> "subprocess.Popen[bytes]":
 
 
 class Small:
-    """The small clients, each of which makes at least so many steps."""
+    """The small clients, each of which makes at least this many steps."""
 
     def __init__(self, endpoint: str, steps: int) -> None:
         self._process = run("small", endpoint, str(steps))
@@ -30,7 +30,7 @@ class Small:
         assert self._process.stdout.readline() == b"playing\n"
 
     def end(self) -> dict[str, Any]:
-        """Waits until all have made their steps; what they tell."""
+        """Waits until all have made their steps; returns their report."""
         output, _ = self._process.communicate(timeout=PATIENCE)
         assert self._process.returncode == 0
         result: dict[str, Any] = json.loads(output)
@@ -44,7 +44,7 @@ class Large:
         self._process = run("large", endpoint)
 
     def makes_steps(self, count: int) -> None:
-        """Waits for so many steps that end from now on."""
+        """Waits until this many more steps have ended."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         os.set_blocking(descriptor, False)

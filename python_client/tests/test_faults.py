@@ -29,7 +29,7 @@ ID = "twofold/Game2048-v0"
 
 
 def script(code: str, **keywords: Any) -> "subprocess.Popen[str]":
-    """A Python process of its own that runs this code, with these tests' modules at hand."""
+    """Starts a Python process that runs this code, and can import these tests' modules."""
     return subprocess.Popen(
         [sys.executable, "-c", "import gymnasium as gym, os, sys, twofold, servers\n" + code],
         stdin=subprocess.PIPE,
@@ -74,17 +74,17 @@ def test_a_deadline_after_a_refusal_does_not_report_the_time_of_the_last_try() -
         carrier.close()
     assert str(caught.value) == (
         f"no reply to step from tcp://127.0.0.1:{port} within the timeout; the request stays "
-        "pending, and the same call again collects its reply"
+        "pending, and repeating the call collects its reply"
     )
 
 
-def test_nobody_at_the_address_is_a_deadline() -> None:
+def test_an_address_without_a_server_is_a_deadline() -> None:
     for endpoint in ("tcp://127.0.0.1:9", "ipc:///tmp/twofold-nobody-here"):
         with pytest.raises(twofold.errors.DeadlineExceeded):
             twofold.Game2048VectorEnv(1, endpoint=endpoint, timeout=0.3)
 
 
-def test_somebody_else_at_the_address_is_a_protocol_error() -> None:
+def test_another_program_at_the_address_is_a_protocol_error() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
     with context.socket(zmq.REP) as socket:
         socket.set(zmq.LINGER, 0)
@@ -101,7 +101,7 @@ def test_somebody_else_at_the_address_is_a_protocol_error() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["deadline", "interrupt"])
-def test_the_same_step_again_collects_the_reply_of_the_unanswered_one(
+def test_repeating_an_unanswered_step_collects_its_reply(
     own_server: Server, trouble: str, make_batch: MakeBatch
 ) -> None:
     with FaultProxy(own_server.ipc) as proxy:
@@ -212,7 +212,7 @@ def test_a_killed_python_leaves_no_server_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", "sys.exit(3)", "raise RuntimeError", "env.close()"])
-def test_a_python_that_ends_takes_its_server_and_directory_along(
+def test_the_end_of_python_ends_its_server_and_removes_the_directory(
     tmp_path: Path, ending: str
 ) -> None:
     process = script(
@@ -226,7 +226,7 @@ def test_a_python_that_ends_takes_its_server_and_directory_along(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_python_that_ends_while_its_servers_are_unreachable_ends(own_server: Server) -> None:
+def test_python_ends_even_if_its_servers_are_unreachable(own_server: Server) -> None:
     process = script(
         f"envs = [gym.make('{ID}', endpoint='{own_server.tcp}') for _ in range(5)]\n"
         "print('made', flush=True); sys.stdin.readline()"
@@ -237,7 +237,7 @@ def test_a_python_that_ends_while_its_servers_are_unreachable_ends(own_server: S
     assert process.returncode == 0
 
 
-def test_an_environment_that_is_let_go_is_closed(own_server: Server) -> None:
+def test_a_garbage_collected_environment_is_closed(own_server: Server) -> None:
     envs = twofold.Game2048VectorEnv(2, endpoint=own_server.ipc)
     session_id = bytes.fromhex(envs.token.partition("#")[2])
     with RawSession(own_server.ipc) as session:
@@ -292,7 +292,7 @@ def test_an_environment_made_and_closed_50_times_starts_one_server() -> None:
     assert child_servers() == list(pids)
 
 
-def test_a_server_that_nobody_uses_ends_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unused_server_ends_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(private_server, "_GRACE", 0)
     first, second = (
         gym.make(ID, endpoint="private"),
@@ -331,7 +331,7 @@ def test_threads_share_the_server() -> None:
     assert len(set(pids)) == 1
 
 
-def test_a_forked_child_has_a_server_of_its_own_and_leaves_its_parents_alone() -> None:
+def test_a_forked_child_has_its_own_server_and_leaves_its_parents_server_alone() -> None:
     process = script(
         f"envs = gym.make_vec('{ID}', num_envs=2, endpoint='private'); envs.reset(seed=0)\n"
         "mine = servers.private_server_pid(envs)\n"
@@ -356,7 +356,7 @@ def test_a_forked_child_has_a_server_of_its_own_and_leaves_its_parents_alone() -
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
-def test_gymnasiums_async_workers_have_servers_of_their_own_and_leave_nothing(
+def test_gymnasiums_async_workers_have_their_own_servers_and_leave_nothing_behind(
     tmp_path: Path, context: str
 ) -> None:
     process = script(
@@ -394,7 +394,7 @@ def test_a_server_that_fails_at_its_start_shows_the_end_of_its_log(
         gym.make(ID, endpoint="private")
 
 
-def test_a_server_that_never_comes_up_is_given_up(
+def test_a_server_that_never_starts_is_abandoned(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     use_program(monkeypatch, tmp_path, "exec sleep 1000")
@@ -403,7 +403,7 @@ def test_a_server_that_never_comes_up_is_given_up(
     assert len(child_servers()) <= 1
 
 
-def test_a_program_that_is_no_server_is_refused(
+def test_a_program_that_is_not_a_server_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     use_program(monkeypatch, tmp_path, "echo hello; exec sleep 60")
@@ -411,7 +411,7 @@ def test_a_program_that_is_no_server_is_refused(
         gym.make(ID, endpoint="private")
 
 
-def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
     with pytest.raises(twofold.errors.ServerStartFailed, match=r"TWOFOLD_SERVER.*nowhere"):
         lookup.find_program()

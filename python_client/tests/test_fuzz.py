@@ -1,4 +1,4 @@
-"""Peers that send arbitrary messages, beside a client that works. Longer in `make test-long`."""
+"""Peers that send arbitrary messages next to a working client. Longer in `make test-long`."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ LIMITS += ["--idle-timeout", "5", "--max-message-bytes", "1000000"]
 
 
 class Worker:
-    """A client that works, and knows its expected results."""
+    """A working client, which knows its expected results."""
 
     def __init__(self, endpoint: str) -> None:
         self._envs = Game2048VectorEnv(LANES, endpoint=endpoint)
@@ -32,7 +32,7 @@ class Worker:
         self.digests: list[bytes] = []
 
     def play(self, turns: int) -> None:
-        """That many steps from the same start."""
+        """Plays this many steps from the same start."""
         observations, _ = self._envs.reset(seed=11)
         digest = [observations.tobytes()]
         for turn in range(turns):
@@ -54,7 +54,7 @@ def start(endpoint: str, seed: int, count: int) -> "subprocess.Popen[str]":
 
 
 def start_peers(server: Server, count: int) -> "list[subprocess.Popen[str]]":
-    """Peers that send `count` messages together, over ipc and tcp."""
+    """Starts peers that send `count` messages together, over ipc and tcp."""
     endpoints = [server.ipc, server.tcp]
     return [start(endpoints[peer % 2], peer, count // PEERS) for peer in range(PEERS)]
 
@@ -69,7 +69,7 @@ def play_beside(worker: Worker, peers: "list[subprocess.Popen[str]]", server: Se
 
 
 def usage(server: Server) -> tuple[int, int]:
-    """Bytes resident and open descriptors."""
+    """Returns the resident memory in bytes and the number of open descriptors."""
     return server.memory, len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
 
 

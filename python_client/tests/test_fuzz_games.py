@@ -33,9 +33,9 @@ from twofold.envs.seeding import fork_seeds
 from twofold.errors import FailedPrecondition, InvalidArgument, TwofoldError
 
 STEPS = 10_000_000
-"""Compared steps of the long test; a step of one lane counts once."""
+"""The number of compared steps of the long test; a step of one lane counts once."""
 PLAIN_LANES = 12
-"""Lanes that the plain rules play: the first ones."""
+"""The number of lanes that the plain rules play: the first lanes."""
 MAX_LANES = 300
 
 # ---- programs ------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ Results = dict[str, Any]
 
 
 class Services:
-    """The same batch in several services. Each call is made to all, and has to give the same."""
+    """The same batch in several services. Each call goes to all, which must return the same."""
 
     def __init__(self, batches: dict[str, Any]) -> None:
         self.batches = batches
@@ -228,7 +228,7 @@ class Program(RuleBasedStateMachine):
         self.check(self.services.call("reset", seed=seed))
 
     def count(self, num_envs: int) -> None:
-        """Sets the number of boards, all of them in play."""
+        """Sets the number of boards, which are all in play."""
         self.num_envs = num_envs
         [envs, *_] = self.services.batches.values()
         self.num_actions = envs.num_actions
@@ -239,7 +239,7 @@ class Program(RuleBasedStateMachine):
         return list(range(0, self.num_envs, every))
 
     def check(self, results: Results, expected: dict[int, Told] | None = None) -> None:
-        """Compares results with the plain rules: the boards' state, or what a step has given."""
+        """Compares results with the plain rules: the boards' state, or a step's results."""
         assert "error" not in results, results
         if expected is None:
             expected = {lane: plain.told() for lane, plain in self.plain.items()}
@@ -256,7 +256,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(actions=st.lists(st.integers(0, 128), min_size=1, max_size=12), times=st.integers(1, 12))
     def play(self, actions: list[int], times: int) -> None:
-        """Steps. In round r lane i adds r + i to each action, modulo the number of actions."""
+        """Plays steps. In round r, lane i adds r + i to each action, modulo their number."""
         lanes = np.arange(self.num_envs)
         for turn, action in itertools.product(range(times), actions):
             self.step((action + turn + lanes) % self.num_actions)
@@ -318,9 +318,9 @@ class Program(RuleBasedStateMachine):
         seed=st.none() | SEEDS,
     )
     def place(self, every: int, tiles: list[int], seed: int | None) -> None:
-        """A reset with boards. Cell c of lane i gets the tile c + i, modulo their number.
+        """Resets to boards. Cell c of lane i gets the tile with index c + i, modulo their number.
 
-        Of Concentration, the sorted deck begins with the card tiles[0] + i.
+        In Concentration, the sorted deck begins with the card tiles[0] + i.
         """
         shape = self.arguments.get("size", (4, 4))
         lanes, cells = np.ogrid[: self.num_envs, : self.cells]
@@ -348,7 +348,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(snapshot=snapshots, every=EVERY, shift=st.integers(0, 3), seed=st.none() | SEEDS)
     def restore(self, snapshot: Any, every: int, shift: int, seed: int | None) -> None:
-        """The i-th of the lanes becomes row i + shift, modulo their number."""
+        """Restores row i + shift, modulo the number of rows, to the i-th of the lanes."""
         blob, count, saved, over = snapshot
         lanes = self.lanes(every)
         rows = [(i + shift) % count for i in range(len(lanes))]
@@ -382,7 +382,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(steps=st.integers(1, 40), seed=SEEDS)
     def rollout(self, steps: int, seed: int) -> None:
-        """Random legal actions, chosen by the services."""
+        """Plays random legal actions, which the services choose."""
         played = self.services.call("rollout", steps, "random", policy_seed=seed)
         Program.steps += steps * self.num_envs
         Program.plain_steps += steps * len(self.plain)
@@ -439,7 +439,7 @@ def fork_seed(seed: int | None, lane: int, parent: PlainLane, is_fresh: bool) ->
 
 
 def run(number: int, programs: int, length: int, endpoints: dict[str, str]) -> None:
-    """Runs programs; the number decides which."""
+    """Runs programs; the number determines which."""
     Program.endpoints = endpoints
 
     @with_seed(number)

@@ -1,4 +1,4 @@
-"""The description of a game: arguments, words and orders of actions, copies for other processes."""
+"""The description of a game: its arguments, the words and order of its actions, and its copies."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Imports inside the package: no circles, strictly downwards, and nothing that one system lacks."""
+"""Imports inside the package are not circular, go downwards, and work on every system."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ import twofold
 
 PACKAGE = Path(twofold.__file__).parent
 
-# From the top down; a module imports from its own room and from those in lines below.
+# From the top down. A module imports only from its own folder and from folders in lines below.
 ROOMS = [
     {"__init__", "__main__"},
     {"cli"},
@@ -33,7 +33,7 @@ ROOMS = [
 
 
 def modules() -> dict[str, Path]:
-    """The hand-written modules by name."""
+    """Returns the hand-written modules by name."""
     found = {}
     for path in PACKAGE.rglob("*.py"):
         parts = ("twofold", *path.relative_to(PACKAGE).with_suffix("").parts)
@@ -46,7 +46,7 @@ MODULES = modules()
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """What is run when a module is imported, and what only type checkers see."""
+    """Yields the statements that an import runs, and the statements that only type checkers see."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             continue
@@ -56,7 +56,7 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def imports_of(name: str) -> set[str]:
-    """The package's own modules that a module imports, generated ones included."""
+    """Returns the package's own modules that a module imports, including generated ones."""
     imported = set()
     for statement in statements(ast.parse(MODULES[name].read_text())):
         if isinstance(statement, ast.Import):
@@ -70,10 +70,10 @@ def imports_of(name: str) -> set[str]:
     return {module for module in imported if module.partition(".")[0] == "twofold"}
 
 
-def test_there_are_no_circles() -> None:
+def test_no_imports_are_circular() -> None:
     edges = {name: set(imports_of(name)) & MODULES.keys() for name in MODULES}
     while True:
-        # A module that imports nothing more is no part of a circle.
+        # A module without further imports is not part of a circle.
         leaves = {name for name, imported in edges.items() if not imported}
         if not leaves:
             break
@@ -85,7 +85,7 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
-def test_rooms_import_from_the_rooms_below() -> None:
+def test_folders_import_only_from_folders_below() -> None:
     rank = {name: line for line, names in enumerate(ROOMS) for name in names}
     assert {room(module) for module in MODULES} <= rank.keys()
     upwards = {
@@ -135,9 +135,7 @@ for module in pkgutil.walk_packages(twofold.__path__, "twofold."):
 
 
 @pytest.mark.parametrize("address", ["tcp", "ipc"])
-def test_a_client_of_a_server_takes_nothing_that_only_unix_has(
-    server: Server, address: str
-) -> None:
+def test_a_client_of_a_server_uses_nothing_that_only_unix_has(server: Server, address: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", ELSEWHERE, getattr(server, address)],
         capture_output=True,

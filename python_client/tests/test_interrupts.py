@@ -99,7 +99,7 @@ def _after(function: Callable[..., None], then: Callable[[], None]) -> Callable[
 
 @over_carriers
 def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) -> None:
-    """Each but the first goes on with the stream, so that twice is something else than once."""
+    """Each reset but the first continues the stream, so that two differ from one."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=None if turn else 1)
@@ -115,7 +115,7 @@ def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) ->
 def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
     endpoint: str, seed: Any
 ) -> None:
-    """Seeds that the system draws are the same when the call is made again."""
+    """A repeated call uses the seeds that the system drew for the first."""
     # All bytecodes in the process; a sample of them over ipc, where only the carrier differs.
     stride = 1 if endpoint == "embedded" and seed is not None else 7
     twin = twofold.Game2048VectorEnv(3, endpoint="embedded")
@@ -144,7 +144,7 @@ def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
 def test_an_interrupt_at_any_bytecode_of_a_reset_of_some_streams_loses_nothing(
     endpoint: str,
 ) -> None:
-    """Boards with a new seed and boards whose stream goes on are reset by one request."""
+    """One request resets boards with new seeds and boards whose streams continue."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=[turn, None, turn + 7] if turn else 1)
@@ -215,7 +215,7 @@ def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whol
         try:
             told = number(at.call(deed, envs, moment))
         except (AlreadyPendingCallError, twofold.errors.InvalidArgument):
-            # While actions are read, any exception means that they can't be.
+            # Any exception while the actions are read means that they can't be read.
             told = number(deed(envs, moment))
         has_fired = at.has_fired
         refused += has_fired and not seen

@@ -38,7 +38,7 @@ SECRET = "5a" * 32
 
 
 def sandbox_missing() -> str:
-    """The part of the sandbox that this machine refuses; "" if it has all."""
+    """Returns the part of the sandbox that this machine refuses; "" if it allows all."""
     try:
         Sandbox("", file="a", memory_mb=256, cpu_seconds=9, unsafe=False).close()
     except errors.SandboxUnavailable as error:
@@ -89,7 +89,7 @@ def judged(source: str, episodes: int = 2, size: int = 4, **arguments: Any) -> t
 
 
 def failure(source: str, **arguments: Any) -> errors.GameFailed:
-    """The failure of each of two games, the same in both."""
+    """Returns the failure of two games, which must be the same in both."""
     result = judged(source, **arguments)
     assert result.failures is not None
     assert [each.episode for each in result.failures] == [0, 1]
@@ -141,7 +141,7 @@ def test_directions_may_be_words_letters_and_numbers(forms: list[Any]) -> None:
 
 
 @sandboxed
-def test_a_failed_game_counts_with_its_score_so_far_and_the_others_go_on() -> None:
+def test_a_failed_game_counts_with_its_score_so_far_and_the_others_continue() -> None:
     source = f"""{SLIDE}
 count = 0
 def strategy(board):
@@ -253,7 +253,7 @@ def test_the_report_has_the_command_that_repeats_its_games(
 
 
 @sandboxed
-def test_the_scores_of_finished_games_are_shown_beside_those_of_all() -> None:
+def test_the_scores_of_finished_games_are_shown_next_to_all_scores() -> None:
     source = f"""{SLIDE}
 def strategy(board):
     return legal(board)[0] if max(map(max, board)) < 128 else "north"
@@ -373,7 +373,7 @@ FORESEER = Path(foreseer.__file__).read_text()
 
 
 def test_a_program_finds_a_public_seed_by_its_boards_and_any_seed_of_random() -> None:
-    """The foreseer can do what the next tests show to be in vain."""
+    """The foreseer succeeds here, and the next tests show that it fails in judged games."""
     seed = FIRST_SEED + 7
     program = foreseer.Foreseer()
     envs = twofold.Game2048VectorEnv(1, endpoint="embedded")
@@ -428,7 +428,7 @@ def test_the_seeds_of_random_are_unrelated_to_those_of_the_games() -> None:
 def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without walls: behind them, only root may read a game's memory."""
+    """Without a sandbox, because only root may read a game's memory in a sandbox."""
     strategy = Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED)
     seeds = twofold.evaluate(first_legal, episodes=4, secret=SECRET, endpoint="embedded").seeds
     traces = [
@@ -455,7 +455,7 @@ def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
 
 
 def memory(process: int) -> bytes:
-    """All that a process can read of its own memory."""
+    """Returns everything that a process can read of its own memory."""
     parts = []
     with open(f"/proc/{process}/mem", "rb", buffering=0) as file:
         for line in Path(f"/proc/{process}/maps").read_text().splitlines():
@@ -549,7 +549,7 @@ def test_a_move_that_takes_too_long_is_a_timeout(body: str) -> None:
 
 
 @sandboxed
-def test_the_moves_of_a_game_have_a_time_limit_of_their_own() -> None:
+def test_the_moves_of_a_game_have_a_separate_time_limit() -> None:
     source = f"{SLIDE}import time\n"
     source += "def strategy(board):\n    time.sleep(0.05)\n    return legal(board)[0]\n"
     found = failure(source, game_timeout=0.5)
@@ -559,7 +559,7 @@ def test_the_moves_of_a_game_have_a_time_limit_of_their_own() -> None:
 
 
 @sandboxed
-def test_loading_is_no_part_of_a_games_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_does_not_count_as_a_games_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[float, float, bytes]] = []
     ask = Sandbox.ask
 
@@ -636,7 +636,7 @@ def test_memory_is_limited(body: str) -> None:
     ],
 )
 def test_a_system_call_that_reaches_out_ends_the_game(body: str) -> None:
-    # What it does about errors does not matter: the process ends.
+    # The program's handling of errors does not matter, because the process ends.
     source = f"""
 def strategy(board):
     try:
@@ -750,7 +750,7 @@ def strategy(board):
         "import sys; sys.setrecursionlimit(10**9); sys.settrace(lambda *a: 1 / 0)",
     ],
 )
-def test_what_a_program_does_to_its_own_process_hurts_only_itself(mischief: str) -> None:
+def test_a_program_that_changes_its_own_process_harms_only_itself(mischief: str) -> None:
     """The games of a program that does so and one that does not are judged alike afterwards."""
     source = f"""{SLIDE}
 class Grave:
@@ -859,7 +859,7 @@ def test_only_a_file_of_text_is_a_program(tmp_path: Path) -> None:
         with pytest.raises(errors.InvalidArgument, match=text):
             Strategy.load(path)
     file.write_bytes(b"#" * ((1 << 20) + 1))
-    with pytest.raises(errors.InvalidArgument, match="more than 1,048,576 bytes"):
+    with pytest.raises(errors.InvalidArgument, match="larger than 1,048,576 bytes"):
         Strategy.load(file)
     file.write_bytes(b"# \xe9\n")
     with pytest.raises(errors.InvalidArgument, match="not UTF-8"):
@@ -923,11 +923,11 @@ def test_programs_play_2048_only_and_in_evaluate_only(tmp_path: Path) -> None:
         twofold.evaluate(strategy, episodes=2, obs="one_hot")
     envs = twofold.Game2048VectorEnv(2, endpoint="embedded")
     envs.reset(seed=0)
-    with pytest.raises(errors.InvalidArgument, match="only evaluate plays it"):
+    with pytest.raises(errors.InvalidArgument, match="pass it to"):
         envs.rollout(3, policy=strategy)
     envs.close()
     pytest.importorskip("pyarrow")
-    with pytest.raises(errors.InvalidArgument, match="only evaluate plays it"):
+    with pytest.raises(errors.InvalidArgument, match="pass it to"):
         twofold.datasets.write(tmp_path / "a", strategy, transitions=9)
 
 

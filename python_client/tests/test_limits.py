@@ -73,7 +73,7 @@ first.reset(seed=0)
 first.step([0])
 while many:
     many.pop().close()
-# libzmq gives the descriptors back in a thread of its own, a moment later. Looking takes one, too.
+# libzmq closes the descriptors in another thread, a moment later. Looking needs one, too.
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 deadline = time.monotonic() + 300
 while max(map(int, os.listdir("/proc/self/fd"))) > open_files and time.monotonic() < deadline:
@@ -89,11 +89,13 @@ twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
             timeout=PATIENCE,
         )
         assert ran.stderr == ""
-        assert ran.stdout.startswith("TransportError no more connections: Too many open files. ")
-        assert "(num_envs), or allow this process more files (ulimit -n)" in ran.stdout
+        assert ran.stdout.startswith(
+            "TransportError can't open a connection: Too many open files. "
+        )
+        assert "(num_envs), or raise the limit on open files (ulimit -n)" in ran.stdout
 
 
-def test_sessions_at_a_time_are_limited() -> None:
+def test_the_number_of_sessions_is_limited() -> None:
     with Server("--max-sessions", "2") as server:
         held = [Game2048VectorEnv(1, endpoint=server.ipc) for _ in range(2)]
         with pytest.raises(errors.ResourceExhausted, match="max_sessions = 2"):
@@ -127,7 +129,7 @@ def can_create(endpoint: str, num_envs: int) -> bool:
     return True
 
 
-def test_a_reply_that_finds_no_memory_is_refused_and_changes_nothing() -> None:
+def test_a_request_without_memory_for_its_reply_is_refused_and_changes_nothing() -> None:
     # Boards and steps of 60,000 lanes fit; the afterstates, 84 bytes a lane, don't.
     with Server("--max-bytes", "12000000") as server:
         envs = Game2048VectorEnv(60_000, endpoint=server.ipc)
@@ -179,7 +181,7 @@ def test_an_idle_session_ends_and_one_with_occasional_requests_stays() -> None:
 
 
 class TooIdle(Exception):
-    """The session with requests was ended."""
+    """The server ended the session although it made requests."""
 
 
 def an_idle_session_ends_and_another_stays(seconds: int) -> None:
@@ -218,7 +220,7 @@ def test_an_ended_session_frees_its_boards() -> None:
         RawSession(server.ipc) as session,
     ):
         assert session.create(num_envs=10).slot == "create"
-        session.begin()  # the other one is left alone
+        session.begin()  # the other session continues
         assert session.create(num_envs=10).error.code == RESOURCE_EXHAUSTED
         wait_until(lambda: session.create(num_envs=10).slot == "create")
 

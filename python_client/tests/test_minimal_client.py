@@ -28,7 +28,7 @@ PAGE = (REFERENCE / "protocol.md").read_text()
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, compiled as the page and the file say; without cc by Swift's clang."""
+    """The program, compiled as the page and the file say, or by Swift's clang without cc."""
     (command,) = re.findall(r"^cc .*$", PAGE, re.MULTILINE)
     assert f"//     {command}\n" in SOURCE.read_text()
     directory = tmp_path_factory.mktemp("minimal_client")
@@ -43,18 +43,18 @@ def run(client: Path, endpoint: str) -> "subprocess.CompletedProcess[str]":
 
 
 def plays_the_session(client: Path, endpoint: str) -> str:
-    """Runs the program, which has to print what the page says; its errors."""
+    """Runs the program, which must print the page's output; returns its errors."""
     ran = run(client, endpoint)
     assert (ran.returncode, ran.stdout) == (0, PRINTED), ran.stderr
     return ran.stderr
 
 
-def test_it_has_less_than_150_lines() -> None:
+def test_the_client_has_fewer_than_150_lines() -> None:
     assert len(SOURCE.read_text().splitlines()) < 150
 
 
 @pytest.mark.parametrize("transport", ["ipc", "tcp"])
-def test_it_prints_what_the_page_says_and_closes_its_session(
+def test_the_client_prints_the_pages_output_and_closes_its_session(
     client: Path, server: Server, transport: str
 ) -> None:
     before = statistics_of(server.ipc)
@@ -110,13 +110,13 @@ def test_a_bad_network_changes_nothing(
     assert counters.steps == 4 * 100
 
 
-# Decides about a request that passes, and whether it has passed before: an error, or none.
+# A function of a request, and of whether it has passed before, that returns an error or None.
 Refuse = Callable[[envelope.Request, bool], envelope.Error | None]
 
 
 @contextlib.contextmanager
 def refusing(server: Server, refuse: Refuse) -> Iterator[str]:
-    """An address that passes requests on to a server, or answers them with an error instead."""
+    """Serves an address that passes requests on to a server, or answers them with an error."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.linger = 0
     endpoint: queue.Queue[str] = queue.Queue()
@@ -167,7 +167,7 @@ def test_a_server_that_stops_gets_the_same_bytes_again_later(
     with refusing(own_server, refuse) as endpoint:
         errors = plays_the_session(client, endpoint)
     assert len(refused) == 1 + 1 + 100 + 1
-    # A refusal that comes late is not printed: the request was made again before.
+    # A late refusal is not printed, because the client has already sent the request again.
     assert set(errors.splitlines()) == {"error 10, field '', lane -1: "}
 
 
@@ -197,7 +197,7 @@ def test_a_refused_create_is_printed(client: Path) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """An address that accepts connections and answers nothing."""
+    """Serves an address that accepts connections and answers nothing."""
     with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
         socket.bind("tcp://127.0.0.1:*")
         yield str(socket.get_string(zmq.LAST_ENDPOINT))

@@ -28,7 +28,7 @@ each_game = pytest.mark.parametrize("game", GAMES)
 
 
 def pair(game: type[Any], form: str, **arguments: Any) -> tuple[Any, Any, int]:
-    """The same boards in that form and as they are, and the number of planes."""
+    """Returns the same boards in this form and as plain boards, and the number of planes."""
     own, planes = GAMES[game]
     common = {"num_envs": 6, "endpoint": "embedded", **own, **arguments}
     return game(obs=form, **common), game(**{**common, "mask_key": None}), planes
@@ -145,7 +145,7 @@ def test_planes_need_rows_and_columns() -> None:
     assert caught.value.field == "obs"
 
 
-def test_a_memory_of_cards_needs_cards() -> None:
+def test_a_policy_that_remembers_cards_requires_observations_of_cards() -> None:
     envs = twofold.ConcentrationVectorEnv(2, endpoint="embedded", obs="one_hot")
     with pytest.raises(errors.InvalidArgument) as caught:
         twofold.policies.PerfectMemory(envs)

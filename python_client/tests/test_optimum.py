@@ -1,6 +1,6 @@
 """Optimal play of small boards: the table, the infos, the policy, and regret.
 
-The truth is certify/exact.py, which shares no code with the server.
+The expected values come from certify/exact.py, which shares no code with the server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GOALS: dict[str, Any] = {"objective": "goal", "goal": 16}
 
 
 def solve(*arguments: str) -> dict[str, Any]:
-    """Has the server solve a board; the JSON that it prints."""
+    """Lets the server solve a board; returns the JSON that it prints."""
     command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -44,7 +44,7 @@ def solve(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def tables() -> Path:
-    """The directory of the tables, with some of them."""
+    """The directory of the tables, with some tables in it."""
     for arguments in (
         ["--size", "2"],
         ["--size", "2", "--objective", "goal", "--goal", "16"],
@@ -57,7 +57,7 @@ def tables() -> Path:
 
 @cache
 def exact_values(best: str | int = "score") -> tuple[dict[bytes, float], dict[bytes, Any]]:
-    """For each board of 2 x 2 its value and those of its actions, by its exponents."""
+    """Returns the value of each 2 x 2 board, and of its actions, by the board's exponents."""
     goal = best if isinstance(best, int) else None
     solver = exact.Solver(2, 2, goal=goal)
     values: dict[str, float] = {}
@@ -149,7 +149,7 @@ def make(tables: Path, endpoint: str) -> Iterator[Any]:
 
 
 def random_actions(rng: np.random.Generator, mask: NDArray[Any]) -> NDArray[Any]:
-    """Mostly legal actions."""
+    """Returns random actions, most of them legal."""
     chances = rng.random(mask.shape) * (mask + 0.05)
     return np.asarray(chances.argmax(axis=1))
 
@@ -167,7 +167,7 @@ def test_every_step_reports_the_exact_values(make: Any, mode: str, changes: dict
         boards, _, terminated, _, infos = envs.step(played)
         for lane in range(64):
             board = boards[lane].tobytes()
-            # Once the goal is made, its probability is nothing that can still be won.
+            # Once the goal is reached, there is nothing left to win.
             past = bool(changes) and boards[lane].max() >= 4
             value = 0.0 if past else values[board]
             assert infos["optimal_value"][lane] == pytest.approx(value, abs=1e-5)
@@ -194,7 +194,7 @@ def test_the_final_info_has_the_values_of_the_final_board(make: Any, copy: bool)
         played = random_actions(rng, infos["action_mask"])
         boards, _, terminated, truncated, infos = envs.step(played)
         ended = terminated | truncated
-        # The infos themselves are those of the new boards, and all of them are valid.
+        # The infos themselves belong to the new boards, and all of them are valid.
         assert infos["_optimal_value"].all()
         assert infos["_action_values"].all()
         assert infos["_regret"].tolist() == (~ended).tolist()
@@ -323,7 +323,7 @@ def test_wrong_arguments_are_refused_by_name(make: Any, endpoint: str) -> None:
 
 @pytest.fixture
 def own(tables: Path) -> tuple[float, Path]:
-    """A chance of fours that no other test uses, and its table, which services keep."""
+    """A probability of fours that no other test uses, and its table, which services keep."""
     chance = next(_CHANCES) / 64
     return chance, Path(solve("--size", "2", "--four-probability", str(chance))["path"])
 
@@ -377,18 +377,18 @@ def test_optimal_play_gets_the_optimum_and_regrets_nothing(tables: Path) -> None
     assert "regret of a game" in str(played)
 
 
-def test_optimal_play_makes_the_goal_as_often_as_can_be(tables: Path) -> None:
+def test_optimal_play_reaches_the_goal_as_often_as_possible(tables: Path) -> None:
     played = twofold.evaluate("optimal", size=2, episodes=20_000, **GOALS)
     assert played.max_exponents is not None
     reached = played.max_exponents >= 4
     assert abs(reached.mean() - 0.9625112538) < 4 * standard_error(reached)
 
 
-def test_the_sum_of_regrets_is_on_average_what_the_policy_misses(uniform: Evaluation) -> None:
+def test_the_sum_of_regrets_is_on_average_the_policys_loss(uniform: Evaluation) -> None:
     assert uniform.regret is not None
     games = uniform.regret.games
     assert abs(games.mean() - (OPTIMUM - UNIFORM)) < 4 * standard_error(games)
-    # With the regrets added, chance of the spawns alone is left.
+    # With the regrets added, only the randomness of the spawns remains.
     together = uniform.scores + games
     assert abs(together.mean() - OPTIMUM) < 4 * standard_error(together)
 
@@ -441,7 +441,7 @@ class Quitter:
     """A player that fails in the middle of a game, or before it has begun.
 
     Args:
-        moves: Moves of a game before it fails, by the parity of the player's seed.
+        moves: The number of moves before the player fails, by the parity of its seed.
     """
 
     episodes, lanes = 1_000, 64

@@ -99,12 +99,12 @@ def test_importing_takes_the_four_dependencies_and_starts_nothing() -> None:
 
 
 def plain(distribution: str) -> str:
-    """The normalised spelling of a package's name."""
+    """Returns the normalised spelling of a package's name."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def with_dependencies(distribution: str) -> set[str]:
-    """The names of an installed package and of all packages that it requires."""
+    """Returns the names of an installed package and of all packages that it requires."""
     names: set[str] = set()
     wanted = [distribution]
     while wanted:

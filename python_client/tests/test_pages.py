@@ -56,7 +56,7 @@ def test_a_command_publishes_its_rows_with_its_words(
 
 
 def test_a_figure_stands_in_generated_parts_only() -> None:
-    """Of more than three digits: shorter ones mean other things, too."""
+    """Only figures of more than three digits count, because shorter ones mean other things too."""
     shown = {number for make in generate.FIGURES.values() for number in long_numbers(make())}
     assert {"66,888", "1,093.4"} <= shown
     typed = {
@@ -68,7 +68,7 @@ def test_a_figure_stands_in_generated_parts_only() -> None:
 
 
 def long_numbers(text: str) -> set[str]:
-    """The numbers with a comma that are neither round nor a power of two."""
+    """Returns the numbers with a comma that are neither round nor a power of two."""
     found = re.findall(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])", text)
     values = {number: float(number.replace(",", "")) for number in found}
     return {number for number, value in values.items() if value % 1000 and not is_power(value)}

@@ -58,7 +58,7 @@ def test_other_actions_are_refused_until_the_step_is_collected(
     assert envs.requests == twin.requests
 
 
-def test_the_same_actions_collect_it_too(pending: Pending) -> None:
+def test_the_same_actions_collect_the_step_too(pending: Pending) -> None:
     envs, twin = pending
     with pytest.raises(StepPending):
         envs.step(actions(2))
@@ -84,7 +84,7 @@ def test_a_discarded_step_was_applied_once(pending: Pending) -> None:
     ],
     ids=["observe", "snapshot", "reset", "close"],
 )
-def test_calls_without_actions_finish_it_first(
+def test_calls_without_actions_finish_the_step_first(
     pending: Pending, call: Callable[[TwofoldVectorEnv], object]
 ) -> None:
     envs, twin = pending
@@ -122,7 +122,7 @@ def test_an_interrupted_step_is_collected(endpoint: str, monkeypatch: pytest.Mon
     twin.close()
 
 
-def test_a_single_environment_has_both(own_server: Server) -> None:
+def test_a_single_environment_has_collect_and_discard(own_server: Server) -> None:
     env: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc).unwrapped
     twin: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc).unwrapped
     env.reset(seed=7)
@@ -169,10 +169,10 @@ def test_a_first_reset_that_was_never_sent_can_be_made_later(own_server: Server)
     envs.close()
 
 
-def test_seeds_are_those_of_the_executed_requests(pending: Pending, own_server: Server) -> None:
+def test_the_seeds_belong_to_the_executed_requests(pending: Pending, own_server: Server) -> None:
     envs, twin = pending
     with own_server.stopped(), hurried(envs), pytest.raises(DeadlineExceeded):
-        envs.reset(seed=9)  # not sent: the step comes first
+        envs.reset(seed=9)  # not sent, because the step must be finished first
     assert number(envs.collect()) == number(twin.step(PLAYED))
     assert envs.np_random_seed == 7
     blob = envs.snapshot()
@@ -195,7 +195,7 @@ def test_a_step_within_a_rollouts_progress_is_a_step(endpoint: str) -> None:
     envs.close()
 
 
-def test_the_results_before_a_resume_have_memory_of_their_own(server: Server) -> None:
+def test_the_results_before_a_resume_have_separate_memory(server: Server) -> None:
     envs = make(server.ipc)
     envs.reset(seed=7)
     resumed: Any = twofold.resume(envs.unwrapped.token)
@@ -228,7 +228,7 @@ def test_another_reset_after_an_unseen_first_one_continues_its_streams(
 
 
 class Stopping:
-    """A session's service is about to stop while this lasts, and none takes its place."""
+    """A block in which a session's service is about to stop, and no other replaces it."""
 
     def __init__(self, envs: TwofoldVectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
         self._carrier, self._patch = envs._session.link.carrier, monkeypatch

@@ -1,4 +1,4 @@
-"""Short recordings of POPGym's own Concentration, which make certify compares at length."""
+"""Short recordings of POPGym's own Concentration; `make certify` compares long ones."""
 
 import concentration
 import numpy as np

@@ -109,7 +109,7 @@ def test_actions_of_another_shape_are_refused(envs: Any, shape: tuple[int, ...])
 
 
 @given(mask=npst.arrays(np.bool_, NUM_ENVS).filter(np.any), seed=st.integers(0, 2**32))
-def test_a_masked_reset_touches_the_masked_boards_only(envs: Any, mask: Any, seed: int) -> None:
+def test_a_masked_reset_changes_only_the_masked_boards(envs: Any, mask: Any, seed: int) -> None:
     before, _ = envs.reset(seed=0)
     after, _ = envs.reset(seed=seed, options={"reset_mask": mask})
     for lane in range(NUM_ENVS):

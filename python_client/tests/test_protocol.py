@@ -14,7 +14,7 @@ PROTO = Path(__file__).resolve().parents[2] / "proto"
 
 
 def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
-    """Protoc writes these to a descriptor set, and omits them from generated code."""
+    """Removes the JSON names, which protoc writes to descriptor sets but not to generated code."""
     for message in file.message_type:
         for field in message.field:
             field.ClearField("json_name")
@@ -22,7 +22,7 @@ def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 def test_the_checked_in_code_is_generated_from_the_proto_files(tmp_path: Path) -> None:
-    protoc = pytest.importorskip("grpc_tools.protoc")  # not installable beside protobuf 6 and 7
+    protoc = pytest.importorskip("grpc_tools.protoc")  # not installable next to protobuf 6 and 7
     output = tmp_path / "descriptors"
     paths = [str(path) for path in sorted(PROTO.glob("twofold/v1/*.proto"))]
     arguments = ["protoc", f"-I{PROTO}", f"--descriptor_set_out={output}", *paths]
@@ -37,7 +37,7 @@ def test_the_checked_in_code_is_generated_from_the_proto_files(tmp_path: Path) -
         )
 
 
-def test_the_golden_messages_are_those_of_the_descriptors() -> None:
+def test_the_golden_messages_match_the_descriptors() -> None:
     assert json.loads(messages.MESSAGES.read_text()) == messages.golden(), (
         "run python -m messages in python_client/tests"
     )

@@ -1,4 +1,4 @@
-"""docs/reference/protocol.md is true of proto/, of the sources and of a server."""
+"""docs/reference/protocol.md agrees with proto/, with the sources and with a server."""
 
 import math
 import re
@@ -31,7 +31,7 @@ ENUMS = {
 
 
 def table(first_cell: str) -> list[list[str]]:
-    """The rows of the table whose header begins with this cell."""
+    """Returns the rows of the table whose header begins with this cell."""
     text = PAGE.split(f"\n| {first_cell} |", 1)[1].split("\n\n", 1)[0]
     return [
         [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -40,7 +40,7 @@ def table(first_cell: str) -> list[list[str]]:
 
 
 def names(cell: str) -> list[str]:
-    """What a cell has in backticks."""
+    """Returns the texts in backticks in a cell."""
     return re.findall("`([^`]*)`", cell)
 
 
@@ -60,7 +60,7 @@ def test_the_table_of_requests_has_every_slot_and_every_field() -> None:
 
 
 def fields_of(descriptor: Descriptor) -> list[tuple[int, str, str, str]]:
-    """Number, name, type and mark of each field, without the slots of requests."""
+    """Returns the number, name, type and mark of each field, without the slots of requests."""
     message = DescriptorProto()
     descriptor.CopyToProto(message)
     slots = envelope.Request.DESCRIPTOR.oneofs_by_name["op"].fields
@@ -80,7 +80,7 @@ def fields_of(descriptor: Descriptor) -> list[tuple[int, str, str, str]]:
     ]
 
 
-def test_the_fields_of_messages_are_those_of_the_proto_files() -> None:
+def test_the_fields_of_messages_match_the_proto_files() -> None:
     (block,) = re.findall(r"^```\n(Request +1 .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     entries = re.findall(r"^(\w+) +((?:.+\n)(?:^ .*\n)*)", block, re.MULTILINE)
     assert len(entries) >= 20
@@ -102,7 +102,7 @@ Array = tuple[str, str, int]
 
 
 def arrays_of(layout: environment.PayloadLayout) -> list[Array]:
-    """The arrays of a layout."""
+    """Returns the arrays of a layout."""
     dtypes = [environment.DataType.Name(array.dtype) for array in layout.arrays]
     return [
         (array.name, dtype.removeprefix("DATA_TYPE_").lower(), len(array.shape))
@@ -111,7 +111,7 @@ def arrays_of(layout: environment.PayloadLayout) -> list[Array]:
 
 
 def arrays_in(cell: str, axes: int = 0) -> list[Array]:
-    """The arrays in a cell of the page, with so many axes before those that it shows."""
+    """Returns the arrays in a cell of the page, with this many axes before the shown axes."""
     found = re.findall(r"(\w+) (bool|u?int\d+|float\d+)(?: \[([^]]*)\])?", cell)
     assert found
     return [
@@ -120,7 +120,7 @@ def arrays_in(cell: str, axes: int = 0) -> list[Array]:
     ]
 
 
-def test_the_arrays_are_those_of_the_create_replies(server: Server) -> None:
+def test_the_arrays_match_the_create_replies(server: Server) -> None:
     for environment_id, reset, end in table("environment"):
         with RawSession(server.ipc) as session:
             created = session.create(environment_id=names(environment_id)[0]).reply.create
@@ -128,7 +128,7 @@ def test_the_arrays_are_those_of_the_create_replies(server: Server) -> None:
             assert arrays_of(created.step) == arrays_in(reset, axes=1) + arrays_in(end, axes=1)
 
 
-def test_the_other_arrays_are_those_of_the_replies(server: Server) -> None:
+def test_the_other_arrays_match_the_replies(server: Server) -> None:
     said = {row[0].replace("`", ""): arrays_in(row[1]) for row in table("other arrays")}
     seen = {}
     for game, environment_id in (("2048", "Game2048"), ("Concentration", "Concentration")):
@@ -187,7 +187,7 @@ def test_the_bytes_between_arrays_are_zero(server: Server) -> None:
 
 # ---- errors --------------------------------------------------------------------------------------
 
-# Where an error is made: with a code of its own, or by a function that is named for it.
+# The places that make an error: with an explicit code, or by a function that is named after it.
 NAMED = re.compile(r'ServiceError\(\s*\.(\w+),(?:\s*field: "(\w*)")?')
 MADE = re.compile(r"\.(invalid|precondition|exhausted)\(\s*([^,]+),(\s*lane:)?")
 CODES = {
@@ -195,8 +195,8 @@ CODES = {
     "precondition": "FAILED_PRECONDITION",
     "exhausted": "RESOURCE_EXHAUSTED",
 }
-# Where the second finds a variable, these are its values: the names of a snapshot's rules, those of
-# the numbers and tables in a reward, and that of an array of boards.
+# The values of variables that the second pattern finds: the names of a snapshot's rules, of the
+# numbers and tables in a reward, and of an array of boards.
 RULE = re.compile(r'Rule\("(\w+)"')
 NUMBER = re.compile(r'checked\([^",]+, "([^"]+)"')
 TABLE = re.compile(r'let field = "([^"]+)"')
@@ -208,7 +208,7 @@ Refusal = tuple[str, str]
 
 
 def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
-    """What the code refuses that answers over ZeroMQ; and what it names a lane with."""
+    """Returns the refusals in the code that answers over ZeroMQ, and the ones that name a lane."""
     folders = ("Core", "Optimum", "Service", "Sessions", "Server")
     paths = [path for each in folders for path in ROOT.glob(f"Sources/Twofold{each}/**/*.swift")]
     definitions = ("EnvironmentError.swift", "ServiceError.swift", "CallerRefusals.swift")
@@ -237,7 +237,7 @@ def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
 
 
 def refusals_of_page() -> tuple[set[Refusal], set[Refusal]]:
-    """What the table has; and what it has with an asterisk."""
+    """Returns the refusals in the table, and the ones with an asterisk."""
     cells: list[tuple[str, str]] = []
     text = PAGE.split("\n| request | `INVALID_ARGUMENT` |", 1)[1].split("\n\n", 1)[0]
     for row in text.splitlines()[2:]:
@@ -254,7 +254,7 @@ def refusals_of_page() -> tuple[set[Refusal], set[Refusal]]:
     return {each[:2] for each in found}, {each[:2] for each in found if each[2]}
 
 
-def test_the_codes_are_those_of_the_proto_file() -> None:
+def test_the_codes_match_the_proto_file() -> None:
     said = [(names(row[0])[0], int(row[1])) for row in table("code")]
     codes = envelope.ErrorCode.items()
     assert said == [(name.removeprefix("ERROR_CODE_"), number) for name, number in codes if number]
@@ -276,9 +276,7 @@ def test_the_table_of_errors_has_every_field_of_the_sources() -> None:
         ("at most 256 `expand` requests", "Sessions/SessionMachine", "maxExpansions = 256"),
     ],
 )
-def test_the_limits_of_the_page_are_those_of_the_sources(
-    said: str, file: str, constant: str
-) -> None:
+def test_the_limits_of_the_page_match_the_sources(said: str, file: str, constant: str) -> None:
     assert said in PAGE.replace("\n", " ")
     assert f"let {constant}\n" in (ROOT / f"Sources/Twofold{file}.swift").read_text()
 
@@ -292,9 +290,9 @@ class Frame:
     """A frame as the page shows it.
 
     Attributes:
-        size: Its size, where the page states it.
-        shown: The bytes that it shows, with zeros in the gaps; `..` and `…` have none.
-        pattern: What a frame has to match.
+        size: The frame's size, if the page states it.
+        shown: The shown bytes, with zeros in the gaps; `..` and `…` have none.
+        pattern: The pattern that a frame must match.
     """
 
     def __init__(self, size: str | None) -> None:
@@ -303,7 +301,7 @@ class Frame:
         self.pattern = b""
 
     def add(self, line: str) -> None:
-        """Adds a line: perhaps an offset, then bytes, then words behind three spaces or more."""
+        """Adds a line: an optional offset, bytes, and words after three spaces or more."""
         if place := re.match(r" +@(\d+) +", line):
             line = "00 " * (int(place[1]) - len(self.shown)) + line[place.end() :]
         for token in re.split(" {3,}", line.strip())[0].split():
@@ -315,7 +313,7 @@ class Frame:
 
 
 def frames(block: str) -> dict[str, Frame]:
-    """The frames of a request and its reply."""
+    """Returns the frames of a request and its reply."""
     found: dict[str, Frame] = {}
     for line in block.splitlines():
         if label := LABEL.fullmatch(line):
@@ -325,7 +323,7 @@ def frames(block: str) -> dict[str, Frame]:
     return found
 
 
-def test_the_bytes_of_the_page_are_those_of_a_server(own_server: Server) -> None:
+def test_the_bytes_of_the_page_match_a_server(own_server: Server) -> None:
     connection = ZeroMQConnection(own_server.ipc)
     slots = []
     for block in re.findall(r"^```\n(request header\n.*?)^```", PAGE, re.DOTALL | re.MULTILINE):

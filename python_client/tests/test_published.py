@@ -1,4 +1,4 @@
-"""Networks of other programs: files written here as those programs write them, and a real one."""
+"""Networks of other programs: files that tests write in those programs' formats, and a real one."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def java_file(*parts: bytes, expander: bytes = IDENTITY) -> bytes:
 
 
 def java_value(board: Any, tuples: Any, tables: Any, is_expanded: bool) -> float:
-    """V as the Java program computes it."""
+    """Returns V as the Java program computes it."""
     value = 0.0
     for cells, table in zip(tuples, tables, strict=True):
         seen: list[list[tuple[int, int]]] = []
@@ -61,7 +61,7 @@ def java_value(board: Any, tuples: Any, tables: Any, is_expanded: bool) -> float
 
 
 def expect_the_same_actions(network: policies.NTuple, tuples: Any, tables: Any, all8: bool) -> None:
-    """Whether a network chooses on many boards what the Java program would choose."""
+    """Checks that a network chooses the Java program's actions on many boards."""
     boards = np.random.default_rng(4).integers(0, EXPONENTS, (400, 4, 4), dtype=np.uint8)
     boards = boards[rules.legal(boards).any(axis=1)]
     assert len(boards) > 300
@@ -78,7 +78,7 @@ def expect_the_same_actions(network: policies.NTuple, tuples: Any, tables: Any, 
             + java_value(capped[lane, action], tuples, tables, all8)
             for action in np.flatnonzero(mask)
         }
-        # Mirrored afterstates are worth the same, but for rounding.
+        # Mirrored afterstates have the same value, except for rounding.
         assert worth[chosen[lane]] == pytest.approx(max(worth.values()), abs=1e-3)
 
 
@@ -98,7 +98,7 @@ def test_a_network_of_the_java_program_chooses_its_actions(
     expect_the_same_actions(network, tuples, tables, is_expanded)
 
 
-def test_tables_are_shared_where_all_tuples_have_eight_images(tmp_path: Path) -> None:
+def test_tables_are_shared_if_all_tuples_have_eight_images(tmp_path: Path) -> None:
     path = tmp_path / "network.bin"
     cases: Any = [([AXE], True, 1), ([AXE, LINE], False, 12), ([LINE], False, 4)]
     for tuples, symmetric, count in cases:
@@ -144,7 +144,7 @@ TABLE = np.zeros(16, np.float32)
         (zlib.compress(b"\0" * 40), None, "instead of 796418617"),
         (zlib.compress(zlib.decompress(java_file(GOOD, GOOD))[:300]), 1, "ends at byte 300"),
         (java_file(GOOD, expander=b""), None, "inside a value"),
-        (java_file(GOOD, expander=b"\0\0\0\1"), None, "unknown kind 1"),
+        (java_file(GOOD, expander=b"\0\0\0\1"), None, "kind of symmetries is 1"),
         (java_file(GOOD, expander=struct.pack(">ii", 121345704, 5)), None, "5 instead of 4"),
         (java_file(GOOD, expander=IDENTITY + b"more"), None, "more follows the network"),
         (java_file(), None, "0 instead of 1 ... 256"),

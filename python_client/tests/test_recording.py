@@ -17,7 +17,7 @@ from twofold.recordings.recording import chi_square_tail
 
 
 def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
-    """A game of the tests' own reference, with pseudo-random legal actions; and its boards."""
+    """Plays a game of the reference with pseudo-random legal actions; returns its boards too."""
     game, rng = reference.Game(seed, **arguments), np.random.default_rng(seed)
     boards = [game.board]
     actions: list[int] = []
@@ -77,7 +77,7 @@ def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
     assert made.verify().illegal_actions == 1
 
 
-def test_motions_are_listed_from_the_wall_on() -> None:
+def test_motions_are_listed_from_the_wall() -> None:
     board = [1, 1, 1, 1, 0, 2, 0, 2]
     reward, motions = replay.move(board, 2, 4, 3)
     assert (reward, board) == (16, [2, 2, 0, 0, 3, 0, 0, 0])
@@ -143,7 +143,7 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
         ("generator", [1, 2, 3], "four 32-bit words"),
         ("generator", None, "either a generator or spawns"),
         ("spawns", "AAAA", "either a generator or spawns"),
-        ("seed", "6", "not the one of seed 6"),
+        ("seed", "6", "does not belong to seed 6"),
         ("seed", "-6", "seed is '-6'"),
         ("board", [[1, 2], [3, 4]], "board: expected 4 rows of 4 exponents"),
         ("board", [1, 2, 3, 4], "board: expected 4 rows of 4 exponents"),
@@ -184,8 +184,8 @@ def test_a_changed_score_board_or_action_does_not_verify() -> None:
     if actions == document["actions"]:
         actions = "B" + document["actions"][1:]
     for part, value, text in (
-        ("score", document["score"] + 4, f"replay's score is {document['score']}; recorded"),
-        ("board", board, "last board has .* in row 2, column 1; recorded is"),
+        ("score", document["score"] + 4, f"replay's score is {document['score']}; the recording"),
+        ("board", board, "last board has .* in row 2, column 1; the recording has"),
         ("actions", actions, "the replay's"),
     ):
         changed = Recording.from_json(change(document, part, value))
@@ -230,12 +230,12 @@ def test_boards_that_do_not_follow_are_reported() -> None:
 def test_a_score_that_contradicts_the_rules_does_not_verify() -> None:
     game, _, boards = play(11)
     made = Recording.from_boards(boards, score=int(boards[-1].max()))
-    with pytest.raises(errors.InvalidRecording, match=f"score is {game.score}; recorded"):
+    with pytest.raises(errors.InvalidRecording, match=f"score is {game.score}; the recording"):
         made.verify()
 
 
 def spoilt(kind: str) -> Any:
-    """A long game of an engine with wrong spawns."""
+    """Returns a long game of an engine with wrong spawns."""
     rng = np.random.default_rng(2)
     board = [0] * 16
     for cell in (0, 15):
@@ -362,7 +362,7 @@ def test_the_commands_record_replay_and_verify(
     document = json.loads(Path(file).read_text())
     Path(file).write_text(change(document, "score", 8))
     assert cli.main(["replay", file, "--verify"]) == 1
-    assert "recorded is 8" in capsys.readouterr().err
+    assert "the recording has 8" in capsys.readouterr().err
 
 
 def test_a_game_with_wrong_spawns_exits_with_1(
@@ -376,7 +376,7 @@ def test_a_game_with_wrong_spawns_exits_with_1(
 # ---- the page ------------------------------------------------------------------------------------
 
 
-def test_the_page_needs_nothing_else() -> None:
+def test_the_page_needs_no_other_files() -> None:
     page = recording().to_html()
     assert "{{" not in page
     for outside in ("http:", "https:", "//cdn", "src=", "@import", "url("):

@@ -1,4 +1,4 @@
-"""Bad networks, killed servers and interrupts: the training loop notices a delay and no more."""
+"""Bad networks, killed servers and interrupts only delay the training loop."""
 
 import asyncio
 import code
@@ -52,7 +52,7 @@ def test_a_bad_network_changes_nothing(server: Server, steps: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [DROP, DELAY, DUPLICATE, REORDER])
-def test_a_network_that_does_one_thing_to_every_other_message_changes_nothing(
+def test_a_network_with_one_fault_in_every_other_message_changes_nothing(
     server: Server, kind: str
 ) -> None:
     expected = undisturbed(server.ipc, 12)
@@ -69,7 +69,7 @@ def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> N
         results = []
         for step in range(300):
             if step % 15 == 7:
-                # The proxy passes the step on before it looks: what is lost is the reply.
+                # The proxy passes the step on before it decides, so the reply is lost.
                 proxy.cut()
             results.append(one_step(envs, step))
         assert results == expected
@@ -81,12 +81,12 @@ def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> N
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """The notes; mypy reads the code as Python 3.10's, which has none."""
+    """Returns an exception's notes, which mypy does not know, because Python 3.10 lacks them."""
     return list(getattr(error, "__notes__", []))
 
 
 def play_through_interrupts(envs: Any, expected: list[int], times: int, longest: float) -> int:
-    """Repeats each interrupted call; returns the interrupts that there were."""
+    """Repeats each interrupted call; returns the interrupts."""
     interrupts, step = 0, 0
     notes: set[str] = set()
     with Interrupts(seed=3, longest=longest):
@@ -95,8 +95,8 @@ def play_through_interrupts(envs: Any, expected: list[int], times: int, longest:
                 result = one_step(envs, step)
             except KeyboardInterrupt as interrupt:
                 interrupts += 1
-                # One that hits before the call has begun has no note, nor has another one while the
-                # first is being explained.
+                # An interrupt before the call begins has no note. Neither has a second interrupt
+                # while the first is being explained.
                 notes.update(note.split(";")[0].split(".")[0] for note in notes_of(interrupt))
                 continue
             assert result == expected[step], f"step {step}"
@@ -139,9 +139,7 @@ def check_notes(envs: Any, twin: Any, own_server: Server, proxy: FaultProxy) -> 
         patch.setattr(envs._results, "_observations", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step(action)
-    assert (
-        "was applied. The same call again, or collect(), returns its" in notes_of(caught.value)[0]
-    )
+    assert "was applied. Repeating the call, or collect(), returns its" in notes_of(caught.value)[0]
     np.testing.assert_array_equal(envs.step(action)[1], twin.step(action)[1])
 
     class Rude:
@@ -155,7 +153,7 @@ def check_notes(envs: Any, twin: Any, own_server: Server, proxy: FaultProxy) -> 
     np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
 
 
-def test_another_step_after_an_applied_one_goes_on_from_there(endpoint: str) -> None:
+def test_another_step_after_an_applied_one_continues_from_there(endpoint: str) -> None:
     envs, twin = make(endpoint), make(endpoint)
     envs.reset(seed=0)
     twin.reset(seed=0)
@@ -195,7 +193,7 @@ for _ in range(10):
 
 def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> None:
     async def notebook() -> None:
-        # What a notebook's kernel does: cells in one namespace, inside a running event loop.
+        # Like a notebook's kernel: cells in one namespace, inside a running event loop.
         shell = code.InteractiveInterpreter()
         ids, pids = [], set()
         for _ in range(3):
@@ -243,7 +241,7 @@ def killed_again_and_again(server: Server, times: int, longest: float) -> Iterat
 
 
 def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) -> None:
-    """Plays the same steps over and over, until it is enough."""
+    """Plays the same steps repeatedly until `is_enough`."""
     while True:
         for step, result in enumerate(expected):
             assert one_step(envs, step) == result, f"step {step}"
@@ -251,9 +249,7 @@ def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) ->
             return
 
 
-def test_a_server_that_is_killed_again_and_again_changes_nothing(
-    own_server: Server, scale: int
-) -> None:
+def test_a_repeatedly_killed_server_changes_nothing(own_server: Server, scale: int) -> None:
     expected = undisturbed(own_server.ipc, 1300)
     times = 20 * scale
     with killed_again_and_again(own_server, times, 0.3) as kills:
@@ -262,7 +258,7 @@ def test_a_server_that_is_killed_again_and_again_changes_nothing(
     envs.close()
 
 
-def test_another_empty_server_in_midway_changes_nothing(server: Server, own_server: Server) -> None:
+def test_an_empty_server_midway_changes_nothing(server: Server, own_server: Server) -> None:
     expected = undisturbed(server.ipc, 700)
     with FaultProxy(server.ipc, rate=0.02, seed=5) as proxy:
         envs = make(proxy.endpoint, recover=True)
@@ -283,7 +279,7 @@ def test_a_private_server_that_is_killed_is_replaced() -> None:
     envs.close()
 
 
-def test_everything_at_once_changes_nothing(own_server: Server, game: str, scale: int) -> None:
+def test_all_faults_together_change_nothing(own_server: Server, game: str, scale: int) -> None:
     expected = undisturbed(own_server.ipc, 300, game)
     with FaultProxy(own_server.ipc, rate=0.05, seed=6) as proxy:
         with killed_again_and_again(own_server, 5 * scale, 0.5) as kills:
@@ -336,7 +332,7 @@ def test_without_recover_a_lost_session_is_an_error(own_server: Server) -> None:
     envs.close()
 
 
-def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Server) -> None:
+def test_a_missing_server_is_a_deadline_until_another_starts(own_server: Server) -> None:
     expected = undisturbed(own_server.ipc, 20)
     envs = make(own_server.ipc, recover=True)
     results = play(envs, 10)
@@ -348,7 +344,7 @@ def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Serv
     envs.close()
 
 
-def test_a_snapshot_takes_the_place_of_what_was_done_before(
+def test_a_snapshot_replaces_the_earlier_operations(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
@@ -368,7 +364,7 @@ def test_a_snapshot_takes_the_place_of_what_was_done_before(
     envs.close()
 
 
-def test_boards_whose_snapshot_no_message_could_bring_back_are_played_again_from_the_start(
+def test_boards_whose_snapshot_exceeds_a_message_are_replayed_from_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
@@ -387,7 +383,7 @@ def last_legal(observations: Any, action_mask: Any) -> Any:
 
 
 def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
-    """A number for the rollout that begins with this step; the first one seeds its streams."""
+    """Returns a number for the rollout that begins with this step; the first seeds its streams."""
     seed = 5 if first == 0 and policy is not last_legal else None
     rollout = envs.rollout(20, policy, policy_seed=seed, infos=["score"])
     code = 0
@@ -398,7 +394,7 @@ def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
 
 @pytest.mark.parametrize("policy", ["random", "expectimax", last_legal])
 @pytest.mark.parametrize("one_step_a_request", [True, False])
-def test_rollouts_go_on_after_a_lost_server(
+def test_rollouts_continue_after_a_lost_server(
     policy: Any, one_step_a_request: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if one_step_a_request:
@@ -418,7 +414,7 @@ def test_rollouts_go_on_after_a_lost_server(
         twin.close()
 
 
-def test_a_rollout_by_a_function_goes_on_where_the_server_was_lost(own_server: Server) -> None:
+def test_a_rollout_by_a_function_continues_where_the_server_was_lost(own_server: Server) -> None:
     envs, twin = make(own_server.ipc, recover=True), make("private")
     for each in (envs, twin):
         each.reset(seed=3)
@@ -457,7 +453,7 @@ def test_a_fork_survives_the_loss_of_the_server_if_its_environment_does(
         each.close()
 
 
-def test_a_fork_is_as_lost_as_its_environment_without_recover(own_server: Server) -> None:
+def test_without_recover_a_fork_is_lost_with_its_server(own_server: Server) -> None:
     envs = make(own_server.ipc)
     envs.reset(seed=3)
     fork = envs.fork([0])
@@ -467,7 +463,7 @@ def test_a_fork_is_as_lost_as_its_environment_without_recover(own_server: Server
         fork.observe()
 
 
-def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
+def test_a_server_that_plays_differently_is_reported(own_server: Server) -> None:
     envs = make(own_server.ipc, recover=True)
     play(envs, 10)
     journal = envs._session._journal
@@ -476,12 +472,12 @@ def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
     own_server.kill()
     own_server.start_again()
     for _ in range(2):
-        with pytest.raises(errors.RecoveryFailed, match="came out different"):
+        with pytest.raises(errors.RecoveryFailed, match="gave different results"):
             one_step(envs, 10)
     envs.close()
 
 
-def test_a_part_of_a_rollout_plays_its_own_actions_and_goes_on_with_the_streams() -> None:
+def test_a_part_of_a_rollout_plays_its_own_actions_and_continues_the_streams() -> None:
     given = wire.RolloutRequest(steps=5, actions={})
     request = envelope.Request(rollout=given).SerializeToString()
     whole = Operation("rollout", request, bytes(range(15)))
@@ -499,7 +495,7 @@ def test_a_part_of_a_rollout_plays_its_own_actions_and_goes_on_with_the_streams(
         assert later.payload == (whole.payload if start == 0 else None)
 
 
-def test_a_recovery_that_takes_several_calls_goes_on_where_it_was(
+def test_a_recovery_that_takes_several_calls_continues_where_it_stopped(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(own_server.ipc, recover=True), make("private")
@@ -512,7 +508,7 @@ def test_a_recovery_that_takes_several_calls_goes_on_where_it_was(
     def gives_up_often(*arguments: Any) -> Any:
         number = next(calls)
         if number % 10 == 0:
-            # Before or after the step was carried out.
+            # Before or after the step was executed.
             if number % 20 == 0:
                 step(*arguments)
             raise errors.DeadlineExceeded

@@ -50,14 +50,14 @@ def test_a_picture_is_as_wide_as_its_board(size: tuple[int, int]) -> None:
     env.close()
 
 
-def test_tiles_have_the_colours_that_2048_is_known_by() -> None:
+def test_tiles_have_the_colours_of_the_original_game() -> None:
     envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", endpoint="embedded", size=2)
     envs.reset(seed=0, options={"boards": [[[1, 0], [2, 0]]]})
     frames = envs.render()
     assert frames is not None
     picture: Any = frames[0]
     quarter = picture.shape[0] // 4
-    # Off the middle of each cell, where no digit is.
+    # Away from the middle of each cell, where no digit is.
     corners = [
         picture[row, column]
         for row in (quarter // 2, 5 * quarter // 2)
@@ -67,7 +67,7 @@ def test_tiles_have_the_colours_that_2048_is_known_by() -> None:
     envs.close()
 
 
-def test_every_tile_up_to_the_largest_can_be_drawn_and_no_two_are_alike() -> None:
+def test_every_tile_up_to_the_largest_can_be_drawn_and_no_two_look_the_same() -> None:
     envs = twofold.Game2048VectorEnv(20, render_mode="rgb_array", endpoint="embedded", size=2)
     boards = np.zeros((20, 2, 2), np.uint8)
     boards[:, 0, 0] = np.arange(1, 21)
@@ -120,7 +120,7 @@ def test_cards_as_text() -> None:
 
 
 @pytest.mark.parametrize("game", IDS)
-def test_all_boards_fit_on_a_wall(game: str) -> None:
+def test_all_boards_fit_into_a_grid(game: str) -> None:
     envs = gym.make_vec(game, num_envs=7)
     envs.reset(seed=0)
     unwrapped: Any = envs.unwrapped
@@ -191,7 +191,7 @@ def test_a_number_is_centred_and_fits_its_tile(text: str) -> None:
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 4), (8, 16), (16, 2)])
-def test_all_cells_of_a_grid_are_alike_and_inside(rows: int, columns: int) -> None:
+def test_all_cells_of_a_board_have_the_same_size_and_are_inside(rows: int, columns: int) -> None:
     sides: list[int] = []
 
     def cell(_: int, side: int) -> Picture:

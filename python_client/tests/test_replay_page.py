@@ -65,7 +65,7 @@ class Page:
         return int(self.page.inner_text("#score").replace(",", ""))
 
     def shown(self) -> Any:
-        """The drawn tiles, by their places on the screen."""
+        """Returns the drawn tiles by their places on the screen."""
         rules = self.recording.rules
         found = self.page.evaluate(
             """() => { const board = document.getElementById("board").getBoundingClientRect();
@@ -135,7 +135,7 @@ def test_keys_buttons_and_scrubber_lead_anywhere(opened: Page) -> None:
     assert opened.step() == len(opened.recording.actions)
 
 
-def test_it_plays_by_itself_to_the_end_and_stops(opened: Page) -> None:
+def test_the_page_plays_automatically_to_the_end_and_stops(opened: Page) -> None:
     opened.press("+", "+", "+", "+")
     assert opened.page.input_value("#speed") == "500"
     opened.press(" ")

@@ -64,7 +64,7 @@ def test_a_reward_is_a_dict_a_list_or_a_file_and_all_mean_the_same(tmp_path: Pat
     assert (spec.scale, spec.clip_low, spec.HasField("clip_high")) == (0.5, -1.0, False)
 
 
-def test_the_order_of_the_terms_is_that_of_the_columns() -> None:
+def test_the_columns_have_the_order_of_the_terms() -> None:
     reward = ["goal", ("empty_cells", {"gamma": 1.0}), "merge_count", ("goal", 2.0)]
     envs = twofold.Game2048VectorEnv(
         2, reward=reward, extra_infos=["reward_terms"], endpoint="embedded"
@@ -195,7 +195,7 @@ def test_a_file_is_read_as_text_and_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ['"score"', '"other.json"', "null", "1"])
-def test_a_file_holds_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
+def test_a_file_may_contain_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
     path = tmp_path / "reward.json"
     path.write_text(content)
     with pytest.raises(errors.InvalidArgument, match="expected a dict of terms") as caught:
@@ -221,7 +221,7 @@ def test_the_single_environment_has_them_too() -> None:
 
 
 def full_spec(size: tuple[int, int]) -> dict[str, Any]:
-    """Every term once, with weights that a float can't represent exactly."""
+    """Returns every term once, with weights that a float can't represent exactly."""
     names = [*sorted(EVENTS), *sorted(POTENTIALS)]
     terms: list[dict[str, Any]] = []
     for index, name in enumerate(names):
@@ -254,7 +254,7 @@ def shaped(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @st.composite
 def board_list(draw: st.DrawFn, cells: int) -> list[int]:
-    """Dense and sparse boards of few and many kinds of tiles."""
+    """Returns dense and sparse boards of few and many kinds of tiles."""
     low = draw(st.integers(1, 15))
     tiles = st.integers(low, draw(st.integers(low, 17)))
     empty = draw(st.sampled_from([0, 1, 3]))
@@ -306,7 +306,7 @@ def has_move(board: Board, rows: int, columns: int) -> bool:
 # ---- golden trajectories -------------------------------------------------------------------------
 
 
-def test_the_golden_files_are_what_the_reference_computes() -> None:
+def test_the_golden_files_equal_the_references_results() -> None:
     files = dict(make_reward_golden.files())
     assert files.keys() == {path.name for path in make_reward_golden.FOLDER.glob("*.json")}
     for name, text in files.items():
@@ -363,10 +363,10 @@ Model = dict[Board, dict[Action, list[tuple[float, float, Board, bool]]]]
 
 
 def model_2x2(reward: Any) -> Model:
-    """The whole of 2 x 2 as the server plays it: every board, action and spawn.
+    """Returns the whole game on 2 x 2 as the server plays it: every board, action and spawn.
 
-    Spawns are drawn, not chosen, so each pair is played from 72 seeds; twos and fours are equally
-    likely, and so are all outcomes of a pair.
+    Spawns are drawn, not chosen, so each pair of board and action is played from 72 seeds. Twos and
+    fours are equally likely, and so are all outcomes of a pair.
     """
     copies, pairs = 72, 4 * 400
     envs = twofold.Game2048VectorEnv(
@@ -403,7 +403,7 @@ def model_2x2(reward: Any) -> Model:
 
 
 def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
-    """Optimal discounted values and actions; a move never makes the tile sum smaller."""
+    """Returns optimal discounted values and actions; a move never decreases the sum of tiles."""
     values: dict[Board, float] = {}
     best: dict[Board, set[Action]] = {}
     for board in sorted(model, key=lambda b: sum(2**e for e in b if e), reverse=True):
@@ -415,7 +415,7 @@ def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
             for action, outcomes in model[board].items()
         }
         values[board] = max(returns.values())
-        # Rewards are float32 and symmetric boards tie: closer values count as equal.
+        # Rewards are float32, and symmetric boards tie, so values closer than this count as equal.
         best[board] = {a for a, value in returns.items() if value > values[board] - 2e-3}
     return values, best
 
@@ -432,7 +432,7 @@ def phi(board: Board) -> float:
     )
 
 
-def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_as_it_is() -> None:
+def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_unchanged() -> None:
     values, best = solve(model_2x2(None))
     shaped_values, shaped_best = solve(model_2x2({"merge_score": 1.0, **POTENTIAL_TERMS}))
     assert len(best) > 200
@@ -468,7 +468,7 @@ def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(size:
     active = np.ones(num_envs, np.bool_)
     ends = {"terminated": 0, "truncated": 0}
     for step in range(limit):
-        # Mostly legal actions: an illegal one is a step of its own, with gamma phi(s) - phi(s).
+        # Mostly legal actions. An illegal action is a step too, with gamma phi(s) - phi(s).
         actions = np.argmax(rng.random((num_envs, 4)) * (infos["action_mask"] + 0.05), axis=1)
         observations, _, terminations, truncations, infos = envs.step(actions)
         returns[active] += GAMMA**step * infos["reward_terms"][active]
@@ -490,7 +490,7 @@ def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(size:
 def potentials(
     observations: Any, spec: dict[str, Any], names: tuple[str, ...], size: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Weighted phi of each board and term, (N, terms)."""
+    """Returns the weighted phi of each board and term, (N, terms)."""
     return np.array(
         [
             [
@@ -511,7 +511,7 @@ def potentials(
 
 @pytest.mark.parametrize("mode", ["same_step", "disabled"])
 def test_a_transition_earns_the_same_in_every_autoreset_mode(mode: str) -> None:
-    """In SAME_STEP s' is the episode's last board, not the new episode's first that is returned."""
+    """With SAME_STEP, s' is the episode's last board, not the returned first board of the next."""
     lanes, limit = 40, 17
     told = []
     infos: Any

@@ -1,4 +1,4 @@
-"""Rollouts equal a loop of policy and step, however they are cut; policies behave as documented."""
+"""Rollouts equal a loop of policy and step, in any pieces; policies behave as documented."""
 
 import importlib.util
 import os
@@ -171,7 +171,7 @@ def test_fixed_order_takes_the_first_legal_action_and_draws_nothing_from_the_boa
     assert_same(twin.rollout(200, actions=data.actions), data)
 
 
-def test_fixed_order_takes_the_first_card_that_can_be_turned(server: Server) -> None:
+def test_fixed_order_takes_the_first_card_that_can_be_flipped(server: Server) -> None:
     envs = twofold.ConcentrationVectorEnv(4, size=2, endpoint=server.ipc)
     envs.reset(seed=2)
     data = envs.rollout(40, policies.FixedOrder())
@@ -204,7 +204,7 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     assert two > 6000
 
 
-def test_a_long_search_comes_in_several_requests(server: Server) -> None:
+def test_a_long_search_takes_several_requests(server: Server) -> None:
     with Server("--max-search-milliseconds", "20") as hasty:
         envs = twofold.Game2048VectorEnv(16, endpoint=hasty.ipc)
         patient = twofold.Game2048VectorEnv(16, endpoint=server.ipc)
@@ -214,7 +214,7 @@ def test_a_long_search_comes_in_several_requests(server: Server) -> None:
         data = envs.rollout(1000, "expectimax", progress=requests.append)
         assert_same(patient.rollout(1000, "expectimax"), data)
         assert len(requests) > 1
-        # Each board takes longer than that: there is no result, and nothing has changed.
+        # Each board takes longer than that, so there is no result, and nothing has changed.
         before = envs.observe()[0]
         with pytest.raises(errors.ResourceExhausted) as caught:
             envs.rollout(1, policies.Expectimax(depth=6, extension=8))
@@ -228,7 +228,7 @@ def test_a_long_search_comes_in_several_requests(server: Server) -> None:
 
 
 def load_learner() -> ModuleType:
-    """The demo's learner."""
+    """Returns the demo's learner."""
     path = Path(__file__).resolve().parents[1] / "examples" / "train_ntuple.py"
     spec = importlib.util.spec_from_file_location("train_ntuple", path)
     assert spec is not None
@@ -243,7 +243,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = load_learner()
-    # Small tables: exponents of 6 and more look alike.
+    # Small tables, in which all exponents from 6 on are equal.
     monkeypatch.setattr(learner, "EXPONENTS", 6)
     network = learner.Network()
     rng = np.random.default_rng(1)
@@ -272,7 +272,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
 
 @pytest.mark.parametrize("is_sent", [False, True], ids=["not sent", "carried out"])
 @pytest.mark.parametrize("does_step", [False, True], ids=["at once", "after a step"])
-def test_an_upload_goes_on_where_a_deadline_ended_it(
+def test_an_upload_continues_where_a_deadline_stopped_it(
     make: Any, monkeypatch: pytest.MonkeyPatch, is_sent: bool, does_step: bool
 ) -> None:
     envs = make(2)
@@ -282,7 +282,7 @@ def test_an_upload_goes_on_where_a_deadline_ended_it(
     slots: list[str] = []
 
     def call_once(slot: str, *args: Any) -> Any:
-        """Each call of a rollout has time for one part of the network."""
+        """Calls the session, with time for only one part of the network in each rollout."""
         if slot != "policy":
             return call(slot, *args)
         if len(slots) % 2 and not is_sent:
@@ -342,7 +342,7 @@ def test_rollouts_work_on_other_sizes_with_random_greedy_and_a_network(
     assert caught.value.field == "policy"
 
 
-def test_shapes_and_dtypes_are_those_of_the_page(make: Any) -> None:
+def test_shapes_and_dtypes_match_the_page(make: Any) -> None:
     envs = make(6)
     envs.reset(seed=0)
     for steps in (1, 7):
@@ -480,7 +480,7 @@ def test_a_file_that_is_not_a_zip_gets_no_advice_to_unpickle_it(tmp_path: Path) 
         policies.NTuple.load(path)
 
 
-def test_a_pipe_is_no_network_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+def test_a_pipe_is_not_a_network_and_nothing_waits_for_its_writer(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     os.mkfifo(path)
     with pytest.raises(errors.InvalidArgument, match=r"network\.npz is not a regular") as caught:

@@ -1,4 +1,4 @@
-"""Rollouts by a function: those of a policy in the server, whatever the mode, form and dialect."""
+"""Rollouts by a function equal a server-side policy's, in any mode, form and dialect."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,7 +34,7 @@ def open_envs(endpoint: str) -> Iterator[Callable[..., Any]]:
 
 
 def first_legal(observations: Any, action_mask: Any) -> Any:
-    """A policy without a state; on an episode's later boards it takes the last legal action."""
+    """Returns the first or the last legal action, depending on the board."""
     boards = np.asarray(observations).reshape(len(action_mask), -1)
     backwards = action_mask.shape[1] - 1 - action_mask[:, ::-1].argmax(axis=1)
     return np.where(boards.sum(axis=1) % 3, backwards, action_mask.argmax(axis=1))
@@ -60,7 +60,7 @@ class Watching:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("game", ["Game2048", "pgx", "Concentration"])
-def test_it_returns_what_its_actions_give_in_the_server(
+def test_a_rollout_equals_its_functions_actions_played_in_the_server(
     open_envs: Callable[..., Any], mode: str, game: str
 ) -> None:
     arguments: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 40}
@@ -81,8 +81,8 @@ def test_it_returns_what_its_actions_give_in_the_server(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_in_pieces_it_is_the_same_rollout(open_envs: Callable[..., Any], mode: str) -> None:
-    """So a piece knows of truncated boards, whose actions are legal and not asked for."""
+def test_a_rollout_in_pieces_is_the_same_rollout(open_envs: Callable[..., Any], mode: str) -> None:
+    """So a piece knows the truncated boards, whose legal actions it must not request."""
     arguments = {"autoreset_mode": mode, "max_episode_steps": 7}
     envs, twin = open_envs(**arguments), open_envs(**arguments)
     envs.reset(seed=2), twin.reset(seed=2)
@@ -104,7 +104,7 @@ def test_in_pieces_it_is_the_same_rollout(open_envs: Callable[..., Any], mode: s
     [{}, {"obs": "dict"}, {"obs": "one_hot"}, {"obs": "flat", "mask_key": "mask"}],
     ids=["array", "dict", "one_hot", "flat in a dict"],
 )
-def test_the_function_sees_what_steps_return_and_the_arrays_are_boards(
+def test_the_function_sees_the_results_of_steps_and_the_arrays_are_boards(
     mode: str, form: dict[str, Any]
 ) -> None:
     arguments: Any = {"autoreset_mode": mode, "max_episode_steps": 30, "endpoint": "embedded"}
@@ -132,7 +132,7 @@ def test_the_function_sees_what_steps_return_and_the_arrays_are_boards(
         each.close()
 
 
-def test_what_it_is_given_may_be_kept_and_written_to() -> None:
+def test_the_function_may_keep_and_overwrite_its_arguments() -> None:
     envs, twin = make("embedded"), make("embedded")
     envs.reset(seed=1), twin.reset(seed=1)
     kept = []
@@ -155,7 +155,7 @@ def test_what_it_is_given_may_be_kept_and_written_to() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_policy_with_a_memory_hears_of_each_episode_once(mode: str) -> None:
+def test_a_policy_with_a_memory_is_notified_of_each_episode_once(mode: str) -> None:
     envs = make("embedded", autoreset_mode=mode, max_episode_steps=6)
     envs.reset(seed=3)
     envs.step(actions(0))
@@ -170,7 +170,7 @@ def test_a_policy_with_a_memory_hears_of_each_episode_once(mode: str) -> None:
     for _, lanes in watching.begun:
         heard[lanes] += 1
     if mode == "same_step":
-        # The infos of a step that ends an episode are those of the next one.
+        # The infos of a step that ends an episode belong to the next episode.
         begun = (lengths[:-1] == 0).sum(axis=0)
     else:
         begun = (~valid & (lengths == 0))[:-1].sum(axis=0)
@@ -199,16 +199,16 @@ def test_a_perfect_memory_plays_the_same_by_name_by_object_and_in_its_own_loop(m
         each.close()
 
 
-def test_names_of_evaluate_are_names_here(open_envs: Callable[..., Any]) -> None:
+def test_rollouts_accept_the_names_of_evaluate(open_envs: Callable[..., Any]) -> None:
     envs, twin = open_envs(), open_envs()
     envs.reset(seed=1), twin.reset(seed=1)
     search = twofold.policies.Expectimax(depth=1)
     assert_same(envs.rollout(20, "expectimax:1"), twin.rollout(20, search))
-    # In the server: its stream goes on.
+    # In the server, whose stream continues.
     assert_same(envs.rollout(20, "random"), twin.rollout(20, twofold.policies.Random()))
 
 
-def test_it_is_not_asked_for_boards_that_wait_for_a_reset() -> None:
+def test_the_function_is_not_asked_for_boards_that_wait_for_a_reset() -> None:
     envs = make("embedded", autoreset_mode="disabled", size=2)
     envs.reset(seed=0)
     calls = []
@@ -245,7 +245,7 @@ def test_a_wrong_action_is_reported_with_call_row_and_lane_and_the_steps_before_
             chosen[5] = 4
         return chosen
 
-    place = r"call 1: chose action 4, legal .*, in row 5 \(lane 7, step 1\)"
+    place = r"call 1: chose action 4 instead of .*, in row 5 \(lane 7, step 1\)"
     with pytest.raises(errors.PolicyError, match=place) as caught:
         envs.rollout(9, wrong_where_fewer_play)
     error = caught.value
@@ -306,7 +306,7 @@ def test_wrong_arguments_are_refused_before_anything_is_called(
     envs.close()
 
 
-def test_before_the_first_reset_it_is_refused(make_batch: MakeBatch, endpoint: str) -> None:
+def test_a_rollout_before_the_first_reset_is_refused(make_batch: MakeBatch, endpoint: str) -> None:
     envs = make_batch(2, endpoint=endpoint)
     with pytest.raises(errors.FailedPrecondition):
         envs.rollout(1, first_legal)
@@ -332,7 +332,7 @@ def test_a_step_without_an_answer_comes_first(own_server: Server) -> None:
 def test_the_function_may_make_calls_and_one_that_fails_costs_nothing(
     open_envs: Callable[..., Any],
 ) -> None:
-    """Each of its steps is a request of its own, even if it looks like the one before."""
+    """Each step is a separate request, even if it looks like the request before."""
     envs, twin = open_envs(), open_envs()
     envs.reset(seed=5), twin.reset(seed=5)
 
@@ -371,7 +371,7 @@ def test_an_interrupt_in_the_function_leaves_the_steps_before(
     with pytest.raises(KeyboardInterrupt) as caught:
         envs.rollout(100, stops)
     assert caught.value.__notes__ == [  # type: ignore[attr-defined]
-        "twofold: the completed steps of the rollout remain; any call goes on from there."
+        "twofold: the completed steps of the rollout remain; any call continues from there."
     ]
     before = twin.rollout(7, first_legal)
     assert number(envs.step(before.actions[-1])) == number(twin.step(before.actions[-1]))
@@ -380,7 +380,7 @@ def test_an_interrupt_in_the_function_leaves_the_steps_before(
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_an_interrupt_at_any_bytecode_leaves_whole_steps(server: Server, mode: str) -> None:
-    """And the next rollout goes on from there: no step is lost, none is played twice."""
+    """The next rollout continues from there: no step is lost, and none is played twice."""
     arguments: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 2, "size": 3}
     envs, twin = make(server.ipc, **arguments), make("embedded", **arguments)
     steps, moment, places = 3, 0, set()

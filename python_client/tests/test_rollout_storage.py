@@ -19,7 +19,7 @@ INFOS = ["score", "reward_terms"]
 
 
 def storage(steps: int, terms: int = 1) -> dict[str, Any]:
-    """Memory for a rollout of 16 boards, all of it wrong."""
+    """Returns memory for a rollout of 16 boards, filled with wrong values."""
     batch = (steps, 16)
     return {
         "observations": np.full((steps + 1, 16, 4, 4), 255, np.uint8),
@@ -37,7 +37,7 @@ def storage(steps: int, terms: int = 1) -> dict[str, Any]:
 
 
 def flat(out: dict[str, Any]) -> dict[str, Any]:
-    """All arrays by name."""
+    """Returns all arrays by name."""
     return {**out, **out.get("infos", {})} | {"infos": None}
 
 
@@ -146,7 +146,7 @@ READ_ONLY.flags.writeable = False
         ({"action_masks": np.zeros((5, 16, 4), np.bool_)}, "out.action_masks"),
     ],
 )
-def test_memory_of_no_use_is_refused_before_anything_is_played(
+def test_unusable_memory_is_refused_before_anything_is_played(
     source: str, out: Any, field: str
 ) -> None:
     envs = make("embedded")
@@ -158,7 +158,7 @@ def test_memory_of_no_use_is_refused_before_anything_is_played(
     envs.close()
 
 
-def test_a_rollout_of_other_infos_or_steps_is_no_storage() -> None:
+def test_a_rollout_of_other_infos_or_steps_can_not_be_the_storage() -> None:
     envs = make("embedded", game="Concentration")
     envs.reset(seed=0)
     rollout = envs.rollout(4, "random", infos=["turns"])
@@ -173,7 +173,7 @@ def test_a_rollout_of_other_infos_or_steps_is_no_storage() -> None:
     envs.close()
 
 
-def test_the_arrays_of_a_rollout_are_its_own_without_storage() -> None:
+def test_without_storage_each_rollout_has_separate_arrays() -> None:
     envs = twofold.Game2048VectorEnv(16, endpoint="embedded")
     envs.reset(seed=0)
     for source in SOURCES:

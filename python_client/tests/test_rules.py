@@ -29,7 +29,7 @@ SIDES = st.integers(2, 8)
 
 @st.composite
 def boards(draw: st.DrawFn, lead: Any = None, low: int = 0) -> Any:
-    """Boards of any shape and content; tiles of few kinds merge often."""
+    """Draws boards of any shape and content; tiles of few kinds merge often."""
     shape = draw(npst.array_shapes(min_dims=0, max_dims=2, max_side=3)) if lead is None else lead
     shape = (*shape, draw(SIDES), draw(SIDES)) if draw(st.booleans()) else (*shape, 4, 4)
     dtype: Any = draw(st.sampled_from([np.uint8, np.int8, np.int64, np.dtype(">u2")]))
@@ -38,19 +38,19 @@ def boards(draw: st.DrawFn, lead: Any = None, low: int = 0) -> Any:
 
 
 def reference(board: Any) -> Game:
-    """A game of the plain Python reference in this position."""
+    """Returns a game of the plain Python reference in this position."""
     game = Game(0, *board.shape)
     game.board = tuple(int(exponent) for exponent in board.ravel())
     return game
 
 
 def every(array: Any) -> list[tuple[int, ...]]:
-    """The indices of all boards in an array."""
+    """Returns the indices of all boards in an array."""
     return list(np.ndindex(array.shape[:-2]))
 
 
 @given(boards())
-def test_afterstates_are_those_of_the_reference(given_boards: Any) -> None:
+def test_afterstates_match_the_reference(given_boards: Any) -> None:
     told = rules.afterstates(given_boards)
     lead, board_shape = given_boards.shape[:-2], given_boards.shape[-2:]
     assert told.boards.shape == (*lead, 4, *board_shape)
@@ -152,7 +152,7 @@ def test_a_spawn_follows_the_documented_recipe(
     np.testing.assert_array_equal(rules.place(given_boards, told.outcomes), told.boards)
 
 
-def test_spawns_are_as_frequent_as_chance_says() -> None:
+def test_spawns_are_as_frequent_as_their_chances() -> None:
     board = np.zeros((3, 3), np.uint8)
     board[0] = board[1, 1] = 5
     count = 40_000
@@ -436,7 +436,7 @@ def test_an_address_without_a_server_ends_in_a_deadline() -> None:
         rules.legal(np.zeros((4, 4), int), endpoint="ipc:///tmp/twofold-nobody", timeout=0.3)
 
 
-def test_the_timeout_also_holds_while_another_thread_is_asking(own_server: Server) -> None:
+def test_the_timeout_also_applies_while_another_thread_makes_a_request(own_server: Server) -> None:
     board = np.eye(4, dtype=int)
     rules.legal(board, endpoint=own_server.ipc)
     answers = []
@@ -446,7 +446,7 @@ def test_the_timeout_also_holds_while_another_thread_is_asking(own_server: Serve
     with own_server.stopped():
         thread.start()
         wait_until(lambda: stateless.client(own_server.ipc)._is_busy)
-        with pytest.raises(errors.DeadlineExceeded, match="other threads were asking"):
+        with pytest.raises(errors.DeadlineExceeded, match="other threads used the connection"):
             rules.legal(board, endpoint=own_server.ipc, timeout=0.2)
     thread.join()
     assert len(answers) == 1
@@ -506,7 +506,7 @@ def test_a_slow_request_is_not_made_twice(server: Server) -> None:
         assert legal.tolist() == [1, 1, 1, 1]
         return len(slow.requests)
 
-    # A busy machine may need the second after which it is made again.
+    # A busy machine may need more than the second after which the request is repeated.
     assert 1 in (times_made() for _ in range(50))
 
 

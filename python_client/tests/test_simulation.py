@@ -1,4 +1,4 @@
-"""The whole system in a simulated world: clients of the package, the real ledger and service."""
+"""The whole system in a simulation: clients of the package, the real ledger and service."""
 
 import itertools
 import json
@@ -31,13 +31,13 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("first", range(0, 60, 12))
-def test_no_call_is_lost_or_made_twice_whatever_happens(first: int) -> None:
+def test_no_fault_loses_a_call_or_makes_it_twice(first: int) -> None:
     total = Campaign()
     for seed in range(first, first + 12):
         run = Run(seed, steps=500)
         total.add(run, run.report())
     assert [(run.command(), violation) for run, violation in total.violations] == []
-    # What was to be seen is rare; this happens all the time.
+    # The events to observe are rare; this one happens all the time.
     for mark in ("interrupted", "step", "reset", "collected", "closed", "lost"):
         assert total.marks[mark] > 0, mark
 
@@ -72,7 +72,7 @@ def test_runs_of_modelled_clients_pass() -> None:
 
 
 def first_violation(runs: int) -> str:
-    """The first of some runs' violations; "" for none."""
+    """Returns the first violation in some runs; "" if there is none."""
     for seed in range(runs):
         violation = Run(seed, steps=600).report().violation
         if violation is not None:
@@ -80,7 +80,7 @@ def first_violation(runs: int) -> str:
     return ""
 
 
-def test_a_client_that_makes_an_answered_request_anew_is_caught(
+def test_a_client_that_makes_an_answered_request_again_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(states.Unseen, "wants", lambda self, operation: states.Task.SEND)
@@ -95,7 +95,7 @@ def test_a_client_that_forgets_an_unanswered_request_is_caught(
     assert first_violation(40) != ""
 
 
-def test_a_client_that_raises_something_else_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_raises_another_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def break_down(self: SimulatedSocket) -> bytes:
         raise zmq.ZMQError(zmq.ETERM)
 
@@ -103,7 +103,7 @@ def test_a_client_that_raises_something_else_is_caught(monkeypatch: pytest.Monke
     assert "raised ZMQError: Context was terminated" in first_violation(1)
 
 
-def test_a_campaign_that_never_comes_to_some_place_says_so() -> None:
+def test_a_campaign_that_never_reaches_a_place_reports_it() -> None:
     total = Campaign()
     reached = dict.fromkeys(EXPECTED_MARKS, 1)
     del reached["forked"]
@@ -119,7 +119,7 @@ def test_a_campaign_that_never_comes_to_some_place_says_so() -> None:
 DROP, CUT = KINDS.index("dropReply"), KINDS.index("cut")
 
 
-def test_a_failing_run_is_reduced_to_what_it_needs() -> None:
+def test_a_failing_run_is_reduced_to_its_necessary_parts() -> None:
     def fails(run: Run) -> Report | None:
         """Needs 37 steps, dropped replies, and the faults 3 and 11 of 20."""
         is_enough = run.steps >= 37 and DROP not in run.faults.disabled
@@ -157,7 +157,7 @@ class Talk:
 
 
 def talk(deed: Any) -> Any:
-    """What a deed returns, done in a world without faults."""
+    """Returns the result of a deed in a simulation without faults."""
     program = Talk(deed)
     quiet = Faults(frozenset(range(len(KINDS))))
     simulation = Simulation(1, 1, quiet, [program])
@@ -168,7 +168,7 @@ def talk(deed: Any) -> Any:
 
 
 def error_of(function: Any, *arguments: Any) -> int:
-    """The errno that a socket's method raises."""
+    """Returns the errno that a socket's method raises."""
     with pytest.raises(zmq.ZMQError) as raised:
         function(*arguments)
     assert raised.value.errno is not None

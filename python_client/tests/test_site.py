@@ -72,7 +72,7 @@ def without_code(text: str) -> str:
 
 
 def anchors(document: Path) -> set[str]:
-    """The anchors of a document's headings, as GitHub makes them."""
+    """Returns the anchors of a document's headings, as GitHub makes them."""
     found: dict[str, int] = {}
     names = set()
     for title in HEADING.findall(without_code(document.read_text())):
@@ -85,13 +85,13 @@ def anchors(document: Path) -> set[str]:
 
 
 def links(document: Path) -> list[str]:
-    """The links and pictures of a document, code left out."""
+    """Returns the links and pictures of a document, except in code."""
     text = re.sub(r"`[^`\n]*`", "", without_code(document.read_text()))
     return [markdown or tag for markdown, tag in LINK.findall(text)]
 
 
 def broken(document: Path) -> list[str]:
-    """The links of a document that lead nowhere in the repository."""
+    """Returns the links of a document that lead nowhere in the repository."""
     found = []
     for link in links(document):
         if EXTERNAL.match(link):
@@ -136,7 +136,7 @@ def test_each_document_that_the_sources_name_exists() -> None:
 
 
 def test_the_package_names_pages_by_their_titles() -> None:
-    """Users of a wheel have the site, and no folder docs/."""
+    """Users of a wheel have the site, but no folder docs/."""
     sources = {path: path.read_text() for path in ROOT.glob("python_client/src/**/*.py")}
     assert [
         str(path) for path, text in sources.items() if re.search(r"docs/[\w/]+\.md", text)
@@ -235,7 +235,7 @@ def test_a_link_leads_to_the_page_in_the_site(place: str, text: str, expected: s
 
 
 def public_names() -> list[str]:
-    """The public classes, functions and constants by their paths: `twofold.rules.move`."""
+    """Returns the paths of all public names, such as `twofold.rules.move`."""
     names = [
         f"twofold.{name}" for name in twofold.__all__ if not inspect.ismodule(vars(twofold)[name])
     ]

@@ -1,4 +1,4 @@
-"""The learners of `make regret`, their tables, and what it prints."""
+"""The learners of `make regret`, their tables, and the command's output."""
 
 import importlib
 import json
@@ -34,7 +34,7 @@ def some_boards(number: int, *size: int) -> NDArray[np.uint8]:
 # ---- the table -----------------------------------------------------------------------------------
 
 
-def test_a_table_keeps_what_a_dictionary_keeps() -> None:
+def test_a_table_has_the_same_content_as_a_dictionary() -> None:
     rng, table = np.random.default_rng(0), tabular.Table(2, bits=8)
     truth: dict[int, int] = {}
     for _ in range(40):
@@ -52,7 +52,7 @@ def test_a_table_keeps_what_a_dictionary_keeps() -> None:
     np.testing.assert_array_equal(table.rows[table.find(keys), 0], keys.astype(np.float32))
 
 
-def test_what_a_table_does_not_have_is_zero_and_stays_out() -> None:
+def test_missing_keys_of_a_table_are_zero_and_are_not_added() -> None:
     table = tabular.Table(3, bits=4)
     table.rows[table.find(np.array([5], np.uint64), insert=True)] = 7
     rows = table.find(np.array([5, 6, 7], np.uint64))
@@ -60,14 +60,14 @@ def test_what_a_table_does_not_have_is_zero_and_stays_out() -> None:
     assert table.count == 1
 
 
-def test_a_full_table_says_so() -> None:
+def test_a_full_table_reports_it() -> None:
     table = tabular.Table(1, bits=4)
     table.find(np.arange(1, 15, dtype=np.uint64), insert=True)
     with pytest.raises(MemoryError, match="a table of 16 places is full"):
         table.find(np.array([99], np.uint64), insert=True)
 
 
-def test_boards_have_keys_of_their_own() -> None:
+def test_different_boards_have_different_keys() -> None:
     boards = np.indices((6, 6, 6, 6), np.uint8).reshape(4, -1).T.reshape(-1, 2, 2)
     assert len(np.unique(tabular.keys_of(boards))) == 6**4
     highest = np.full((1, 3, 3), 15, np.uint8)
@@ -114,7 +114,7 @@ def test_a_learner_comes_close_to_the_optimum_of_2x2(solved: None, name: str, mo
     assert learner.table.count < 6**4
 
 
-def test_q_learning_moves_a_value_to_what_followed() -> None:
+def test_q_learning_moves_a_value_towards_its_target() -> None:
     envs = make(2, 2, num_envs=1)
     learner = tabular.QLearning(envs, 3, 8, tabular.Exploration(0, 0))
     before = learner.boards.copy()
@@ -122,7 +122,7 @@ def test_q_learning_moves_a_value_to_what_followed() -> None:
     _, score = twofold.rules.move(before, [action])[:2]
     learner.step(1)
     row = learner.table.rows[learner.table.find(tabular.keys_of(before))][0]
-    # The first visit's rate is 1, and nothing is known of the next board.
+    # The first visit's rate is 1, and the next board has no value yet.
     assert row[action] == score[0]
     assert row[4 + action] == 1
     assert np.count_nonzero(row) == np.count_nonzero([score[0], 1])

@@ -329,7 +329,7 @@ def test_a_fork_has_copies_of_the_boards_in_their_order(make: Make) -> None:
     envs.step([0] * 6)
 
 
-def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_do_not(make: Make) -> None:
+def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_spawns_do_not(make: Make) -> None:
     envs = make(2)
     envs.reset(seed=0)
     fresh = [envs.fork([0, 1], copies=50) for _ in range(2)]
@@ -345,7 +345,7 @@ def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_do_not(make: M
 
 
 def test_a_fork_never_meets_its_parents_future(make: Make) -> None:
-    """Not even if both were given the same seed."""
+    """It doesn't even if both were given the same seed."""
     envs = make(8)
     envs.reset(seed=0)
     blob = envs.snapshot()
@@ -429,7 +429,7 @@ def test_concentration_has_snapshots_and_forks_too(make: Make, endpoint: str) ->
 
 
 def values() -> tuple[float, dict[tuple[int, ...], float]]:
-    """The optimal expected score of 2x2, from the start and from each board."""
+    """Returns the optimal expected score of 2x2, from the start and from each board."""
     solver = exact.Solver(2, 2)
     value: dict[str, float] = {}
     for board in reversed(solver.boards()):
@@ -444,7 +444,7 @@ def values() -> tuple[float, dict[tuple[int, ...], float]]:
 
 
 @pytest.mark.parametrize("spawns", ["same", "fresh"])
-def test_a_search_beats_the_optimum_only_where_it_sees_the_future(
+def test_a_search_beats_the_optimum_only_if_it_sees_the_future(
     make: Make, spawns: Literal["same", "fresh"]
 ) -> None:
     """The reason for fresh forks: only a search that sees the future beats the exact optimum."""
@@ -457,7 +457,7 @@ def test_a_search_beats_the_optimum_only_where_it_sees_the_future(
     playing = np.ones(games, np.bool_)
     turn = 0
     while playing.any():
-        # Each action is tried in a copy of its own, and the resulting board is valued exactly.
+        # Each action is tried in a separate copy, and the resulting board is valued exactly.
         lanes = np.flatnonzero(playing)
         seed = None if spawns == "same" else 10**6 * turn
         fork = envs.fork(lanes, copies=4, spawns=spawns, seed=seed)
@@ -493,11 +493,11 @@ print(test_snapshots.signatures(sys.argv[1], int(sys.argv[2]), through_snapshot=
 def signatures(
     endpoint: str, num_envs: int, *, through_snapshot: bool
 ) -> "np.ndarray[Any, np.dtype[np.uint64]]":
-    """A hash of each lane's results over 60 steps (FNV-1a), (N,); lane i has seed i.
+    """Returns a hash of each lane's results over 60 steps (FNV-1a), (N,); lane i has seed i.
 
     Args:
-        endpoint: The server's.
-        num_envs: Boards N.
+        endpoint: The server's address.
+        num_envs: The number of boards N.
         through_snapshot: Whether another environment continues from a snapshot in the middle.
     """
 

@@ -1,4 +1,4 @@
-"""All requests for a long time: results are right, and neither memory nor descriptors grow.
+"""All kinds of requests for a long time: results are right, and memory and descriptors don't grow.
 
 TWOFOLD_SOAK_SECONDS=3600 python -m pytest -s --timeout 7200 tests/test_soak.py
 """
@@ -20,23 +20,23 @@ from servers import Server
 import twofold
 
 SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "4"))
-# Number of measurements, and how many of the first ones don't count, while caches fill.
+# The number of measurements, and the number of first ones that don't count, while caches fill.
 MEASUREMENTS, WARM_UP = 40, 16
 POOL = 6
 
 
 def descriptors(pid: int) -> int:
-    """The number of a process's open descriptors."""
+    """Returns the number of a process's open descriptors."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def resident(pid: int) -> int:
-    """Bytes of a process's memory."""
+    """Returns the resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Visitor:
-    """One session after another, each beside a twin that has to agree with it."""
+    """One session after another, each next to a twin that must agree with it."""
 
     def __init__(self, server: Server, seed: int) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""What clients in other languages rely on: kinds of sockets, proxies, frames, unknown fields."""
+"""Features for clients in other languages: kinds of sockets, proxies, frames, unknown fields."""
 
 import contextlib
 import queue
@@ -16,7 +16,7 @@ from twofold.v1 import envelope_pb2 as envelope
 
 
 def req(endpoint: str, **options: int) -> "zmq.Socket[bytes]":
-    """A REQ socket with these options."""
+    """Makes a REQ socket with these options."""
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.REQ)
     for name, value in {"LINGER": 0, "RCVTIMEO": int(PATIENCE * 1000), **options}.items():
         socket.set(zmq.SocketOption[name], value)

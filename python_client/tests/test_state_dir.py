@@ -273,7 +273,7 @@ def test_a_directory_belongs_to_one_server(
         assert reason in other.stderr
 
 
-def test_a_hang_up_is_a_stop(keeping: Server, directory: Path) -> None:
+def test_a_hangup_signal_stops_the_server(keeping: Server, directory: Path) -> None:
     envs = make(keeping.ipc)
     play(envs, 3)
     keeping.process.send_signal(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""The states of a session's newest request, driven by events alone; retries by a clock of ours."""
+"""The states of a session's newest request, changed by events; retries by a simulated clock."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def test_a_failed_call_changes_nothing_twice(state: State) -> None:
     assert state.left().left() == state.left()
 
 
-def test_what_a_state_does_first_for_an_operation() -> None:
+def test_a_state_names_the_next_task_for_an_operation() -> None:
     state: State
     for state in (IDLE, ANSWERED, CARRIED):
         assert state.wants(STEP) is Task.SEND
@@ -95,7 +95,7 @@ def test_only_a_begun_step_is_awaited() -> None:
     assert not any(state.is_awaited for state in EVERY if state not in awaited)
 
 
-def test_a_note_says_what_was_sent() -> None:
+def test_a_note_says_whether_the_request_was_sent() -> None:
     state: State
     assert "nothing was sent" in note(IDLE, IDLE.left())
     assert "nothing was sent" in note(UNANSWERED, UNANSWERED.left())

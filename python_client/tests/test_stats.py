@@ -46,7 +46,7 @@ def test_the_steps_of_rollouts_are_counted(
 
 
 @pytest.mark.parametrize("command", [["stats"], ["top", "--count", "1"], ["doctor"]])
-def test_the_address_of_a_server_can_stand_alone(
+def test_the_address_of_a_server_needs_no_option(
     command: list[str], server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, server.tcp]) == 0
@@ -123,7 +123,7 @@ def test_prometheus_can_read_it(
     assert samples["twofold_refusals_total", "FAILED_PRECONDITION"] == 2
 
 
-def test_the_session_in_the_statistics_is_no_secret(
+def test_the_statistics_do_not_reveal_session_ids(
     own_server: Server, stepped: twofold.Game2048VectorEnv, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = stepped.token.partition("#")[2]
@@ -219,7 +219,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     assert capsys.readouterr().err.endswith(said)
 
 
-def test_a_server_that_does_not_answer_is_one_sentence_and_status_1(
+def test_a_server_that_does_not_answer_gives_one_sentence_and_status_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for command in ("stats", "top"):
@@ -246,7 +246,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
     assert "usage: twofold" in capsys.readouterr().err
 
 
-def test_numbers_as_people_read_them() -> None:
+def test_numbers_are_formatted_for_people() -> None:
     assert [duration(t) for t in (0, 35e-6, 1.2e-3, 4.5, 99, 720, 12_240, 181_440)] == [
         "0 us", "35 us", "1.2 ms", "4.5 s", "99 s", "12 min", "3.4 h", "2.1 d",
     ]  # fmt: skip

@@ -23,7 +23,7 @@ from twofold.errors import ClosedError, DeadlineExceeded, FailedPrecondition, In
 
 
 def halves(envs: TwofoldVectorEnv, step: int) -> int:
-    """`one_step`, with each step in two calls."""
+    """Plays `one_step` with each step in two calls."""
     if step % 400 == 0:
         return one_step(envs, step)
     envs.step_async(actions(step, envs.num_actions))
@@ -63,7 +63,7 @@ def test_a_dialects_actions_are_put_in_order(endpoint: str) -> None:
     twin.close()
 
 
-def test_the_server_executes_the_step_meanwhile(own_server: Server) -> None:
+def test_the_server_executes_the_step_in_the_background(own_server: Server) -> None:
     envs = make(own_server.tcp)
     envs.reset(seed=7)
     envs.step_async(actions(1))
@@ -159,7 +159,7 @@ def test_a_refused_step_is_over(endpoint: str) -> None:
     envs.close()
 
 
-def test_a_step_without_an_answer_is_waited_for_again(own_server: Server) -> None:
+def test_a_wait_for_a_step_without_an_answer_can_be_repeated(own_server: Server) -> None:
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     envs.reset(seed=7)
     twin.reset(seed=7)
@@ -215,7 +215,9 @@ def test_collect_and_discard_end_a_step_in_the_process_too(copy: bool) -> None:
 
 
 @pytest.mark.parametrize("is_sent", [False, True])
-def test_a_server_that_dies_meanwhile_is_recovered_from(own_server: Server, is_sent: bool) -> None:
+def test_boards_are_recovered_if_the_server_dies_during_a_step(
+    own_server: Server, is_sent: bool
+) -> None:
     expected = undisturbed(None, 30)
     envs = make(own_server.ipc, recover=True)
     results = [one_step(envs, 0)]
@@ -275,7 +277,7 @@ def test_the_note_of_an_interrupted_wait_names_the_wait(
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step_wait()
     (note,) = caught.value.__notes__  # type: ignore[attr-defined]
-    assert "The same call again returns its result; it comes before any other" in note
+    assert "Repeating the call returns its result; it must come before any other" in note
     envs.step_wait()
     envs.close()
 
@@ -313,7 +315,7 @@ def test_a_forked_child_cannot_wait_for_its_parents_step(envs: TwofoldVectorEnv)
     envs.step_wait()
 
 
-def test_the_example_of_two_halves_prints_the_gain(server: Server) -> None:
+def test_the_example_with_two_halves_prints_the_gain(server: Server) -> None:
     example = Path(__file__).resolve().parents[1] / "examples" / "two_halves.py"
     few = ["--num-envs", "64", "--rounds", "1", "--steps", "20", "--endpoint", server.tcp]
     run = subprocess.run(

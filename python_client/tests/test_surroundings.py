@@ -27,10 +27,10 @@ BOARDS = environment.CreateRequest(
 
 
 class Others:
-    """Surroundings that nobody else has, on a clock of another time.
+    """Surroundings of one test, on a clock with another time.
 
     Attributes:
-        uses: How often each part was used.
+        uses: The number of uses of each part.
         drawn: The random bytes.
         surroundings: The parts.
     """
@@ -59,7 +59,7 @@ class Others:
 
 @pytest.fixture(autouse=True)
 def _only_lost_requests_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a slow reply cost no second connection, since the tests count them."""
+    """Prevents second connections after slow replies, because the tests count connections."""
     monkeypatch.setattr(Backoff, "seconds", lambda *_: 300.0)
 
 
@@ -94,7 +94,7 @@ def test_boards_in_the_process_are_on_the_same_clock(others: Others) -> None:
     envs.close()
 
 
-def test_rules_take_their_time_and_their_connection_from_them(
+def test_rules_take_their_clock_and_connection_from_their_surroundings(
     server: Server, others: Others
 ) -> None:
     for uses in (1, 1):
@@ -133,7 +133,7 @@ def test_the_connection_to_a_new_private_server_is_made_in_the_same_surroundings
 
 
 def test_nothing_else_in_a_session_reads_a_clock_waits_or_draws() -> None:
-    # The private server is a process of the system's, and counts its start on the system's clock.
+    # The private server is a process of the system, and its start is timed by the system's clock.
     outside = {"surroundings.py", "system.py", "private_server.py"}
     taken = {}
     for path in sorted(CLIENT.rglob("*.py")):

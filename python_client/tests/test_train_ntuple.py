@@ -23,7 +23,7 @@ learning_figures: Any = importlib.import_module("learning_figures")
 
 
 class Clock:
-    """A clock for training that goes on when it is read: a second is about 400 steps."""
+    """A clock for training that advances when it is read: a second is about 400 steps."""
 
     strftime = staticmethod(time.strftime)
 
@@ -170,7 +170,7 @@ def test_autoreset_steps_teach_nothing_and_truncation_is_not_an_end() -> None:
     spy, envs = Spy(), make(16, "embedded", max_episode_steps=3)
     train_ntuple.train(envs, spy, seconds=0.2, seed=0)
     envs.close()
-    # Three steps, then the one that only resets.
+    # Three steps, then the step that only resets.
     assert [len(errors) for errors in spy.errors[:12]] == [16, 16, 16, 0] * 3
     assert all((errors >= 0).all() for errors in spy.errors)
 
@@ -273,7 +273,7 @@ def test_networks_of_given_times_are_kept(tmp_path: Path) -> None:
     networks = [NTuple.load(tmp_path / one["file"]) for one in (early, late)]
     learnt = [sum(np.count_nonzero(table) for table in one.weights) for one in networks]
     assert 0 < learnt[0] < learnt[1]
-    # The evaluation afterwards is no part of the training's time.
+    # The evaluation afterwards does not count as training time.
     rate = late["moves"] / late["seconds"]
     assert results["steps_per_second"] == pytest.approx(rate, rel=0.3)
 

@@ -39,7 +39,7 @@ def envs(endpoint: str) -> Iterator[twofold.Game2048VectorEnv]:
 
 
 def actions_from(rng: np.random.Generator, mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A random legal action for each board, any action where none is legal."""
+    """Returns a random legal action for each board, or any action if none is legal."""
     actions: np.ndarray[Any, Any] = np.argmax(rng.random(mask.shape) * (mask + 1e-9), axis=1)
     return actions
 
@@ -60,7 +60,9 @@ def test_make_vec_makes_the_native_environment() -> None:
     envs.close()
 
 
-def test_what_a_step_returns(envs: twofold.Game2048VectorEnv) -> None:
+def test_a_step_returns_arrays_of_the_documented_dtypes(
+    envs: twofold.Game2048VectorEnv,
+) -> None:
     infos: Any
     observations, infos = envs.reset(seed=0)
     assert observations in envs.observation_space
@@ -156,7 +158,7 @@ def test_with_autoreset_disabled_a_finished_board_waits_for_its_reset() -> None:
 
 
 @in_this_process
-def test_a_masked_reset_leaves_the_other_boards_as_they_are(
+def test_a_masked_reset_leaves_the_other_boards_unchanged(
     envs: twofold.Game2048VectorEnv,
 ) -> None:
     envs.reset(seed=7)
@@ -363,7 +365,7 @@ def test_record_episode_statistics_agrees_with_the_scores() -> None:
     envs.close()
 
 
-def test_record_episode_statistics_takes_masked_resets() -> None:
+def test_record_episode_statistics_accepts_masked_resets() -> None:
     inner = twofold.Game2048VectorEnv(3, endpoint="embedded", autoreset_mode="disabled")
     envs = RecordEpisodeStatistics(inner)
     envs.reset(seed=1)

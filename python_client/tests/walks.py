@@ -261,7 +261,7 @@ class SeedsTheGlobalGenerator(WalkVectorEnv):
 
 
 class ResetsInTheSameStep(WalkVectorEnv):
-    """Declares NEXT_STEP and has begun the next episode already."""
+    """Declares NEXT_STEP, but has already begun the next episode."""
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         self.waiting = self.nobody()
@@ -322,7 +322,7 @@ class SameStepWithoutFinals(WalkVectorEnv):
 
 
 class SameStepWithoutTruth(WalkVectorEnv):
-    """The mask of the final observations is true everywhere."""
+    """Returns a mask of final observations that is true everywhere."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)
@@ -332,7 +332,7 @@ class SameStepWithoutTruth(WalkVectorEnv):
 
 
 class FinalIsTheFirst(WalkVectorEnv):
-    """The last step returns the final observation instead of the next first one."""
+    """Returns the final observation in the last step instead of the next episode's first."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)
@@ -409,10 +409,10 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (IgnoresSeeds, "equal_seeds_agree", "expected two environments with seed 0 to agree"),
     (AlwaysTheSameSeed, "different_seeds_differ", r"from the seeds \[0, 4, 8, 12\]"),
     (OneSeedForAllLanes, "lanes_differ", "Do all lanes get the same seed?"),
-    (SeedsAgainWithoutSeed, "unseeded_goes_on", "it began the run of seed s once more"),
+    (SeedsAgainWithoutSeed, "unseeded_goes_on", "it repeated the run of seed s"),
     (SeededByItself, "unseeded_goes_on", "never seeded to differ"),
     (FirstSeedOnly, "reseeding_starts_anew", "on a used environment"),
-    (SharedByAll, "equal_seeds_agree", "whatever a third one does"),
+    (SharedByAll, "equal_seeds_agree", "regardless of a third environment"),
     (GlobalGenerator, "no_global_random_numbers", "draws from them or seeds them"),
     (SeedsTheGlobalGenerator, "no_global_random_numbers", "draws from them or seeds them"),
     (ResetsInTheSameStep, "autoreset", "expected reward 0"),
@@ -423,10 +423,10 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (PendingAfterReset, "reset_forgets_the_end", "is the autoreset still pending?"),
     (SameStepWithoutFinals, "autoreset", r"expected infos\['final_obs'\]"),
     (SameStepWithoutTruth, "autoreset", r"expected infos\['_final_obs'\] to be"),
-    (FinalIsTheFirst, "autoreset_begins_new_episodes", "it was the final one again"),
+    (FinalIsTheFirst, "autoreset_begins_new_episodes", "it was the final observation again"),
     (FinalsWithNextStep, "autoreset", "expected no final_obs and final_info"),
     (IgnoresTheResetMask, "reset_mask", r"expected lane \d to be as it was"),
-    (MaskedResetMovesTheOthersStreams, "reset_mask", r"expected lane \d to go on as without it"),
+    (MaskedResetMovesTheOthersStreams, "reset_mask", r"expected lane \d to continue as without it"),
     (TakesAnyResetMask, "bad_reset_masks_are_refused", "a list"),
     (ClosesOnce, "close", "RuntimeError: it is closed already"),
     (Stumbles, "step_returns", "ZeroDivisionError: a lane has ended"),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from twofold.errors import InvalidArgument
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds that a call may take."""
+"""The default limit on the duration of a call, in seconds."""
 
 # The dtypes of actions. Looking one up at each step is faster than testing kind and byte order.
 _NATIVE_INTEGERS = frozenset(map(np.dtype, np.typecodes["AllInteger"]))
@@ -36,7 +36,7 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
 
 
 def boolean(name: str, value: object) -> bool:
-    """Returns `value` as a bool."""
+    """Returns `value` as a bool; accepts Python's and numpy's bool only."""
     if not isinstance(value, (bool, np.bool_)):
         raise _wrong(name, value, "True or False")
     return bool(value)
@@ -84,13 +84,13 @@ def sides(value: object, low: int, high: int) -> tuple[int, int]:
 
 
 def text(name: str, value: object) -> str:
-    """Returns `value` as a str."""
+    """Returns `value`, which must be a str without lone surrogates."""
     if not isinstance(value, str):
         raise _wrong(name, value, "a string")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(name, value, "a string without halves of surrogate pairs") from None
+        raise _wrong(name, value, "a string without lone surrogates") from None
     return value
 
 
@@ -104,7 +104,7 @@ def options(value: object) -> dict[str, Any]:
 
 
 def choice(name: str, value: object, known: Iterable[str]) -> str:
-    """Returns `value` as one of some strings."""
+    """Returns `value`, which must be one of the strings `known`."""
     if not isinstance(value, str) or value not in known:
         raise _wrong(name, value, f"one of {', '.join(map(repr, known))}")
     return value
@@ -146,19 +146,21 @@ def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
     if outside.any():
         wrong = int(array[outside][0])
         raise InvalidArgument(
-            f"lanes has {wrong}; expected 0 ... {num_envs - 1}", field="lanes", lane=wrong
+            f"lanes contains {wrong}; expected 0 ... {num_envs - 1}", field="lanes", lane=wrong
         )
     numbers, counts = np.unique(array, return_counts=True)
     if numbers.size < array.size:
         twice = int(numbers[counts > 1][0])
-        raise InvalidArgument(f"lanes has board {twice} twice", field="lanes", lane=twice)
+        raise InvalidArgument(
+            f"lanes contains board {twice} twice; name each board once", field="lanes", lane=twice
+        )
     return array.astype(np.uint64)
 
 
 def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.integer[Any]]:
     """Returns `value` as an array of any integer dtype and this shape, without a range check.
 
-    Its bytes are in this machine's order.
+    The result has this machine's byte order.
     """
     try:
         array = np.asarray(value)
@@ -180,8 +182,8 @@ def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span
 
     Args:
         name: The argument's name.
-        values: (N, …).
-        is_bad: Whether each value is bad, of the same shape.
+        values: The argument's values, (N, …).
+        is_bad: bool, of the same shape: whether the value is bad.
         span: The expected range, in words.
     """
     if is_bad.any():

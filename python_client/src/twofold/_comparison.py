@@ -1,4 +1,4 @@
-"""Comparison of values that environments return; differences are described in words."""
+"""Compares values that environments return, and describes differences in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def short(value: object, length: int = 80) -> str:
 
 
 def first_difference(expected: Any, got: Any, path: str = "") -> str | None:
-    """Returns the first difference of two values, in words; None when they are equal.
+    """Returns in words the first difference between two values; None if they are equal.
 
     Descends into dicts, sequences and arrays, including arrays of objects. NaN equals NaN.
     """
@@ -62,7 +62,7 @@ def _array_difference(
 
 
 def first_mismatch(space: gym.Space[Any], value: Any, path: str = "") -> str | None:
-    """Returns the reason that a value is outside a space, in words; None when it is inside.
+    """Returns in words why a value is outside a space; None if it is inside.
 
     Stricter than `contains`, which accepts every dtype that can be cast.
     """

@@ -11,7 +11,7 @@ from twofold.errors import MissingDependency
 def optional_import(module: str, purpose: str, extra: str) -> Any:
     """Imports a module of an optional package.
 
-    `purpose` names the features that need it, in the plural; `extra` is the extra that installs it.
+    `purpose` is a plural noun for the features that need it; `extra` is the extra that installs it.
 
     Raises:
         MissingDependency: The package is not installed; the message has the command to install it.

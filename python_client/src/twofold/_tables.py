@@ -8,13 +8,13 @@ from typing import Literal
 from twofold._text import markdown
 
 Style = Literal["plain", "pipe", "html"]
-"""Text, Markdown or HTML."""
+"""The format of a table: plain text, Markdown or HTML."""
 
 
 def table(
     header: Sequence[str], rows: Sequence[Sequence[str]], align: str, style: Style = "plain"
 ) -> str:
-    """Returns a table with columns two spaces apart, or in Markdown or HTML.
+    """Formats a table as Markdown, HTML or plain text with columns two spaces apart.
 
     name   count
     step   1,024

@@ -1,4 +1,4 @@
-"""Untrusted files, and texts from programs, models and their endpoints, made safe to show."""
+"""Reads untrusted files, and makes text from programs and chat models safe to show."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def printable(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Returns Markdown that shows a text as it is, in a table too."""
+    """Returns a text escaped so that Markdown shows it unchanged, in tables too."""
     return _MARKS.sub(r"\\\g<0>", html.escape(text, quote=False))
 
 
@@ -41,7 +41,7 @@ def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
     with open_file(path, field) as file:
         data = file.read(longest + 1)
     if len(data) > longest:
-        raise InvalidArgument(f"{path} has more than {longest:,} bytes", field=field)
+        raise InvalidArgument(f"{path} is larger than {longest:,} bytes", field=field)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

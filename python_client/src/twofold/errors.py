@@ -14,15 +14,15 @@ TwofoldError
 │   ├── UnsupportedVersion       also RuntimeError
 │   ├── ShuttingDown             also ConnectionError
 │   └── InternalError            also RuntimeError: a bug in the server
-├── TransportError               no answer; the request may have been executed
+├── TransportError               no answer came; the request may have been executed
 │   ├── DeadlineExceeded         also TimeoutError
 │   ├── AuthenticationFailed     also PermissionError: the keys were not accepted
 │   ├── ServerDied               also ConnectionError: the private server ended
 │   ├── ServerStartFailed        also RuntimeError: no private server could be started
 │   ├── ProtocolError            also RuntimeError: an answer from another kind of server
-│   ├── RecoveryFailed           also RuntimeError: a lost session came out different
+│   ├── RecoveryFailed           also RuntimeError: the replay of a lost session gave other results
 │   └── ModelUnavailable         also ConnectionError: a chat model's endpoint gave no completion
-├── StepPending                  also RuntimeError: other actions, after a step without an answer
+├── StepPending                  also RuntimeError: another step while one has no answer
 ├── PolicyError                  also RuntimeError: a policy raised, or returned invalid actions
 │   └── GameFailed               one game of a program or a chat model failed
 ├── StrategyError                also ValueError: a program that can't be judged
@@ -85,21 +85,21 @@ class NotFound(RequestError, LookupError, code="NOT_FOUND"):
 class FailedPrecondition(RequestError, RuntimeError, code="FAILED_PRECONDITION"):
     """The state forbids the request: no reset yet, or a finished lane without autoreset.
 
-    Fix: First do as the message says: reset the boards, or run `twofold solve`.
+    Fix: Reset the boards or run `twofold solve`, as the message says.
     """
 
 
 class OutOfSequence(RequestError, RuntimeError, code="OUT_OF_SEQUENCE"):
     """The request's number is neither the session's last nor its next.
 
-    Fix: Make a new environment. The package keeps count itself, so report the problem.
+    Fix: Make a new environment, and report this as a bug, because the package numbers the requests.
     """
 
 
 class Conflict(RequestError, RuntimeError, code="CONFLICT"):
     """The request's number was used with other bytes, or the session id is taken.
 
-    Fix: Make a new environment. The package keeps count itself, so report the problem.
+    Fix: Make a new environment, and report this as a bug, because the package numbers the requests.
     """
 
 
@@ -111,7 +111,7 @@ class StaleEpoch(RequestError, RuntimeError, code="STALE_EPOCH"):
 
 
 class PermissionDenied(RequestError, PermissionError, code="PERMISSION_DENIED"):
-    """The server does not allow this.
+    """The server does not allow this client to make the request.
 
     Fix: Ask the server's operator to add your public key to the list of clients.
     """
@@ -139,7 +139,7 @@ class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
     Fix: Start a server at the same address, and repeat the call.
 
     Attributes:
-        retry_after: Seconds after which to try again, from the server; None if it gives no time.
+        retry_after: The seconds to wait before another try; None if the server gives no time.
     """
 
     retry_after: float | None = None
@@ -161,15 +161,15 @@ class TransportError(TwofoldError):
 
 
 class DeadlineExceeded(TransportError, TimeoutError):
-    """No answer in time. The request stays pending: the same call again collects the answer.
+    """No answer came in time. The request stays pending, and repeating the call gets the answer.
 
-    Fix: Repeat the call, or raise `timeout=`. `twofold doctor --endpoint ADDRESS` checks the way to
-    the server.
+    Fix: Repeat the call, or raise `timeout=`. `twofold doctor --endpoint ADDRESS` checks the
+    connection to the server.
     """
 
 
 class StepPending(TwofoldError, RuntimeError):
-    """A step without an answer is pending, so other actions were not sent.
+    """The last step has no answer yet, so the next step was not sent.
 
     Fix: Call `collect()`, which returns that step's result, or `discard()`, which drops it with its
     rewards.
@@ -177,7 +177,7 @@ class StepPending(TwofoldError, RuntimeError):
 
 
 class AuthenticationFailed(TransportError, PermissionError):
-    """The handshake failed: client or server requires or refuses a key. Nothing was sent.
+    """The handshake failed: a key is missing, or one side rejected the other's. Nothing was sent.
 
     Fix: Pass the server's public key and your own keys as `keys=`; `twofold keygen` makes keys.
 
@@ -191,7 +191,7 @@ class AuthenticationFailed(TransportError, PermissionError):
 
 
 class ServerDied(TransportError, ConnectionError):
-    """The private server has ended; the message has the end of its log.
+    """The private server has ended; the message contains the end of its log.
 
     Fix: Make a new environment, which starts another server, or pass `recover=True`.
     """
@@ -213,7 +213,7 @@ class ProtocolError(TransportError, RuntimeError):
 
 
 class RecoveryFailed(TransportError, RuntimeError):
-    """A lost session was recreated and replayed with different results; the message says how.
+    """The replay of a lost session gave different results; the message says where.
 
     Fix: Make a new environment on a server of the same version as the first one.
     """
@@ -234,17 +234,17 @@ class ModelUnavailable(TransportError, ConnectionError):
 class PolicyError(TwofoldError, RuntimeError):
     """A policy can't be evaluated: it raised, took too long, or returned an invalid action.
 
-    Fix: Correct the policy. The message names the call, the episode and its seed. If K, the number
-    of boards, has changed, the policy remembers boards and needs a method `reset`. If `reset`
-    raises because N has changed since an earlier evaluation, make its arrays anew for the new N.
+    Fix: Correct the policy. The message names the call, the episode and its seed. A policy that
+    remembers boards needs a method `reset`; without one, the number of boards K changes between
+    calls. If N differs from an earlier evaluation's, `reset` must make new arrays.
 
     Attributes:
-        policy: Its name.
+        policy: The policy's name.
         call: The number of the call, from 0.
-        row: The first row of that call at fault; None if the whole call is at fault.
+        row: The first row at fault in that call; None if the whole call is at fault.
         lane: The board in that row, in a rollout; else None.
-        episode: The episode in that row; None like `row`.
-        seed: That episode's seed; None like `row`.
+        episode: The episode in that row; None if `row` is None.
+        seed: That episode's seed; None if `row` is None.
     """
 
     def __init__(
@@ -280,9 +280,9 @@ class GameFailed(PolicyError):
     Fix: Correct the program or the prompt. `Evaluation.failures` lists every failed game.
 
     Attributes:
-        call: The same as `step`, for any number of boards at once; `row` is None.
-        step: The number of steps before.
-        reason: The kind of failure in a word; the page "Judging programs and chat models"
+        call: The same as `step`, for any number of boards; `row` is None.
+        step: The number of steps before the failure.
+        reason: The kind of failure in one word; the page "Judging programs and chat models"
             lists the words.
         detail: The details.
     """
@@ -302,7 +302,7 @@ class StrategyError(TwofoldError, ValueError):
     Fix: Give the program a function `strategy(board)`, and import only Python's own library.
 
     Attributes:
-        reason: The kind of failure in a word, as in `GameFailed`.
+        reason: The kind of failure in one word, as in `GameFailed`.
     """
 
     def __init__(self, message: str, *, reason: str = "") -> None:
@@ -340,7 +340,7 @@ class InvalidDataset(TwofoldError, ValueError):
 
 
 class MissingDependency(TwofoldError, ImportError):
-    """An optional package is needed and not installed; the message says how to install it.
+    """A feature needs an optional package that is not installed; the message says how to get it.
 
     Fix: Run the `pip install` command in the message.
     """

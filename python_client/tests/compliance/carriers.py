@@ -1,4 +1,4 @@
-"""The carriers as the cases see them: an exchange of bytes, and what else each of them can do."""
+"""The carriers for the cases: an exchange of bytes, and the other abilities of each carrier."""
 
 import abc
 import enum
@@ -17,7 +17,7 @@ from twofold.v1 import envelope_pb2 as envelope
 
 
 class Answer(NamedTuple):
-    """A reply as it came."""
+    """A reply as it arrived."""
 
     header: bytes
     payload: bytes | None
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
     @property
     def slot(self) -> str:
-        """Which result it has: "step", "error"."""
+        """The slot of the reply's result, such as "step" or "error"."""
         return self.reply.WhichOneof("result") or ""
 
     @property
@@ -46,7 +46,7 @@ class Ability(enum.Flag):
     ANY_FRAMES = enum.auto()
     """Sends any number of frames, including invalid ones."""
     RESUME = enum.auto()
-    """Has other clients, which may resume a session."""
+    """Has several clients, which may resume a session."""
 
 
 IN_PROCESS = Ability.NOTHING_MORE
@@ -62,25 +62,25 @@ class Connection(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Ends the connection; twice is fine."""
+        """Ends the connection. Safe to call twice."""
 
     def send(self, header: bytes, payload: bytes | None = None) -> None:
         """Makes one request (SEND_AHEAD)."""
         self.send_frames(b"", header, *([] if payload is None else [payload]))
 
     def receive(self) -> Answer:
-        """The next reply (SEND_AHEAD)."""
+        """Returns the next reply (SEND_AHEAD)."""
         delimiter, header, *payload = self.receive_frames()
         assert delimiter == b""
         assert len(payload) <= 1
         return Answer(header, payload[0] if payload else None)
 
     def send_frames(self, *frames: bytes) -> None:
-        """Sends a message as it is, delimiter and all (ANY_FRAMES)."""
+        """Sends a message unchanged, including the delimiter (ANY_FRAMES)."""
         raise NotImplementedError
 
     def receive_frames(self) -> list[bytes]:
-        """The next message as it came (ANY_FRAMES)."""
+        """Returns the next message as it arrived (ANY_FRAMES)."""
         raise NotImplementedError
 
 
@@ -133,7 +133,7 @@ class EmbeddedConnection(Connection):
 
 
 class Carrier(NamedTuple):
-    """A service, and what can be done on the way there."""
+    """A service, and the abilities of the connections to it."""
 
     connect: Callable[[], Connection]
     """Makes another connection."""

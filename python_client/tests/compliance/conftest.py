@@ -1,4 +1,4 @@
-"""The carriers that the cases run over, and sessions there."""
+"""The carriers over which the cases run, and sessions at their services."""
 
 import contextlib
 import time
@@ -22,7 +22,7 @@ from compliance.sessions import Session
 from twofold import CurveKeys
 from twofold.client import private_server
 
-# A case with a long request decides itself how long it takes.
+# A case with a long request chooses how long the request takes.
 LONG_SEARCHES = ("--max-search-milliseconds", "600000")
 CARRIERS = ("library", "ipc", "tcp", "curve", "private")
 
@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All carriers, or the endpoint that the user names instead."""
+    """Runs a case over all carriers, or over the endpoint that the user names."""
     if "carrier" in metafunc.fixturenames:
         named = metafunc.config.getoption("--endpoint")
         metafunc.parametrize("carrier", [named] if named else CARRIERS, indirect=True)
@@ -103,7 +103,7 @@ def new_session(carrier: Carrier) -> Iterator[Callable[[], Session]]:
 
     yield begin
     for session in sessions:
-        # Also where the case has lost count, or has left replies on the way.
+        # Even if the case has lost count, or has not received all replies.
         session.connection = carrier.connect()
         expected = session.ask(close={}).error.expected_seq
         if expected:

@@ -1,4 +1,4 @@
-"""Requests that have to be refused, each with the error that it has to get.
+"""Requests that must be refused, each with the error that it must get.
 
 A case makes them in a session of three boards that were created and reset.
 """
@@ -23,7 +23,7 @@ Message = tuple[bytes, bytes | None]
 
 
 class Refusal(NamedTuple):
-    """A request, and what it has to get."""
+    """A request, and the error that it must get."""
 
     name: str
     field: str
@@ -31,7 +31,7 @@ class Refusal(NamedTuple):
     code: int = INVALID_ARGUMENT
     lane: int | None = None
     is_readable: bool = True
-    """Whether the request's seq can be read; else the reply's is 0."""
+    """Whether the request's seq can be read; otherwise the reply's seq is 0."""
 
 
 def bad(
@@ -43,12 +43,12 @@ def bad(
     lane: int | None = None,
     **fields: Any,
 ) -> Refusal:
-    """A request of the session, by its fields."""
+    """Returns the refusal of a request of the session with these fields."""
     return Refusal(name, field, lambda s: (s.request(**fields), payload), code, lane)
 
 
 def bad_create(name: str, field: str, code: int = INVALID_ARGUMENT, **fields: Any) -> Refusal:
-    """A create of another session."""
+    """Returns the refusal of another session's create request."""
 
     def make(session: Session) -> Message:
         create = {"environment_id": "twofold/Game2048-v0", "num_envs": 3} | fields
@@ -58,7 +58,7 @@ def bad_create(name: str, field: str, code: int = INVALID_ARGUMENT, **fields: An
 
 
 def bad_seq(name: str, seq: Callable[[int], int]) -> Refusal:
-    """A step with a seq that does not follow the session's last one."""
+    """Returns the refusal of a step whose seq does not follow the session's last seq."""
 
     def make(session: Session) -> Message:
         return session.request(seq=seq(session.seq) % 2**64, step={}), bytes(3)
@@ -67,12 +67,12 @@ def bad_seq(name: str, seq: Callable[[int], int]) -> Refusal:
 
 
 def bad_header(name: str, field: str, damage: Callable[[bytes], bytes]) -> Refusal:
-    """Something that was made of a step's header."""
+    """Returns the refusal of a step with a damaged header."""
     return Refusal(name, field, lambda s: (damage(s.request(step={})), bytes(3)), is_readable=False)
 
 
 def other_id(session: Session) -> bytes:
-    """The id of a session that does not exist."""
+    """Returns the id of a session that does not exist."""
     return bytes(byte ^ 0xFF for byte in session.id)
 
 
@@ -91,7 +91,7 @@ def _invalid_text(session: Session) -> Message:
 
 _SEEDS = {"seeds": True}
 _EVERYTHING = {"seeds": True, "mask": True, "boards": True}
-# Lane 1's is empty: nothing can move.
+# Lane 1's board is empty, so nothing can move.
 _STUCK = bytes([*range(16), *bytes(32)])
 # Field 103, empty.
 _LATER_OP = b"\xba\x06\x00"

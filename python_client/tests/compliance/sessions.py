@@ -27,12 +27,12 @@ _DTYPES: dict[int, Any] = {
 
 
 def numbers(*values: int) -> bytes:
-    """uint64 numbers as a payload has them."""
+    """Returns uint64 numbers in a payload's form."""
     return struct.pack(f"<{len(values)}Q", *values)
 
 
 def arrays(layout: environment.PayloadLayout, payload: bytes | None) -> dict[str, NDArray[Any]]:
-    """The arrays of a payload by their names."""
+    """Returns the arrays of a payload by their names."""
     assert payload is not None
     return {
         array.name: np.frombuffer(
@@ -46,11 +46,11 @@ class Session:
     """A session of three boards, unless a case creates others.
 
     Attributes:
-        connection: Where its requests go.
+        connection: The connection for its requests.
         id: 16 random bytes.
-        epoch: What its requests have.
-        seq: The last request that was carried out.
-        created: The reply to its create, once there was one.
+        epoch: The epoch in its requests.
+        seq: The seq of the last executed request.
+        created: The reply to its create request, once it has arrived.
     """
 
     created: environment.CreateReply
@@ -72,40 +72,40 @@ class Session:
         self.connection.close()
 
     def begin(self) -> None:
-        """Another session over the same connection; the last one is left as it is."""
+        """Begins another session over the same connection; the last session stays open."""
         self.id = os.urandom(16)
         self.epoch = 1
         self.seq = 0
 
     def request(self, **fields: Any) -> bytes:
-        """The next request, encoded; fields of Request override this session's."""
+        """Returns the next request, encoded; fields of Request override this session's fields."""
         own: dict[str, Any] = {"session": self.id, "epoch": self.epoch, "seq": self.seq + 1}
         return envelope.Request(**(own | fields)).SerializeToString()
 
     def call(self, request: bytes, payload: bytes | None = None) -> Answer:
-        """Makes an encoded request, and counts it where it was carried out."""
+        """Makes an encoded request, and counts it if it was executed."""
         answer = self.connection.exchange(request, payload)
         self.count(answer)
         return answer
 
     def count(self, answer: Answer) -> None:
-        """Learns that a request of this session was carried out, if it was."""
+        """Counts a request of this session if it was executed."""
         if answer.slot != "error" and answer.reply.seq:
             self.seq = answer.reply.seq
 
     def ask(self, payload: bytes | None = None, **fields: Any) -> Answer:
-        """Makes the next request, as `request` has it."""
+        """Makes the next request, with the arguments of `request`."""
         return self.call(self.request(**fields), payload)
 
     def create(self, **fields: Any) -> Answer:
-        """Creates three boards, or what the fields of CreateRequest say."""
+        """Creates three boards, unless the fields of CreateRequest say otherwise."""
         three: dict[str, Any] = {"environment_id": ENVIRONMENT_ID, "num_envs": 3}
         answer = self.ask(create=three | fields)
         self.created = answer.reply.create
         return answer
 
     def reset(self, *seeds: int) -> Answer:
-        """Resets all boards, with the seeds 0, 1, 2 or others."""
+        """Resets all boards, with the seeds 0, 1, 2 by default."""
         return self.ask(numbers(*(seeds or (0, 1, 2))), reset={"seeds": True})
 
     def step(self, *actions: int) -> Answer:

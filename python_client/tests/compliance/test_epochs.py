@@ -28,7 +28,7 @@ def test_the_same_holder_gets_the_same_epoch_and_each_other_raises_it(
     session.epoch = 4
 
 
-def test_a_holder_that_was_shut_out_stays_so(session: Session, carrier: Carrier) -> None:
+def test_a_holder_that_was_shut_out_stays_shut_out(session: Session, carrier: Carrier) -> None:
     for holder in (ANN, BEN):
         session.epoch = carrier.connect().exchange(resume(session, holder)).reply.resume.epoch
     # A late copy of the first holder's resume.
@@ -37,7 +37,7 @@ def test_a_holder_that_was_shut_out_stays_so(session: Session, carrier: Carrier)
     assert session.step(0, 1, 2).slot == "step"
 
 
-def test_a_resume_brings_the_last_reply_and_what_the_session_was_created_with(
+def test_a_resume_returns_the_last_reply_and_the_create_request(
     session: Session, carrier: Carrier
 ) -> None:
     stepped = session.step(0, 1, 2)
@@ -79,7 +79,7 @@ def test_an_old_holder_gets_not_even_the_stored_reply(session: Session, twin: Se
     assert session.step(1, 1, 1) == twin.step(1, 1, 1)
 
 
-def test_an_epoch_that_the_session_has_not_come_to_is_that_of_a_lost_session(
+def test_a_future_epoch_means_that_the_session_was_lost(
     session: Session,
 ) -> None:
     session.call(resume(session, ANN))
@@ -99,7 +99,7 @@ def test_a_holder_has_16_bytes_and_any_other_shuts_nobody_out(
     assert session.step(0, 1, 2).slot == "step"
 
 
-def test_a_session_that_is_not_there_is_not_resumed(carrier: Carrier) -> None:
+def test_a_missing_session_is_not_resumed(carrier: Carrier) -> None:
     session = Session(carrier.connect())
     error = session.call(resume(session, ANN)).error
     assert (error.code, error.field) == (NOT_FOUND, "session")

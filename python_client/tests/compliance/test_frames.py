@@ -1,4 +1,4 @@
-"""Frames over ZeroMQ: without a delimiter a message is dropped, every other gets one reply."""
+"""Frames over ZeroMQ: a message without a delimiter is dropped, any other gets one reply."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_a_message_without_a_delimiter_is_dropped(session: Session, twin: Sessio
     step = session.request(step={})
     for frames in ([step], [step, bytes(3)], [b"1", b"2", b"3", b"4"], [b"1"] * 20):
         session.connection.send_frames(*frames)
-    # The one reply is that to this request.
+    # The only reply belongs to this request.
     assert session.step(0, 1, 2) == twin.step(0, 1, 2)
 
 

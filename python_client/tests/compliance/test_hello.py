@@ -20,7 +20,7 @@ def expand(operation: rules.ExpandOperation) -> bytes:
     return envelope.Request(expand=expand).SerializeToString()
 
 
-def test_hello_says_what_is_served_and_what_is_accepted(carrier: Carrier) -> None:
+def test_hello_reports_the_games_and_the_limits(carrier: Carrier) -> None:
     answer = carrier.connect().exchange(hello())
     reply = answer.reply.hello
     assert answer.payload is None
@@ -65,7 +65,7 @@ def test_a_repeat_outside_any_session_gets_the_same_answer_over_any_connection(
             assert connection.exchange(header, payload) == answer
 
 
-def test_afterstates_are_what_each_action_makes_of_a_board(carrier: Carrier) -> None:
+def test_afterstates_are_the_boards_after_each_action(carrier: Carrier) -> None:
     boards = np.zeros((2, 4, 4), np.uint8)
     boards[0, 0] = [1, 1, 0, 3]
     answer = carrier.connect().exchange(

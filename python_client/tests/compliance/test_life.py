@@ -12,7 +12,7 @@ from compliance.sessions import Session, arrays, numbers
 from twofold.v1 import environment_pb2 as environment
 
 
-def test_create_says_how_everything_will_look(new_session: Callable[[], Session]) -> None:
+def test_create_describes_all_spaces_and_arrays(new_session: Callable[[], Session]) -> None:
     answer = new_session().create()
     created = answer.reply.create
     assert answer.reply.seq == 1
@@ -54,7 +54,7 @@ def test_each_reply_has_its_requests_seq_and_slot_and_the_payload_that_was_annou
         assert len(answer.payload or b"") == size
 
 
-def test_looking_changes_nothing(session: Session, twin: Session) -> None:
+def test_read_only_requests_change_nothing(session: Session, twin: Session) -> None:
     for turn in range(8):
         stepped = session.step(turn % 4, 1, 2)
         assert stepped[1] == twin.step(turn % 4, 1, 2)[1]
@@ -65,7 +65,7 @@ def test_looking_changes_nothing(session: Session, twin: Session) -> None:
     assert session.seq == twin.seq + 8 * 5
 
 
-def test_an_observation_is_the_last_steps(new_session: Callable[[], Session]) -> None:
+def test_observe_returns_the_last_steps_observation(new_session: Callable[[], Session]) -> None:
     session = new_session()
     created = session.create().reply.create
     session.reset()
@@ -84,14 +84,14 @@ def test_a_trajectory_follows_from_its_seeds_and_actions(session: Session, twin:
     assert twin.reset(8, 2**64 - 1, 0)[1] != resets[0][1]
 
 
-def test_a_reset_without_seeds_goes_on_with_the_streams(session: Session, twin: Session) -> None:
+def test_a_reset_without_seeds_continues_the_streams(session: Session, twin: Session) -> None:
     first = session.ask(observe={})
     resets = [each.ask(reset={}) for each in (session, twin)]
     assert resets[0][1] == resets[1][1]
     assert resets[0][1] != first[1]
 
 
-def test_sessions_over_one_connection_have_sequences_of_their_own(carrier: Carrier) -> None:
+def test_sessions_over_one_connection_have_separate_sequences(carrier: Carrier) -> None:
     connection = carrier.connect()
     sessions = [Session(connection) for _ in range(3)]
     assert [each.create().reply.seq for each in sessions] == [1, 1, 1]
@@ -104,7 +104,7 @@ def test_sessions_over_one_connection_have_sequences_of_their_own(carrier: Carri
 # ---- snapshots -----------------------------------------------------------------------------------
 
 
-def test_restored_boards_go_on_as_they_would_have(session: Session, twin: Session) -> None:
+def test_restored_boards_continue_as_the_originals(session: Session, twin: Session) -> None:
     for each in (session, twin):
         each.step(0, 1, 2)
     blob = session.ask(snapshot={}).payload
@@ -117,7 +117,7 @@ def test_restored_boards_go_on_as_they_would_have(session: Session, twin: Sessio
         assert session.step(*actions)[1] == twin.step(*actions)[1]
 
 
-def test_a_restore_may_take_the_place_of_the_first_reset(
+def test_a_restore_may_replace_the_first_reset(
     session: Session, new_session: Callable[[], Session]
 ) -> None:
     blob = session.ask(snapshot={}).payload
@@ -129,7 +129,7 @@ def test_a_restore_may_take_the_place_of_the_first_reset(
 
 
 @pytest.mark.parametrize("brings_seeds", [False, True])
-def test_copies_of_a_board_differ_only_where_they_get_seeds_of_their_own(
+def test_copies_of_a_board_differ_only_if_they_get_different_seeds(
     session: Session, new_session: Callable[[], Session], brings_seeds: bool
 ) -> None:
     blob = session.ask(numbers(2, 0), snapshot={}).payload

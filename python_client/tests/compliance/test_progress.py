@@ -18,15 +18,15 @@ from twofold.v1 import envelope_pb2 as envelope
 
 pytestmark = pytest.mark.needs(Ability.SEND_AHEAD)
 
-# Boards of a search that takes about 0.1 s, and so on up to minutes: where the case takes longer
-# than a search, on a slow connection or a busy machine, the next one is long enough. The servers of
-# the other carriers have no limit on a search; one that is named with --endpoint may refuse them.
+# The numbers of boards of searches that take from about 0.1 s up to minutes. If the case takes
+# longer than a search, on a slow connection or a busy machine, the next search is long enough. A
+# server that is named with --endpoint may refuse such searches; the other servers have no limit.
 BOARDS = (1, 4, 16, 64, 256, 1024)
 HOLDER = b"a" * 16
 
 
 class TooQuick(Exception):
-    """The request was done before the case was."""
+    """The request ended before the case did."""
 
 
 class LongRequest:
@@ -34,7 +34,7 @@ class LongRequest:
 
     Args:
         session: Boards that were reset; the search chooses one move for each.
-        boards: Their number.
+        boards: The number of boards.
     """
 
     def __init__(self, session: Session, boards: int) -> None:
@@ -55,7 +55,7 @@ class LongRequest:
 def until_long_enough(
     new_session: Callable[[], Session], case: Callable[[LongRequest], None]
 ) -> None:
-    """A case with a request that takes so long that all of the case happens meanwhile."""
+    """Runs a case with longer and longer requests, until the request outlasts the case."""
     for boards in BOARDS:
         session = new_session()
         session.create(num_envs=boards)
@@ -66,7 +66,7 @@ def until_long_enough(
 
 
 def receives_nothing(connection: Connection) -> None:
-    """The next thing that comes is the reply to what is asked now."""
+    """Checks that the next message is the reply to a request made now."""
     hello = envelope.Request(seq=12345, hello={"protocol_version": 1})
     assert connection.exchange(hello.SerializeToString()).reply.seq == 12345
 
@@ -84,7 +84,7 @@ def test_repeats_are_parked_and_the_newest_gets_the_reply(
         assert answer.slot == "rollout"
         for connection in (long.session.connection, *others, newest):
             receives_nothing(connection)
-        # It is stored now, and was carried out once: the boards are where the reply ends.
+        # The reply is stored now, and the request was executed once: the boards are where it ends.
         assert others[0].exchange(long.request) == answer
         session = long.session
         session.count(answer)
@@ -96,7 +96,7 @@ def test_repeats_are_parked_and_the_newest_gets_the_reply(
     until_long_enough(new_session, case)
 
 
-def test_the_last_reply_is_still_there_the_next_seq_is_taken_and_others_go_on(
+def test_the_last_reply_stays_stored_the_next_seq_is_taken_and_other_sessions_continue(
     carrier: Carrier, new_session: Callable[[], Session], session: Session
 ) -> None:
     neighbour = session

@@ -1,4 +1,4 @@
-"""Refuse: an error names code, field and lane; it uses up no seq, and nothing has changed."""
+"""Refusals: an error names code, field and lane; it uses up no seq, and nothing changes."""
 
 from collections.abc import Callable
 

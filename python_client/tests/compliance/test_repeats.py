@@ -8,7 +8,7 @@ from compliance.carriers import Carrier
 from compliance.refusals import CONFLICT, OUT_OF_SEQUENCE
 from compliance.sessions import Session, numbers
 
-# A field that nobody knows: the request means the same in other bytes.
+# A field that the protocol does not have: the request means the same in other bytes.
 UNKNOWN_FIELD = b"\xf8\x7f\x01"
 
 
@@ -48,7 +48,9 @@ def test_a_repeated_create_makes_no_second_session(
     assert session.reset().reply.seq == 2
 
 
-def test_a_refused_request_is_no_repeat_of_the_last_one(session: Session, twin: Session) -> None:
+def test_a_refused_request_is_not_a_repeat_of_the_last_request(
+    session: Session, twin: Session
+) -> None:
     step = session.request(step={})
     answer = session.call(step, bytes(3))
     assert session.step(0, 0, 9).slot == "error"
@@ -79,7 +81,7 @@ def test_a_used_seq_with_other_bytes_is_a_conflict_over_any_connection(
     assert session.step(1, 1, 1) == twin.step(1, 1, 1)
 
 
-def test_no_payload_is_another_request_than_an_empty_one(session: Session) -> None:
+def test_a_missing_payload_differs_from_an_empty_payload(session: Session) -> None:
     observe = session.request(observe={})
     answer = session.call(observe)
     assert session.connection.exchange(observe, b"").error.code == CONFLICT
@@ -87,7 +89,7 @@ def test_no_payload_is_another_request_than_an_empty_one(session: Session) -> No
 
 
 @pytest.mark.parametrize("seq", [0, 1, 4, 5, 1_000_000, 2**64 - 1])
-def test_a_seq_that_does_not_follow_is_refused_with_the_expected_one(
+def test_a_seq_that_does_not_follow_is_refused_with_the_expected_seq(
     session: Session, twin: Session, seq: int
 ) -> None:
     for payload, op in ((bytes(3), {"step": {}}), (None, {"observe": {}}), (None, {"close": {}})):

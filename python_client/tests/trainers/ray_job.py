@@ -1,4 +1,4 @@
-"""A job for a Ray cluster that runs: games or a dataset, one of whose nodes is cut off midway.
+"""A job for a running Ray cluster: games, or a dataset, of which one node is cut off midway.
 
 python ray_job.py ADDRESS random EPISODES RESULT.npz
 python ray_job.py ADDRESS games FOLDER IP RESULT.npz
@@ -31,19 +31,20 @@ class Random(twofold.policies.Random):
 
 
 def arrived() -> Random:
-    """A copy."""
+    """Makes a copy, and prints the node on which it arrives."""
     print("on", ray.util.get_node_ip_address(), flush=True)
     return Random()
 
 
 class FirstLegal:
-    """The first legal action; holds one node up, or reports that it has got so far.
+    """The first legal action; stops one node at a call, or reports that the node has reached it.
 
     Args:
-        folder: Gets a line in `begun` for each copy that plays, with its node's address; the file
-            `held` once the node has got so far; and, from outside, `cut` when it is cut off.
-        ip: The node.
-        call: The call of the policy that is meant.
+        folder: The folder for these files: `begun`, with a line for each copy that plays, the
+            address of its node; `held`, once the node has reached the call; and `cut`, which the
+            test makes when it cuts the node off.
+        ip: The node's address.
+        call: The number of the call.
         waits: Whether the node waits there until it is cut off.
     """
 
@@ -66,7 +67,7 @@ class FirstLegal:
 
 
 def wait(folder: Path) -> None:
-    """Returns when the node is cut off."""
+    """Waits until the node is cut off."""
     while not (folder / "cut").exists():
         time.sleep(0.05)
 

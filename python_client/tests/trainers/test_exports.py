@@ -30,7 +30,7 @@ GAMES: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
-    monkeypatch.setattr(file_format, "GROUP_ROWS", 512)  # an episode goes over several groups
+    monkeypatch.setattr(file_format, "GROUP_ROWS", 512)  # an episode spans several groups
     monkeypatch.setattr(huggingface, "SHARD_GROUPS", 2)
 
 
@@ -40,7 +40,7 @@ def write(folder: Path, **arguments: Any) -> Path:
 
     generator = np.random.default_rng(0)
     path = folder / "data.parquet"
-    # The seeds go over the end of their range.
+    # The seeds wrap around at the end of their range.
     given = {"transitions": 3000, "num_envs": 8, "seed": 2**64 - 3, **arguments}
     twofold.datasets.write(path, policy, endpoint="embedded", **given)
     return path
@@ -57,7 +57,7 @@ def export(path: Path) -> Any:
 
 
 def episodes_of(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """The episodes of each lane in turn, the unfinished ones truncated."""
+    """Returns the episodes of each lane in turn; unfinished episodes are truncated."""
     order = np.lexsort((data["time"], data["lane"]))
     data = {name: values[order] for name, values in data.items()}
     is_last = np.append(np.diff(data["lane"]) > 0, True)
@@ -130,7 +130,7 @@ def test_the_recovered_environment_replays_the_episodes_with_a_seed(
     env.close()
 
 
-def test_an_unfinished_episode_is_truncated_and_shows_what_was_legal(tmp_path: Path) -> None:
+def test_an_unfinished_episode_is_truncated_and_has_the_last_action_mask(tmp_path: Path) -> None:
     made = export(write(tmp_path, transitions=80))
     assert made.total_episodes == 8
     for each in made:
@@ -140,7 +140,7 @@ def test_an_unfinished_episode_is_truncated_and_shows_what_was_legal(tmp_path: P
         np.testing.assert_array_equal(each.infos["action_mask"], legal)
 
 
-def test_the_metadata_says_who_played_what(tmp_path: Path) -> None:
+def test_the_metadata_names_the_policy_and_the_environment(tmp_path: Path) -> None:
     made = export(write(tmp_path, size=(3, 4), max_episode_steps=40))
     found = made.storage.metadata
     assert found["algorithm_name"] == "policy"
@@ -162,7 +162,7 @@ def test_a_malformed_id_is_refused_and_makes_no_folder(wrong: str, tmp_path: Pat
     assert not list((tmp_path / "minari").rglob("*"))
 
 
-def test_an_id_that_is_taken_is_refused_and_its_dataset_stays(tmp_path: Path) -> None:
+def test_a_used_id_is_refused_and_its_dataset_stays(tmp_path: Path) -> None:
     total = len(export(path := write(tmp_path)))
     with pytest.raises(errors.InvalidArgument, match="already"):
         export(path)

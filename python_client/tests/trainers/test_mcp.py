@@ -39,12 +39,12 @@ from twofold.integrations.mcp import make_mcp_server
 from twofold.integrations.serving import Runner
 
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
-# The newer protocol, which has no sessions over HTTP, and the one before.
+# The newer protocol, which has no sessions over HTTP, and the previous one.
 MODES = ["auto", "legacy"]
 
 
 class Answer(NamedTuple):
-    """What a tool has answered."""
+    """The answer of a tool."""
 
     is_error: bool
     text: str
@@ -57,7 +57,7 @@ Connect = Callable[[], contextlib.AbstractContextManager[Call]]
 
 @contextlib.contextmanager
 def connected(target: Any, mode: str) -> Iterator[Call]:
-    """A function that calls a tool, `call("move", game_id=…)`, on a connection of its own."""
+    """Yields a function that calls a tool on a separate connection: `call("move", game_id=…)`."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(
@@ -75,7 +75,7 @@ def connected(target: Any, mode: str) -> Iterator[Call]:
 
 
 def over_stdio(*options: str) -> Any:
-    """A server that the client starts."""
+    """Connects to a server that the client starts."""
     return mcp.StdioServerParameters(
         command=COMMAND[0], args=[*COMMAND[1:], *options], env=dict(os.environ)
     )
@@ -83,7 +83,7 @@ def over_stdio(*options: str) -> Any:
 
 @contextlib.contextmanager
 def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of a server, and its process."""
+    """Runs a server; yields its address and its process."""
     command = [*COMMAND, "--http", "--port", "0", "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -302,7 +302,7 @@ def test_without_sessions_a_game_is_found_by_its_id_again(url: str) -> None:
         assert again.facts["board"] == begun.facts["board"]
 
 
-def test_a_hundred_calls_that_get_no_answer_hold_up_no_other(
+def test_a_hundred_calls_without_an_answer_delay_no_other_call(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, answer = threading.Semaphore(0), threading.Event()
@@ -365,7 +365,7 @@ def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
         assert not call("look", game_id=games[1]).is_error
 
 
-def test_a_client_without_sessions_can_not_make_up_one() -> None:
+def test_a_client_without_sessions_can_not_invent_a_session() -> None:
     with over_http("--max-games", "1") as (url, _):
 
         def named(session_id: str) -> Any:
@@ -439,7 +439,7 @@ def test_without_uvicorn_the_error_names_the_extra(
     assert "pip install 'twofold[mcp]'" in capsys.readouterr().err
 
 
-def test_a_restarted_server_of_boards_goes_on_with_its_games(own_server: Server, mode: str) -> None:
+def test_a_restarted_server_of_boards_continues_its_games(own_server: Server, mode: str) -> None:
     env = gym.make("twofold/Game2048-v0").unwrapped
     env.reset(seed=1)
     options = ["--endpoint", own_server.tcp, "--timeout", "2"]
@@ -517,7 +517,7 @@ def test_the_end_of_the_input_ends_the_server() -> None:
     assert (ran.returncode, ran.stdout) == (0, b"")
 
 
-def test_a_client_reads_what_each_tool_takes(connect: Connect) -> None:
+def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
     with connect() as call:
         tools = {tool.name: tool.model_dump(by_alias=True) for tool in call.tools()}  # type: ignore[attr-defined]
     assert tools.keys() == {"new_game", "move", "turn_card", "look", "hint", "end_game"}

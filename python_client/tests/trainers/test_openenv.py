@@ -25,7 +25,7 @@ REWARD = {"merge_score": 1.0, "illegal_action": -2.0}
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server of 2048 that allows all that a test needs, and that no test harms."""
+    """A server of 2048 with high limits, which no test may harm."""
     allowed = ["size", "goal", "stop_at_goal", "max_episode_steps", "reward", "illegal_action"]
     with serving(max_sessions=20, allow=[*allowed, "dialect"]) as url:
         yield url
@@ -65,7 +65,7 @@ def test_openenvs_own_client_plays_a_game_to_its_end(game: str) -> None:
         assert state["pairs"] == 8
 
 
-def test_2048_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
+def test_2048_plays_as_in_gymnasium_over_every_carrier(endpoint: str) -> None:
     generator = np.random.default_rng(1)
     boards = gym.make("twofold/Game2048-v0", endpoint="embedded")
     batch = gym.make_vec("twofold/Game2048-v0", num_envs=1, endpoint="embedded")
@@ -94,7 +94,7 @@ def test_2048_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
     batch.close()
 
 
-def test_concentration_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
+def test_concentration_plays_as_in_gymnasium_over_every_carrier(endpoint: str) -> None:
     generator = np.random.default_rng(2)
     table = gym.make("twofold/Concentration-v0", peeks=3, endpoint="embedded")
     expected, infos = table.reset(seed=4)
@@ -148,7 +148,7 @@ def test_words_mean_the_same_under_the_rules_of_another_package(connection: Conn
 
 
 def illegal(connection: Connection, **arguments: Any) -> tuple[Any, Any]:
-    """An observation of 2 x 2 tiles with an illegal direction, and the direction."""
+    """Returns an observation of 2 x 2 tiles with an illegal direction, and the direction."""
     for seed in range(100):
         seen = connection.reset(seed=seed, size=2, **arguments)
         if len(seen["legal_actions"]) < 4:
@@ -298,7 +298,7 @@ def test_a_step_before_the_first_reset_is_refused(connection: Connection) -> Non
         {"direction": "up", "steps": 0},
     ],
 )
-def test_what_is_no_action_gets_openenvs_error_and_plays_nothing(
+def test_an_invalid_action_gets_openenvs_error_and_plays_nothing(
     connection: Connection, action: dict[str, Any]
 ) -> None:
     seen = connection.reset(seed=1)
@@ -355,7 +355,7 @@ def test_the_worst_messages_reach_no_other_connection(
     assert connection.step(direction=seen["legal_actions"][0])["step"] == 1
 
 
-def test_only_so_many_connections_play() -> None:
+def test_the_number_of_playing_connections_is_limited() -> None:
     with serving(max_sessions=2) as url:
         first, second = Connection(url), Connection(url)
         seen = first.reset(seed=1)

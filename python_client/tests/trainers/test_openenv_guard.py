@@ -1,4 +1,4 @@
-"""OpenEnv's server and clients that send too much, too little, or what is not a message."""
+"""OpenEnv's server and clients that send too much, too little, or invalid messages."""
 
 import contextlib
 import http.client
@@ -38,7 +38,7 @@ def address(url: str) -> tuple[str, int]:
 
 
 def post(url: str, path: str, body: Any) -> tuple[int, str]:
-    """The status and the detail of an answer that is an error."""
+    """Returns the status and the detail of an answer, which must be an error."""
     connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
     with contextlib.closing(connection):
         connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -70,13 +70,13 @@ def test_a_refusal_over_http_says_why(
     assert answer[1].startswith(detail)
 
 
-def test_boards_that_are_out_of_reach_are_no_error_of_the_server(own_server: Any) -> None:
+def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:
     with serving(endpoint=own_server.tcp, timeout=0.2) as url:
         own_server.kill()
         assert post(url, "/reset", "{}")[0] == 503
 
 
-def test_requests_over_http_take_no_places_of_connections() -> None:
+def test_requests_over_http_do_not_count_as_connections() -> None:
     with serving(max_sessions=2) as url:
         for _ in range(3):
             connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
@@ -138,7 +138,7 @@ def test_a_connection_that_plays_outlives_that_time() -> None:
         '{"type": "step", "data": ' + '{"a": ' * 40_000,
     ],
 )
-def test_what_is_not_a_json_object_gets_an_error_and_the_episode_goes_on(
+def test_text_that_is_not_a_json_object_gets_an_error_and_the_episode_continues(
     connection: Connection, text: str
 ) -> None:
     connection.reset(seed=1)
@@ -149,7 +149,7 @@ def test_what_is_not_a_json_object_gets_an_error_and_the_episode_goes_on(
     assert connection.step(direction="up")["step"] == 1
 
 
-def test_bytes_get_an_error_and_the_episode_goes_on(connection: Connection) -> None:
+def test_bytes_get_an_error_and_the_episode_continues(connection: Connection) -> None:
     connection.reset(seed=1)
     connection.send_bytes(b'{"type": "state"}')
     assert connection.receive()["data"]["message"] == "Invalid JSON: expected text, not bytes"

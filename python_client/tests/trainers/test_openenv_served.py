@@ -48,7 +48,7 @@ def running(
     ended_by: int = signal.SIGTERM,
     status: int = 143,
 ) -> Iterator[str]:
-    """A program that serves; its address. A signal ends it."""
+    """Runs a program that serves; yields its address. A signal ends the program."""
     with subprocess.Popen(
         command, cwd=directory, env=variables, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -78,7 +78,7 @@ def page() -> Iterator[str]:
 
 
 def validate(*arguments: str) -> dict[str, Any]:
-    """The report of `openenv validate`, which succeeds."""
+    """Returns the report of `openenv validate`, which must succeed."""
     command = [sys.executable, "-m", "openenv.cli", "validate", *arguments, "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -100,7 +100,7 @@ def test_openenv_validates_the_folder_of_the_space() -> None:
     assert set(results.values()) == {"pass", "skip"}
 
 
-def test_openenvs_graders_pass_what_the_space_declares() -> None:
+def test_openenvs_graders_accept_the_declarations_of_the_space() -> None:
     manifest = OpenEnvYamlParser().parse(SPACE)
     with serving(allow=["size", "goal", "max_episode_steps"]) as url:
         plan = load_runtime_plan(SPACE, manifest.execution)

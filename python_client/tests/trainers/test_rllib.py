@@ -31,7 +31,7 @@ def _ray() -> Iterator[None]:
 
 
 def settings(num_env_runners: int = 2, **arguments: Any) -> Any:
-    """PPO as in the example; more arguments are those of the environment."""
+    """Returns PPO's settings as in the example; `arguments` are the environment's."""
     config = rllib_ppo.configure(
         PPOConfig(), rllib_ppo.parse_arguments(["--threads", "1"]), num_env_runners
     )
@@ -41,11 +41,11 @@ def settings(num_env_runners: int = 2, **arguments: Any) -> Any:
 
 
 def exponents(episode: Any) -> Any:
-    """The boards of an episode, (steps + 1, 4, 4)."""
+    """Returns the boards of an episode, (steps + 1, 4, 4)."""
     return episode.get_observations()["observations"].argmax(axis=-1)
 
 
-def test_episodes_begin_and_end_where_those_of_the_boards_do() -> None:
+def test_episodes_begin_and_end_with_the_episodes_of_the_boards() -> None:
     config = settings(0, max_episode_steps=130).debugging(seed=3)
     runner = SingleAgentEnvRunner(config=config)
     episodes = [each.to_numpy() for each in runner.sample(num_episodes=100)]
@@ -58,7 +58,7 @@ def test_episodes_begin_and_end_where_those_of_the_boards_do() -> None:
         assert (exponents(episode)[0] > 0).sum() == 2
         assert episode.is_truncated == (len(episode) == 130 and masks[-1].any())
         assert episode.is_terminated == (not masks[-1].any())
-        # The score, of which the infos know.
+        # The score, which is in the infos.
         assert episode.get_return() == episode.get_infos(-1)["score"]
         assert len(episode) == episode.get_infos(-1)["episode_length"]
     assert any(each.is_truncated for each in ended)

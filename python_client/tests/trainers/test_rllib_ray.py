@@ -1,4 +1,4 @@
-"""On several of Ray's workers: the games and the files of one process, also when one is lost."""
+"""Several of Ray's workers give the games and files of one process, even if a worker is lost."""
 
 import contextlib
 import importlib
@@ -52,7 +52,7 @@ def worst(observations: Any, action_mask: Any) -> Any:
 
 
 class Counting:
-    """Turns to the next legal action with each step of a game; remembers how many those were."""
+    """A policy that takes the next legal action in each step of a game, and counts the steps."""
 
     def __init__(self) -> None:
         self.steps = np.zeros(0, np.int64)
@@ -70,11 +70,11 @@ class Counting:
 
 
 class Dying:
-    """The last legal action; the first copy to get so far ends its process.
+    """The last legal action; the first copy that reaches a call ends its process.
 
     Args:
-        folder: Gets a line in `begun` for each copy that plays.
-        call: The call that ends it.
+        folder: The folder for the file `begun`, with a line for each copy that plays.
+        call: The number of the call that ends the process.
         always: Whether all copies die.
     """
 
@@ -109,7 +109,7 @@ def assert_same(ours: twofold.Evaluation, alone: twofold.Evaluation) -> None:
 
 
 def sessions(server: Server, capsys: pytest.CaptureFixture[str]) -> list[int]:
-    """The numbers of sessions that were made on a server, and of those that were closed."""
+    """Returns the numbers of sessions that a server has made and closed."""
     cli.main(["stats", "--json", "--endpoint", server.tcp])
     # Ray prints messages of its nodes.
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
@@ -133,7 +133,7 @@ def sessions(server: Server, capsys: pytest.CaptureFixture[str]) -> list[int]:
     ],
     ids=lambda value: str(value).split(" at ")[0],
 )
-def test_games_are_those_of_one_process(policy: Any, env: str, workers: int | None) -> None:
+def test_games_equal_the_games_of_one_process(policy: Any, env: str, workers: int | None) -> None:
     arguments: dict[str, Any] = {"env": env, "episodes": 50, "first_seed": FIRST_SEED + 9}
     if env == "twofold/Game2048-v0":
         arguments["size"] = 4 if isinstance(policy, twofold.policies.Expectimax) else (3, 4)
@@ -169,7 +169,7 @@ def test_recorded_games_are_the_same(tmp_path: Path) -> None:
         assert (tmp_path / "ours").read_bytes() == (tmp_path / "alone").read_bytes()
 
 
-def test_the_failures_of_a_program_are_those_of_one_process() -> None:
+def test_the_failures_of_a_program_are_the_same_as_in_one_process() -> None:
     source = (
         "import random\n"
         "def strategy(board):\n"
@@ -233,14 +233,14 @@ def test_a_lost_worker_plays_its_part_again_once(tmp_path: Path) -> None:
     assert_same(ours, twofold.evaluate(policy, episodes=60))
 
 
-def test_a_part_that_is_lost_again_and_again_is_given_up(tmp_path: Path) -> None:
+def test_a_part_that_is_lost_repeatedly_is_abandoned(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
     with pytest.raises(errors.TransportError, match=r"episodes 0 \.\.\. 9 were lost"):
         evaluate(policy, episodes=10, workers=1, ray_options={"max_task_retries": 1})
     assert len((tmp_path / "begun").read_text().split()) == 2
 
 
-def test_an_error_of_the_policy_is_the_error_itself_and_counts_as_one_process_does() -> None:
+def test_an_error_of_the_policy_is_raised_with_the_counts_of_one_process() -> None:
     def fails_late(observations: Any, action_mask: Any) -> Any:
         if len(action_mask) < 5:
             return worst(observations, action_mask)
@@ -259,7 +259,7 @@ def test_an_error_of_the_policy_is_the_error_itself_and_counts_as_one_process_do
 
 
 def interrupt_when(is_time: Callable[[], bool]) -> None:
-    """Presses Ctrl-C in this process, as soon as it is time."""
+    """Interrupts this process like Ctrl-C, as soon as the condition holds."""
 
     def press() -> None:
         while not is_time():
@@ -325,7 +325,9 @@ def assert_same_file(folder: Path, policy: Any, workers: int | None, **arguments
 @pytest.mark.parametrize(
     ("num_envs", "workers"), [(8, None), (8, 1), (8, 2), (7, 3), (2, 5), (1, 2), (300, 2)]
 )
-def test_a_file_is_that_of_one_process(num_envs: int, workers: int | None, tmp_path: Path) -> None:
+def test_a_file_equals_the_file_of_one_process(
+    num_envs: int, workers: int | None, tmp_path: Path
+) -> None:
     assert_same_file(tmp_path, "random", workers, num_envs=num_envs)
 
 
@@ -352,13 +354,13 @@ def test_a_lost_worker_plays_its_lanes_again_once(tmp_path: Path) -> None:
     done: list[tuple[int, int]] = []
     assert_same_file(tmp_path, policy, 2, progress=lambda *each: done.append(each))
     assert (tmp_path / "died").exists()
-    # Two workers, the one that was begun again, and the one process.
+    # Two workers, the restarted worker, and the single process.
     assert len((tmp_path / "begun").read_text().split()) == 4
     half = len(done) // 2
     assert done[:half] == done[half:]
 
 
-def test_lanes_that_are_lost_again_and_again_are_given_up(tmp_path: Path) -> None:
+def test_lanes_that_are_lost_repeatedly_are_abandoned(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
     options = {"max_task_retries": 1}
     with pytest.raises(errors.TransportError, match=r"lanes 0 \.\.\. 3 were lost"):

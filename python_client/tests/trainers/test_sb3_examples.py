@@ -1,4 +1,4 @@
-"""The examples that need PyTorch alone."""
+"""The examples that require only PyTorch."""
 
 import json
 import re
@@ -27,7 +27,7 @@ import torch
 
 
 def turns(out: Path, *words: str) -> float:
-    """Mean turns on 2 x 3 cards after a short training."""
+    """Returns the mean number of turns on 2 x 3 cards after a short training."""
     words = ("--size", "2", "3", "--num-steps", "32", "--steps", "50000", *words)
     options = recurrent_ppo.parse_arguments(list(words))
     agent = recurrent_ppo.train(options, recurrent_ppo.make_boards(options), out)
@@ -44,13 +44,15 @@ def turns(out: Path, *words: str) -> float:
 
 @pytest.mark.timeout(600)
 def test_a_recurrent_network_learns_to_remember_cards(tmp_path: Path) -> None:
-    # Without a memory, chance takes 9 turns, and trying each card with the same one takes 6. A
-    # perfect memory takes 13/3.
+    # Without a memory, random play takes 9 turns, and trying each card with the same first card
+    # takes 6. A perfect memory takes 13/3.
     assert turns(tmp_path) < 5
     assert turns(tmp_path, "--forget") > 5.5
 
 
-def test_the_recurrent_example_saves_what_it_evaluates(tmp_path: Path, server: Server) -> None:
+def test_the_recurrent_example_saves_the_policy_that_it_evaluates(
+    tmp_path: Path, server: Server
+) -> None:
     def run(*words: str) -> list[tuple[str, str]]:
         command = [sys.executable, str(recurrent_ppo.__file__), "--size", "2", "2", *words]
         ran = subprocess.run(
@@ -130,7 +132,7 @@ def test_an_episode_is_worth_its_discounted_rewards_up_to_its_end() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_the_gru_example_prints_its_returns_beside_the_ceilings(
+def test_the_gru_example_prints_its_returns_next_to_the_ceilings(
     tmp_path: Path, server: Server
 ) -> None:
     def run(*words: str) -> list[tuple[str, str]]:
@@ -163,7 +165,7 @@ def test_the_gru_example_prints_its_returns_beside_the_ceilings(
 
 @pytest.mark.parametrize(
     ("module", "name", "words"),
-    # With small batches, each of them has learnt something by then.
+    # With small batches, each agent has learnt something by then.
     [(ppo, "model", ["--num-steps", "8"]), (dqn_afterstates, "network", ["--batch", "8"])],
 )
 def test_an_example_keeps_its_agents_of_given_times(

@@ -40,7 +40,7 @@ def make(num_envs: int = 6, **arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_a_tensors_actions_are_those_of_an_array(endpoint: str, dtype: Any) -> None:
+def test_a_tensors_actions_play_like_an_arrays(endpoint: str, dtype: Any) -> None:
     envs, twin = make(endpoint=endpoint), make(endpoint=endpoint)
     generator = torch.Generator().manual_seed(0)
     actions = torch.randint(0, 4, (20, 6), generator=generator).to(dtype)
@@ -69,7 +69,7 @@ def test_a_tensors_actions_are_those_of_an_array(endpoint: str, dtype: Any) -> N
         (lambda shape: torch.full(shape, 4), "is 4; expected 0 ... 3"),
     ],
 )
-def test_a_tensor_that_has_no_actions_is_refused(actions: Any, text: str) -> None:
+def test_a_tensor_without_actions_is_refused(actions: Any, text: str) -> None:
     envs = make()
     before = envs.observe()[0]
     for call, wrong in (
@@ -169,7 +169,7 @@ def test_a_rollout_is_written_to_tensors(policy: Any) -> None:
     ],
     ids=["gradient", "device", "float64", "bfloat16", "shape"],
 )
-def test_a_tensor_of_no_use_is_refused_by_its_name(rewards: Any) -> None:
+def test_an_unusable_tensor_is_refused_by_its_name(rewards: Any) -> None:
     envs = make()
     before = envs.observe()[0]
     for policy in ("random", Network()):
@@ -183,8 +183,8 @@ def test_a_tensor_of_no_use_is_refused_by_its_name(rewards: Any) -> None:
 # ---- two libraries in one process ----------------------------------------------------------------
 
 
-def test_a_learner_trains_while_another_thread_steps_boards_of_its_own(server: Server) -> None:
-    """Each result is the one that it would have been alone, in the process and on a server."""
+def test_a_learner_trains_while_another_thread_steps_other_boards(server: Server) -> None:
+    """Each result is the same as without the other, in the process and on a server."""
 
     def weights() -> Any:
         boards = make_sb3_vec("twofold/Game2048-v0", 8, endpoint="embedded", max_episode_steps=50)
@@ -252,7 +252,9 @@ FORMED = {"array": 6, "flat": 6, "one_hot": 48, "one_hot_last": 48}
 
 
 @pytest.mark.parametrize(("obs", "numbers"), FORMED.items())
-def test_a_network_plays_the_same_whoever_forms_its_observations(obs: Any, numbers: int) -> None:
+def test_a_network_plays_the_same_with_observations_from_policy_or_environment(
+    obs: Any, numbers: int
+) -> None:
     policy = twofold.policies.TorchPolicy(Linear(numbers), obs, planes=8)
     boards, formed = make(size=(2, 3)), make(size=(2, 3), obs=obs)
     assert_same(boards.rollout(50, policy), formed.rollout(50, policy))
@@ -260,7 +262,7 @@ def test_a_network_plays_the_same_whoever_forms_its_observations(obs: Any, numbe
     formed.close()
 
 
-def test_a_network_plays_the_legal_action_that_it_values_the_most() -> None:
+def test_a_network_plays_the_legal_action_that_it_values_most() -> None:
     net = Linear(16)
     policy = twofold.policies.TorchPolicy(net, "flat")
     envs = make()
@@ -294,7 +296,7 @@ def test_a_wrong_network_or_form_is_refused(net: Any, arguments: Any, text: str)
         twofold.policies.TorchPolicy(net, **arguments)
 
 
-def test_a_network_with_another_number_of_values_is_a_policys_error() -> None:
+def test_a_network_with_another_number_of_values_is_a_policy_error() -> None:
     policy = twofold.policies.TorchPolicy(torch.nn.Flatten(), "flat")
-    with pytest.raises(errors.PolicyError, match=r"returns shape \(1000, 16\)"):
+    with pytest.raises(errors.PolicyError, match=r"returned shape \(1000, 16\)"):
         twofold.evaluate(policy, endpoint="embedded")

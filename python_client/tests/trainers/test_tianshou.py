@@ -33,7 +33,7 @@ def random_policy() -> Any:
 
 
 def tianshous_own(n_envs: int, **arguments: Any) -> Any:
-    """The same boards in Tianshou's own vector environment, each in a session of its own."""
+    """Makes the same boards in Tianshou's own vector environment, each in a separate session."""
     keys: Any = {"observation_key": "obs", "mask_key": "mask"}
     return DummyVectorEnv(
         [lambda: gym.make("twofold/Game2048-v0", obs="one_hot", **keys, **arguments)] * n_envs
@@ -47,7 +47,7 @@ def assert_same(own: Any, ours: Any) -> None:
     assert ours.mask.dtype == np.bool_
 
 
-def test_steps_and_resets_of_some_boards_are_those_of_tianshous_own_environments(
+def test_steps_and_resets_of_some_boards_match_tianshous_own_environments(
     endpoint: str,
 ) -> None:
     own = tianshous_own(5, max_episode_steps=170, endpoint="embedded")
@@ -62,7 +62,7 @@ def test_steps_and_resets_of_some_boards_are_those_of_tianshous_own_environments
     terminations = truncations = 0
     for _ in range(3000):
         if finished.any() and (finished.all() or generator.random() < 0.2):
-            # Finished boards stay as they are until somebody resets them.
+            # Finished boards stay unchanged until they are reset.
             lanes = np.flatnonzero(finished)
             assert_same(own.reset(lanes)[0], ours.reset(lanes)[0])
             finished[lanes] = False
@@ -96,7 +96,7 @@ def test_a_collector_keeps_the_last_observation_of_an_episode() -> None:
     assert not rows.obs_next.mask[rows.terminated].any()
     assert rows.obs.mask.any(axis=1).all()
     assert rows.obs.mask[np.arange(len(rows)), rows.act].all()
-    # Exponents, from the planes: an episode begins with two tiles, and goes on from its last board.
+    # Exponents from the planes: an episode begins with two tiles, and continues its last board.
     tiles = (rows.obs.obs.argmax(axis=1) > 0).sum(axis=(1, 2))
     begins = np.roll(rows.done, 1) | (np.arange(len(rows)) % 800 == 0)
     assert (tiles[begins] == 2).all()
@@ -131,7 +131,7 @@ def test_deep_q_learning_chooses_legal_actions() -> None:
     envs.close()
 
 
-def test_it_is_a_vector_environment_of_tianshou() -> None:
+def test_the_batch_is_a_vector_environment_of_tianshou() -> None:
     envs = make_tianshou_vec(n_envs=3, render_mode="ansi")
     assert isinstance(envs, BaseVectorEnv)
     assert len(envs) == 3

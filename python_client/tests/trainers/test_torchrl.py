@@ -78,7 +78,7 @@ def test_a_rollout_over_resets_is_the_same_as_without_torchrl() -> None:
 
 
 def test_same_step_autoreset_makes_the_same_rollout_of_plain_observations() -> None:
-    # Not of observations in a dict: TorchRL does not find their `final_obs`.
+    # Not for observations in a dict, because TorchRL does not find their `final_obs`.
     rollouts = []
     for mode in ("Disabled", "SameStep"):
         env = make(autoreset_mode=mode, obs="one_hot", max_episode_steps=150)
@@ -95,7 +95,7 @@ def test_same_step_autoreset_makes_the_same_rollout_of_plain_observations() -> N
         assert torch.equal(first["next", name], second["next", name])
 
 
-def test_a_partial_reset_leaves_the_other_boards() -> None:
+def test_a_partial_reset_leaves_the_other_boards_unchanged() -> None:
     env = make(4)
     env.set_seed(1)
     state = env.reset()
@@ -120,7 +120,7 @@ def test_infos_are_in_the_rollout_when_they_are_registered() -> None:
 
 
 @pytest.mark.timeout(1200)
-def test_a_single_boards_infos_register_themselves() -> None:
+def test_a_single_boards_infos_are_registered_automatically() -> None:
     env = GymWrapper(gym.make("twofold/Game2048-v0")).auto_register_info_dict()
     data = env.rollout(5)["next"]
     assert data["score"].dtype == torch.int64

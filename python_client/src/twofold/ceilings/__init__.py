@@ -1,4 +1,4 @@
-"""The best possible results: exact expectations, by dynamic programming.
+"""The exact expected results of the best possible play, by dynamic programming.
 
     twofold.ceilings.concentration(preset="popgym-hard", memory=4)
 

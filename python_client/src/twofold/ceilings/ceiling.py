@@ -1,4 +1,4 @@
-"""The best possible results in Concentration with any memory: exact expectations."""
+"""The exact expected results of the best play of Concentration with any memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ceiling:
         mean_return: The expected sum of an episode's rewards.
         mean_length: The expected number of steps.
         mean_turns: The expected number of turns, each of two steps.
-        cleared: The probability of finding all pairs, 1 without a limit of steps.
+        cleared: The probability of finding all pairs, 1 without a step limit.
     """
 
     mean_return: float
@@ -36,45 +36,47 @@ class Ceiling:
 def concentration(
     *, memory: int | None = None, **arguments: Unpack[ConcentrationArguments]
 ) -> Ceiling:
-    """Returns the exact ceiling of Concentration for a player with some memory.
+    """Returns the exact results of the best play of Concentration with some memory.
 
         twofold.ceilings.concentration(preset="popgym-hard", memory=4).mean_return  # 0.0466
         twofold.ceilings.concentration(size=(4, 13), peeks=0).mean_turns            # 41.44
 
-    The player knows the deck, the steps left and the symbols of all found pairs. It also remembers
-    the place and symbol of the `memory` face-down cards that it turned most recently. In detail:
+    The player knows the deck, the number of steps left and the symbols of all found pairs. It also
+    remembers the place and the symbol of the `memory` face-down cards that it flipped most
+    recently. In detail:
 
-    - An open card is in view and takes no room. Two cards that are not a pair become the newest,
-      the second newer than the first. Beyond `memory` cards, the player forgets the oldest for
-      good. A card turned again is the newest again. A found pair leaves room.
-    - Forgotten face-down cards are all alike: the player can turn one of them at random, but not
-      "the next one", since places would be a memory as well.
-    - The player turns face-down cards only and never peeks, so `peeks` makes no difference.
+    - An open card is visible and takes no memory. After a turn without a pair, its two cards become
+      the newest in memory, the second newer than the first. If there are more than `memory` cards,
+      the player forgets the oldest. A card that is flipped again becomes the newest again. Found
+      pairs take no memory.
+    - The player can't distinguish forgotten face-down cards. It can flip a random one, but not "the
+      next one", because remembering places would be a memory too.
+    - The player flips only face-down cards and never peeks, so `peeks` makes no difference.
 
     Dynamic programming over all such states maximises the return, without rounding rewards to
-    float32. Relative errors are about 1e-12. On "popgym-hard" a memory of 4 cards takes a second,
-    one of all cards 15 seconds, and one of 8 cards, which is close to the limit of 3,500,000
-    states, seven minutes and 5.4 GB.
+    float32. Relative errors are about 1e-12. On "popgym-hard", a memory of 4 cards takes a second,
+    and a memory of all cards takes 15 seconds. A memory of 8 cards, which is close to the limit of
+    3,500,000 states, takes seven minutes and 5.4 GB.
 
     Args:
-        memory: Number of cards, 0 or more; None for all cards.
+        memory: The number of remembered cards, 0 or more; None for all cards.
         **arguments: The game, as for the environment.
 
     Raises:
-        InvalidArgument: An argument is wrong, or the game has too many states with that memory. Or
-            the player need not find pairs, since without a limit of steps a failed turn is free.
+        InvalidArgument: An argument is wrong, or the game has too many states with this memory, or
+            play could continue forever, because there is no step limit and failed turns are free.
     """
     game = Concentration.of(**arguments)
     found = best_play(game, memory)
     mean_return, turns, cleared = found.expected
     steps = game.request.max_episode_steps
-    # With an odd limit, a single card is turned at the end.
+    # With an odd step limit, a single card is flipped at the end.
     length = 2 * turns + (1 - cleared if steps % 2 else 0)
     return Ceiling(mean_return, length, turns, cleared)
 
 
 def best_play(game: Concentration, memory: int | None) -> Solution:
-    """Returns the best choices in every state; see `concentration`. Small results are cached.
+    """Returns the best choice in every state; see `concentration`. Small results are cached.
 
     Raises:
         InvalidArgument: See `concentration`.
@@ -86,21 +88,21 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
     rewards, max_steps = _step_rewards(game), game.request.max_episode_steps or None
     if max_steps is None and rewards.first + rewards.mismatch >= 0:
         raise InvalidArgument(
-            "reward pays or costs nothing for a turn without a pair, and max_episode_steps is "
-            "None; expected a limit, or such turns to cost something",
+            "a turn without a pair costs nothing, and max_episode_steps is None; pass a limit, or "
+            "a reward with a penalty for such turns",
             field="reward",
         )
     if max_steps is not None and max_steps > _MAX_STEPS:
         raise InvalidArgument(
-            f"max_episode_steps is {max_steps}; ceilings take at most {_MAX_STEPS:,}, or None",
+            f"max_episode_steps is {max_steps}; expected at most {_MAX_STEPS:,}, or None",
             field="max_episode_steps",
         )
     return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
 
 
-# The choices of each turn take memory.
+# The limit exists because a solution keeps the choices of each turn.
 _MAX_STEPS = 1_000_000
-# Solutions in use, and the last two small ones. A solution takes half a kilobyte for each state.
+# The cache keeps solutions in use and the last two small ones. Each state takes half a kilobyte.
 _KEPT_STATES = 100_000
 _in_use: weakref.WeakValueDictionary[tuple[Any, ...], Solution] = weakref.WeakValueDictionary()
 _kept: collections.deque[Solution] = collections.deque(maxlen=2)
@@ -118,15 +120,15 @@ def _solved(
     return found
 
 
-# The terms that a legal turn without peeks can have, the terms that it never has, and the
-# service's default weights.
+# The reward's terms that legal turns without peeks can have, the terms that they never have, and
+# the service's default weights.
 _TERMS = ("match", "mismatch", "cleared", "survival")
 _ABSENT = ("face_up_touch", "peek")
 _DEFAULT = {"match": 1.0, "mismatch": -0.1}
 
 
 def _step_rewards(game: Concentration) -> StepRewards:
-    """Returns the rewards of the four kinds of steps, by the page "Rewards"."""
+    """Returns the rewards of the four kinds of steps, as the page "Rewards" defines them."""
     spec = game.request.reward if game.request.HasField("reward") else None
     weights = dict.fromkeys(_TERMS, 0.0)
     if spec is None:
@@ -138,7 +140,8 @@ def _step_rewards(game: Concentration) -> StepRewards:
             elif term.name not in _ABSENT:
                 known = ", ".join((*_TERMS, *_ABSENT))
                 raise InvalidArgument(
-                    f"reward has the term {term.name!r}; expected {known}", field="reward"
+                    f"reward contains the term {term.name!r}; ceilings support {known}",
+                    field="reward",
                 )
 
     def reward(*terms: str) -> float:

@@ -1,4 +1,4 @@
-"""A player's knowledge of a table of Concentration as a row of numbers, and its forgetting."""
+"""A player's knowledge of a table of Concentration, as rows of numbers, and its changes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Array = NDArray[Any]
 
 
 class Known(NamedTuple):
-    """The knowledge of N players: one row for each, one column for each symbol.
+    """The knowledge of N players: a row for each player, and a column for each symbol.
 
-    A bounded memory is a set of bits for each symbol: bit p is set where the card turned p-th most
-    recently, of those remembered, has the symbol. With four cards of each symbol in play, after
-    turning B, A, C and A again, a player that remembers three cards has
+    A bounded memory has a set of bits for each symbol. Bit p is set if the p-th newest card in
+    memory, from 0, has the symbol. With four cards of each symbol in play, a player that remembers
+    three cards and has flipped B, A, C and another A has
 
                    A      B      C
         in_play    4      4      4
@@ -25,17 +25,17 @@ class Known(NamedTuple):
     """
 
     in_play: Array
-    """int64 (N, symbols), cards in play, an open one included."""
+    """int64 (N, symbols), the number of cards in play, including an open card."""
     held: Array
-    """int64 (N, symbols), the remembered cards, without an open one."""
+    """int64 (N, symbols), the remembered cards, without an open card."""
 
 
 class Memory:
-    """A memory for the cards turned most recently.
+    """A memory for the most recently flipped cards.
 
     Args:
         capacity: The largest number of cards; None for all.
-        copies: Cards of each symbol in the deck.
+        copies: The number of cards of each symbol in the deck.
 
     Attributes:
         capacity: The argument.
@@ -57,12 +57,13 @@ class Memory:
         return number
 
     def take(self, held: Array) -> tuple[Array, Array, Array, Array]:
-        """Returns every way to take out a remembered card.
+        """Returns every way to take a remembered card out of the memory.
 
         Returns:
-            Four arrays with an entry for each of W ways, by rows: the row; the choice, which is the
-            card's place in a bounded memory or else its symbol's column, int64 (W,); the column of
-            its symbol, int64 (W,); and the remaining `held`, int64 (W, symbols).
+            Four arrays with an entry for each of W ways, ordered by rows: the row, int64 (W,); the
+            choice, int64 (W,), which is the card's place in a bounded memory, or else the column of
+            its symbol; the column of its symbol, int64 (W,); and the remaining `held`, int64
+            (W, symbols).
         """
         if self.capacity is None:
             rows, column = np.nonzero(held)
@@ -77,7 +78,7 @@ class Memory:
         return rows, place, column, newer | (held >> at + 1) << at
 
     def remember(self, held: Array, first: Array, second: Array) -> Array:
-        """Returns `held` after a turn without a pair; the cards' symbols are in these columns."""
+        """Returns `held` after a turn without a pair; the symbols have these columns."""
         rows = np.arange(len(held))
         if self.capacity is None:
             held = held.copy()
@@ -90,35 +91,35 @@ class Memory:
         return held & self._base - 1
 
     def pack(self, known: Known, opened: int = 0) -> Array:
-        """Returns the same knowledge as codes (N, symbols), equal up to the names of symbols.
+        """Returns the knowledge as sorted codes (N, symbols), regardless of the symbols' names.
 
         Args:
             known: The knowledge.
-            opened: 1 if column 0 is the symbol of an open card, which stays first; else 0.
+            opened: 1 if column 0 belongs to an open card's symbol, which stays first; else 0.
         """
         codes = (known.in_play * self._base + known.held).astype(self.dtype)
         codes[:, opened:].sort(axis=1)
         return codes
 
     def unpack(self, codes: Array) -> Known:
-        """Returns the inverse of `pack`."""
+        """Returns the knowledge that `pack` encoded, with sorted columns."""
         return Known(*np.divmod(codes.astype(np.int64), self._base))
 
 
 class Numbering:
-    """Consecutive numbers for rows of codes, in the order of the calls in which they are first met.
+    """Consecutive numbers for rows of codes; each call of `number` numbers its new rows.
 
     Args:
-        width: Columns of a row.
+        width: The number of columns of a row.
         dtype: The dtype of a code.
 
     Attributes:
-        rows: (numbers, width), the rows.
+        rows: The rows, (numbers, width).
     """
 
     def __init__(self, width: int, dtype: np.dtype[Any]) -> None:
         self.rows: Array = np.empty((0, width), dtype)
-        # Odd factors for a hash; rows of equal hashes are compared.
+        # Odd factors for a hash. Rows with equal hashes are compared.
         rng = np.random.default_rng(2048)
         self._factors = rng.integers(0, 2**63, width, np.uint64) * np.uint64(2) + np.uint64(1)
         self._hashes: Array = np.empty(0, np.uint64)
@@ -128,7 +129,7 @@ class Numbering:
         return len(self.rows)
 
     def find(self, rows: Array) -> Array:
-        """Returns the numbers (N,) of rows; -1 for a row that has none."""
+        """Returns the numbers (N,) of rows; -1 for an unknown row."""
         numbers = self._look_up(self._hash(rows))
         return np.where((self.rows[numbers] == rows).all(axis=1), numbers, -1)
 

@@ -1,4 +1,4 @@
-"""Backward induction over turns: the best play with some memory, and its results."""
+"""Computes the best play with some memory, and its results, by backward induction over turns."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from twofold.ceilings.turns import Game, Half, StepRewards, Ways
 Array = NDArray[Any]
 
 _PART = 2**16
-"""States that are solved at once."""
+"""The number of states to solve at once."""
 
-# Without a limit of steps, turns are added until nothing changes by more, relative to the largest.
+# Without a step limit, turns are added until no value changes by more, relative to the largest.
 _TOLERANCE = 1e-15
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The best choices, and their results from the start.
+    """The best choices, and their results from the start of a game.
 
-    A choice is 0 for a card that is not remembered, and 1 + k for the remembered card k.
+    A choice is 0 for a random card that is not remembered, and 1 + k for the remembered card k.
 
     Attributes:
         memory: The player's memory.
         begins: The states at the beginning of a turn.
         opens: The states with an open card.
-        first: int8 (turns + 1, states), the choice of the first card by the number of turns left; a
-            single row without a limit.
+        first: int8 (turns + 1, states), the choice of the first card by the number of turns left;
+            only one row without a step limit.
         second: int8 (turns + 1, states with an open card), the choice of the second card.
         expected: The expected return, the expected number of turns, and the probability that all
             pairs are found.
@@ -47,23 +47,24 @@ class Solution:
 
 
 def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
-    """Maximises the expected return.
+    """Returns the choices that maximise the expected return, and their results.
 
     Args:
         game: The states.
         rewards: The rewards.
-        max_steps: The limit of steps. None means no limit, and requires rewards that endless play
-            can't increase.
+        max_steps: The step limit. None means no limit, and requires rewards with which endless play
+            does not pay.
     """
     limit = None if max_steps is None else max_steps // 2
     choose_first, choose_second = _Chooser(game.first, rewards), _Chooser(game.second, rewards)
     states, open_states = game.reached[-1]
-    # For each state: return, turns and probability of a cleared table from here on.
+    # For each state: the expected return, the expected turns, and the probability of finding all
+    # pairs from here on.
     values, opened = np.zeros((3, states)), np.zeros((3, open_states))
     values[2, game.is_over] = 1
     if max_steps is not None and max_steps % 2:
-        values[0, ~game.is_over] = rewards.first  # a single step is left when no turn is
-    # Without a turn left nothing is chosen, but a last step may be left.
+        values[0, ~game.is_over] = rewards.first  # one step remains after the last whole turn
+    # Row 0 stays empty, because without a turn left nothing is chosen.
     first = np.zeros((1 if limit is None else limit + 1, states), np.int8)
     second = np.zeros((len(first), open_states), np.int8)
     turns = 0
@@ -86,10 +87,10 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
 
 
 class _Chooser:
-    """The best choice of a card in every state.
+    """A function that finds the best choice of a card in every state.
 
     Args:
-        half: The choices.
+        half: The possible choices.
         rewards: The rewards.
     """
 
@@ -98,13 +99,13 @@ class _Chooser:
         self._parts = list(zip(*map(_parts, half), strict=True))
 
     def __call__(self, after: Array, values: Array, chosen: Array, states: int) -> None:
-        """Writes the values of the best choices, and the choices.
+        """Writes the best choices to `chosen`, and their values to `values`.
 
         Args:
             after: float64 (3, targets), the values of the states that can follow.
-            values: float64 (3, S), the values; a state without choices keeps its own.
-            chosen: int8 (S,), the choices.
-            states: The number of needed states, from the first on; others may be skipped.
+            values: float64 (3, S); a state without choices keeps its values.
+            chosen: int8 (S,).
+            states: The number of needed states, from the first; others may be skipped.
         """
         for number, (unknown, known) in enumerate(self._parts[: -(-states // _PART)]):
             some = slice(number * _PART, (number + 1) * _PART)
@@ -131,7 +132,7 @@ class _Chooser:
             highest = np.maximum.reduceat(found, starts)
             wanted = np.where(highest > best[has], highest, np.inf)
             (ways,) = np.nonzero(found == np.repeat(wanted, known.number[has]))
-            # Backwards: of several, the first one stays.
+            # Backwards, so that the first of several best choices stays.
             ways = ways[::-1]
             state = np.repeat(has, known.number[has])[ways]
             chosen[state] = known.choice[ways]
@@ -140,7 +141,7 @@ class _Chooser:
 
 
 def _parts(ways: Ways) -> Iterator[Ways]:
-    """Yields the ways in the first `_PART` states, in as many states from there on, and so on."""
+    """Yields the ways of `_PART` states at a time."""
     start = 0
     for first in range(0, len(ways.number), _PART):
         number = ways.number[first : first + _PART]
@@ -150,7 +151,7 @@ def _parts(ways: Ways) -> Iterator[Ways]:
 
 
 def _runs(ways: Ways) -> tuple[Array, Array]:
-    """Returns the states that have ways, and where the ways of each begin."""
+    """Returns the states that have ways, and the index of each state's first way."""
     (has,) = np.nonzero(ways.number)
     ends = ways.number.cumsum(dtype=np.int64)
     return has, (ends - ways.number)[has]

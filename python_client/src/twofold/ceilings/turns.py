@@ -20,67 +20,67 @@ MAX_STATES = 3_500_000
 """The largest number of states at the beginning of a turn; that many take 6 GB."""
 
 _PART = 2**16
-"""States that are explored at once."""
+"""The number of states to explore at once."""
 
 
 class StepRewards(NamedTuple):
-    """The reward of each kind of step that a legal turn without peeks has."""
+    """The reward of each kind of step in legal turns without peeks."""
 
     first: float
-    """A turn's first card."""
+    """The reward of a turn's first card."""
     match: float
-    """A pair, not the last one."""
+    """The reward of a pair that is not the last one."""
     last_match: float
-    """The last pair."""
+    """The reward of the last pair."""
     mismatch: float
-    """Two different cards."""
+    """The reward of a second card that is not a pair with the first."""
 
 
 FIRST, MATCH, LAST_MATCH, MISMATCH = range(len(StepRewards._fields))
 
 
 class Ways(NamedTuple):
-    """Ways to turn a card, grouped by state: W ways in S states."""
+    """Ways to flip a card, grouped by state: W ways in S states."""
 
     number: Array
-    """uint8 (S,), the number of ways that each state has."""
+    """uint8 (S,), the number of ways of each state."""
     target: Array
     """int32 (W,), the state that follows."""
     kind: Array
-    """uint8 (W,), the kind of the step, by its place in `StepRewards`."""
+    """uint8 (W,), the kind of the step, as an index of `StepRewards`."""
     weight: Array
-    """uint8 (W,), for a forgotten card the number of forgotten cards of its symbol, with equal
-    columns counted in the first; else 1."""
+    """uint8 (W,), for a forgotten card the number of forgotten cards of its symbol, and of all
+    symbols with an equal column; else 1."""
     choice: Array
-    """uint8 (W,), 0 if the card is not remembered, else 1 and its number among the choices."""
+    """uint8 (W,), 0 if the card is not remembered, else 1 + the index of the choice."""
 
 
 class Half(NamedTuple):
     """The choices of one card of a turn, and the states that follow."""
 
     unknown: Ways
-    """The ways to turn a forgotten card, an entry for each symbol."""
+    """The ways to flip a forgotten card, with an entry for each different column."""
     known: Ways
-    """The ways to turn a remembered card, all with probability 1."""
+    """The ways to flip a remembered card; each choice has one result."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """All states that can be reached, numbered.
+    """All reachable states, with numbers.
 
-    A state at the beginning of a turn is a row of `Memory.pack`; one with an open card has that
-    card's symbol in column 0. State 0 of `begins` is the start. States are in the order of the
-    turns that it takes to reach them.
+    A state is a row of `Memory.pack`. A state with an open card has that card's symbol in column 0.
+    State 0 of `begins` is the start. States are sorted by the number of turns that reaching them
+    takes.
 
     Attributes:
         memory: The memory.
         begins: The states at the beginning of a turn.
         opens: The states with an open card.
-        first: From `begins` to `opens`.
-        second: From `opens` to `begins`.
-        reached: For 0, 1, 2 ... turns, the number of `begins` that these turns can reach, and of
-            `opens` that can follow; the last entry has all.
-        is_over: bool, for each of `begins`, whether all pairs are found.
+        first: The choices of the first card, which lead from `begins` to `opens`.
+        second: The choices of the second card, which lead from `opens` to `begins`.
+        reached: For 0, 1, 2 ... turns, the number of `begins` that these turns can reach, and the
+            number of `opens` that can follow; the last entry has all states.
+        is_over: bool (begins,): whether all pairs are found.
     """
 
     memory: Memory
@@ -93,21 +93,21 @@ class Game:
 
 
 def explore(symbols: int, copies: int, capacity: int | None) -> Game:
-    """Finds every state.
+    """Finds every reachable state.
 
     Args:
-        symbols: Different symbols.
-        copies: Cards of each.
-        capacity: Cards that the player remembers; None for all.
+        symbols: The number of different symbols.
+        copies: The number of cards of each symbol.
+        capacity: The number of cards that the player remembers; None for all.
 
     Raises:
-        InvalidArgument: There are too many.
+        InvalidArgument: There are too many states.
     """
     states = count_states(symbols, copies, capacity)
     if states > MAX_STATES:
         raise InvalidArgument(
-            f"memory is {capacity}: the game has {states:,} states; expected a smaller memory or "
-            f"deck, at most {MAX_STATES:,} states",
+            f"memory is {capacity}, with which the game has {states:,} states; expected at most "
+            f"{MAX_STATES:,}: pass a smaller memory or deck",
             field="memory",
         )
     memory = Memory(capacity, copies)
@@ -136,32 +136,34 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
 
 
 def _parts(states: Numbering, start: int) -> Iterator[Array]:
-    """Yields the rows of the states that are there now, from a number on."""
+    """Yields the rows of the present states from number `start`, `_PART` rows at a time."""
     end = len(states)
     for first in range(start, end, _PART):
         yield states.rows[first : min(first + _PART, end)]
 
 
 def count_states(symbols: int, copies: int, capacity: int | None) -> int:
-    """Returns the number of different states at the beginning of a turn, if all can be reached.
+    """Returns the number of states at the beginning of a turn, including unreachable ones.
 
     Args:
-        symbols: Different symbols.
-        copies: Cards of each.
-        capacity: Cards that the player remembers; None for all.
+        symbols: The number of different symbols.
+        copies: The number of cards of each symbol.
+        capacity: The number of cards that the player remembers; None for all.
     """
     pairs = copies // 2
     if capacity is None:
-        # A multiset of kinds; a kind is a number of cards in play, 0, 2, 4 ..., and of known ones.
+        # A state is a multiset of kinds: the number of a symbol's cards in play, 0, 2, 4 ..., and
+        # the number of known cards among them.
         kinds = sum(2 * pair + 1 for pair in range(pairs + 1))
         return math.comb(symbols + kinds - 1, symbols)
 
     @functools.cache
     def memories(places: int, known: int) -> int:
-        """Counts memories of `known` cards and `places` symbols, with the cards in play of each."""
+        """Counts the memories of `places` cards of `known` symbols, with these cards in play."""
         if not places or not known:
             return int(places == known)
-        # The number of known cards of the newest card's symbol, and its choices in play.
+        # The sum is over the number of known cards of the newest card's symbol. The second factor
+        # counts the possible numbers of its cards in play.
         return sum(
             math.comb(places - 1, cards - 1)
             * (pairs - (cards + 1) // 2 + 1)
@@ -177,7 +179,7 @@ def count_states(symbols: int, copies: int, capacity: int | None) -> int:
 
 
 def _first(memory: Memory, known: Known, opens: Numbering) -> Half:
-    """Turns the first card of a turn."""
+    """Returns every way to flip the first card of a turn."""
 
     def step(before: Known, column: Array) -> tuple[Array, Array]:
         return opens.number(pack_opened(memory, before, column)), np.full(len(column), FIRST)
@@ -186,7 +188,7 @@ def _first(memory: Memory, known: Known, opens: Numbering) -> Half:
 
 
 def _second(memory: Memory, known: Known, begins: Numbering) -> Half:
-    """Turns the second card: a pair leaves play, or both are remembered as the newest."""
+    """Returns every way to flip the second card: a pair leaves play, or both are remembered."""
 
     def step(before: Known, column: Array) -> tuple[Array, Array]:
         match = np.where(before.in_play.sum(axis=1) == 2, LAST_MATCH, MATCH)
@@ -205,15 +207,15 @@ def _half(
     opened: int,
     step: Callable[[Known, Array], tuple[Array, Array]],
 ) -> Half:
-    """Returns every way to turn a card.
+    """Returns every way to flip a card.
 
     Args:
         memory: The memory.
         known: The knowledge in each state.
         unseen: For each symbol, the number of face-down cards that are not remembered.
-        opened: 1 if column 0 is the symbol of an open card, else 0.
-        step: Returns the next states and the kinds of the steps, from the knowledge without the
-            turned cards and the columns of their symbols.
+        opened: 1 if column 0 belongs to an open card's symbol, else 0.
+        step: A function that returns the next states and the kinds of the steps, from the knowledge
+            without the flipped cards and the columns of their symbols.
     """
 
     def ways(rows: Array, held: Array, column: Array, weight: Array, choice: Array) -> Ways:
@@ -235,21 +237,21 @@ def _half(
 
 
 def _joined(halves: Sequence[Half]) -> Half:
-    """Returns the choices in all of these states, one after another."""
+    """Returns the choices in all of these parts, one after another."""
     unknown, known = zip(*halves, strict=True)
     return Half(*(Ways(*map(np.concatenate, zip(*ways, strict=True))) for ways in (unknown, known)))
 
 
 def pack_opened(memory: Memory, known: Known, column: Array) -> Array:
-    """Returns the codes of states in which a card of the symbol in this column lies open."""
+    """Returns the codes of states in which a card of this column's symbol is open."""
     rows, columns = np.ogrid[: len(column), : known.held.shape[1]]
-    # The open card's symbol first, then the others in their order.
+    # The open card's symbol comes first, then the others in their order.
     order = np.where(columns == 0, column[:, None], columns - (columns <= column[:, None]))
     return memory.pack(Known(known.in_play[rows, order], known.held[rows, order]), opened=1)
 
 
 def _ended(memory: Memory, known: Known, column: Array) -> Array:
-    """Returns the codes after a second card of this column's symbol; column 0 has the first's."""
+    """Returns the codes after a second card of this column's symbol; column 0 is the first's."""
     is_match = column == 0
     in_play = known.in_play.copy()
     in_play[is_match, 0] -= 2

@@ -1,4 +1,4 @@
-"""Carriers: they bring requests to a service and replies back, in this process or over ZeroMQ."""
+"""Carriers, which exchange requests and replies with a service, in this process or over ZeroMQ."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PROTOCOL_VERSION = 1
 Answer = tuple[envelope.Reply, NDArray[np.uint8]]
 """A reply, which may be an error, and its payload, aligned for every dtype.
 
-The payload is a fresh array, or the first part of the caller's array. Without one it is empty."""
+The payload is a new array, or the first part of the caller's. If there is none, it is empty."""
 
-# The reply to an executed request whose payload says everything.
+# The reply to an executed request whose payload contains the whole result.
 DONE = envelope.Reply()
 NO_PAYLOAD = np.empty(0, np.uint8)
 
@@ -30,11 +30,11 @@ _STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
 
 
 class Unavailable(Exception):
-    """No library can be used; the message gives the reason."""
+    """There is no usable library; the message gives the reason."""
 
 
 class Call(NamedTuple):
-    """One request as it travels, and the size of its reply."""
+    """One request in encoded form, and the size of its reply."""
 
     slot: str
     """The slot of `op`, and of the reply's `result`."""
@@ -43,17 +43,17 @@ class Call(NamedTuple):
     request: bytes
     """The encoded Request."""
     payload: bytes | None = None
-    """Its payload frame, if it has one."""
+    """The request's payload frame; None if it has none."""
     reply_size: int | None = 0
-    """Smallest payload frame of the reply in bytes; 0 without one, None for any size."""
+    """The smallest payload frame of the reply in bytes; 0 for no payload, None for any size."""
     reply_room: int = 0
-    """Largest payload frame of the reply in bytes, where the size varies."""
+    """The largest payload frame of the reply in bytes, if the size varies."""
     patience: float = 0.0
-    """Shortest wait in seconds before the request is sent again."""
+    """The shortest wait in seconds before the request is sent again."""
 
 
 class Steps(NamedTuple):
-    """The part that all steps of a session share."""
+    """The part of a step request that all steps of a session share."""
 
     session: bytes
     """The session's id."""
@@ -61,12 +61,12 @@ class Steps(NamedTuple):
     header: bytes
     """The encoded Request up to the value of its seq."""
     size: int
-    """Smallest payload of a reply in bytes."""
+    """The smallest payload of a reply in bytes."""
     room: int
-    """Largest payload of a reply in bytes."""
+    """The largest payload of a reply in bytes."""
 
     def call(self, seq: int, actions: bytes) -> Call:
-        """Returns the step with this number in its session, its actions one byte each."""
+        """Returns the step request with this number in its session; an action is one byte."""
         request = self.header + seq.to_bytes(8, "little") + _STEP
         return Call("step", seq, request, actions, self.size, self.room)
 
@@ -77,16 +77,16 @@ class Carrier(abc.ABC):
     The caller repeats an unanswered request with the same bytes. The service executes it once.
 
     Args:
-        endpoint: Where the service is.
+        endpoint: The service's address, or "embedded".
         is_ours: Whether the service belongs to this package and should have the same version.
 
     Attributes:
-        endpoint: As given.
+        endpoint: The argument.
         limits: The service's limits.
         server_version: The service's version.
         threads: The number of threads over which the service spreads a batch.
-        is_remote: Whether the service is another process. Such a service may end before this one
-            and lose its sessions. It executes requests sent by `begin` in the meantime.
+        is_remote: Whether the service is another process. Such a service may end before this
+            process and lose its sessions. It executes a request from `begin` in the background.
     """
 
     is_remote = True
@@ -104,7 +104,7 @@ class Carrier(abc.ABC):
 
         Args:
             call: The request.
-            deadline: When to give up, on the clock of the session.
+            deadline: The time at which to give up, on the session's clock.
             room: A buffer large enough for the payload; None for new memory.
 
         Raises:
@@ -113,7 +113,7 @@ class Carrier(abc.ABC):
 
     @abc.abstractmethod
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        """Returns actions (N,) as bytes for `step`, and the bytes of each: `Operation.width`.
+        """Returns actions (N,) as bytes for `step`, and their `Operation.width`.
 
         Args:
             actions: An array of any integer dtype, in this machine's byte order.
@@ -132,18 +132,18 @@ class Carrier(abc.ABC):
         deadline: float,
         room: Buffer | None,
     ) -> Answer:
-        """Exchanges a step for its reply, which is `DONE` if the payload says everything.
+        """Makes a step and returns its reply, which is `DONE` if the payload contains all results.
 
         The returned array may be longer than the payload.
         """
 
     @abc.abstractmethod
     def begin(self, call: Call) -> None:
-        """Sends a request ahead. The next `exchange` must be for the same request."""
+        """Sends a request without waiting. The next `exchange` must be for the same request."""
 
     @abc.abstractmethod
     def drop(self) -> None:
-        """Drops the request under way, if any."""
+        """Drops the request in progress, if any."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -151,7 +151,7 @@ class Carrier(abc.ABC):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the service has ended for good."""
+        """Whether the service has ended permanently."""
         return False
 
     @property
@@ -181,7 +181,8 @@ class Carrier(abc.ABC):
         if reply.hello.protocol_version != PROTOCOL_VERSION:
             raise UnsupportedVersion(
                 f"the server at {self.endpoint} has protocol version "
-                f"{reply.hello.protocol_version}; this client has {PROTOCOL_VERSION}",
+                f"{reply.hello.protocol_version}; this client has {PROTOCOL_VERSION}: install the "
+                "same version of twofold on both sides",
                 field="protocol_version",
             )
         self.limits = reply.hello.limits
@@ -202,5 +203,5 @@ class Carrier(abc.ABC):
         if limit and size > limit:
             raise ResourceExhausted(
                 f"{call.slot} needs a message of {size} bytes; the server at {self.endpoint} "
-                f"accepts max_message_bytes = {limit}"
+                f"accepts max_message_bytes = {limit}: use fewer boards, or raise this limit"
             )

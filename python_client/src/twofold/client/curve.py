@@ -1,4 +1,4 @@
-"""CURVE, ZeroMQ's own encryption: keys for encrypted endpoints, and handshakes that fail."""
+"""CURVE, ZeroMQ's encryption: keys for encrypted endpoints, and a watch for failed handshakes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLIENT_VARIABLE = "TWOFOLD_CURVE_CLIENT"
 # 40 characters of Z85, https://rfc.zeromq.org/spec/32.
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
-# One handshake that ends without a reason may be an accident. This many in a row mean a wrong key.
+# One handshake may break by accident. This many broken handshakes in a row mean a wrong key.
 _BROKEN_HANDSHAKES = 3
 _EVENTS = (
     zmq.EVENT_CONNECTED
@@ -36,7 +36,7 @@ class CurveKeys:
     """The keys for an encrypted endpoint: the server's public key and the client's key pair.
 
     `twofold-server keygen` makes keys. The server admits clients whose public key is in its list,
-    and a session belongs to the key that made it. The secret key is not printed.
+    and a session belongs to the key that made it. `repr` omits the secret key.
 
     Args:
         server_key: The server's public key, 40 characters of Z85.
@@ -58,7 +58,9 @@ class CurveKeys:
                 # Without the value: it may be a secret with a typo.
                 raise InvalidArgument(f"{name} is not a key of 40 characters of Z85", field="keys")
         if zmq.curve_public(self.secret_key.encode()).decode() != self.public_key:
-            raise InvalidArgument("secret_key and public_key do not belong together", field="keys")
+            raise InvalidArgument(
+                "secret_key and public_key are not a pair; take both from one file", field="keys"
+            )
 
     @classmethod
     def load(cls, server: str | os.PathLike[str], client: str | os.PathLike[str]) -> CurveKeys:
@@ -69,11 +71,14 @@ class CurveKeys:
             client: The client's secret file, `alice.key_secret`.
 
         Raises:
-            InvalidArgument: A file can't be read or has no such key.
+            InvalidArgument: A file can't be read, or its key is missing or invalid.
         """
         public, secret = _load(client)
         if secret is None:
-            raise InvalidArgument(f"{os.fspath(client)} has no secret-key", field="keys")
+            raise InvalidArgument(
+                f"{os.fspath(client)} has no secret-key; pass the client's file NAME.key_secret",
+                field="keys",
+            )
         return cls(server_key=_load(server)[0], public_key=public, secret_key=secret)
 
     @classmethod
@@ -84,14 +89,14 @@ class CurveKeys:
             The keys; None if neither variable is set.
 
         Raises:
-            InvalidArgument: Only one is set, or a file has no such key.
+            InvalidArgument: Only one is set, or `load` refuses a file.
         """
         server, client = os.environ.get(_SERVER_VARIABLE), os.environ.get(_CLIENT_VARIABLE)
         if not server and not client:
             return None
         if not server or not client:
             raise InvalidArgument(
-                f"{_SERVER_VARIABLE} and {_CLIENT_VARIABLE} belong together", field="keys"
+                f"set both {_SERVER_VARIABLE} and {_CLIENT_VARIABLE}, or neither", field="keys"
             )
         return cls.load(server, client)
 
@@ -112,9 +117,9 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
 
 
 class HandshakeWatch:
-    """A monitor for the handshakes with one endpoint, through one socket after another.
+    """A monitor for the handshakes with one endpoint, across successive sockets.
 
-    libzmq silently repeats a failed handshake. It reports the failure to the socket's monitor only.
+    libzmq silently repeats a failed handshake, and reports the failure only to a socket's monitor.
 
     Attributes:
         is_unreachable: Whether nothing has accepted the newest connection.
@@ -130,13 +135,13 @@ class HandshakeWatch:
         self._was_connected = False
 
     def attach(self, socket: zmq.Socket[bytes]) -> None:
-        """Starts to watch an unconnected socket; only tcp endpoints have handshakes to watch."""
+        """Starts watching an unconnected socket; does nothing if the endpoint is not tcp."""
         self._was_connected = False
         if self._endpoint.startswith("tcp://"):
             self._socket, self._monitor = socket, socket.get_monitor_socket(_EVENTS)
 
     def detach(self) -> None:
-        """Stops watching the socket, before it is closed."""
+        """Stops watching the socket; must precede the socket's close."""
         socket, self._socket = self._socket, None
         monitor, self._monitor = self._monitor, None
         if socket is not None and monitor is not None:
@@ -149,10 +154,10 @@ class HandshakeWatch:
         self._broken = 0
 
     def check(self, is_last: bool) -> None:
-        """Raises AuthenticationFailed if the server or this client rejects the other.
+        """Raises AuthenticationFailed if the server or this client has rejected the other's key.
 
         Args:
-            is_last: Whether this is the last try.
+            is_last: Whether the request will not be sent again.
         """
         while self._monitor is not None and self._monitor.poll(0):
             event = zmq.utils.monitor.recv_monitor_message(self._monitor)
@@ -165,11 +170,12 @@ class HandshakeWatch:
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 if self._keys is not None:
                     raise AuthenticationFailed(
-                        f"{self._endpoint} does not encrypt, or something else listens there",
+                        f"{self._endpoint} does not encrypt, or another program listens there; pass "
+                        "no keys, or correct the address",
                         reason="not_encrypted",
                     )
                 raise AuthenticationFailed(
-                    f"{self._endpoint} requires a key, or something else listens there; pass "
+                    f"{self._endpoint} requires a key, or another program listens there; pass "
                     "keys=twofold.CurveKeys.load(…), or in a command --curve-server and "
                     "--curve-client",
                     reason="no_key",
@@ -181,10 +187,10 @@ class HandshakeWatch:
                     "public key to the list given as --curve-clients",
                     reason="unauthorised",
                 )
-        # A server with another key hangs up without a reason. A stopping server does the same.
+        # A server with another key disconnects without a reason. So does a stopping server.
         if self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
             raise AuthenticationFailed(
-                f"{self._endpoint} hangs up during the handshake: its key is not the given "
-                "server_key, or it does not encrypt",
+                f"{self._endpoint} disconnects during the handshake: its key is not the given "
+                "server_key, or it does not encrypt; pass its current public key",
                 reason="server_key",
             )

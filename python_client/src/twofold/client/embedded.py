@@ -1,4 +1,4 @@
-"""The service in this process: libtwofold.so (Sources/CTwofold/twofold.h has its interface)."""
+"""The service in this process: libtwofold.so. Sources/CTwofold/twofold.h declares its functions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import DeadlineExceeded, ProtocolError, ServerStartFailed
 from twofold.v1 import envelope_pb2 as envelope
 
-# Statuses that the functions return.
+# The statuses that the library's functions return.
 _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 
 _INTERFACE = 3
-# The initial size of the buffer for a reply's header; it grows for a larger one.
+# The initial size of the buffer for a reply's header. The buffer grows if a header needs more.
 _HEADER_BYTES = 4096
 # The initial size of the buffer for payloads whose size is unknown.
 _PAYLOAD_BYTES = 1 << 16
-# This many boards keep only one thread busy.
+# The library runs up to this many boards on one thread.
 _BOARDS_OF_A_THREAD = 64
 
 
@@ -47,7 +47,7 @@ class _Reply(ctypes.Structure):
 
 
 class _Steps(ctypes.Structure):
-    """`twofold_steps`: the part that all steps of a session share."""
+    """`twofold_steps`: the part of a step that all steps of a session share."""
 
     _fields_: ClassVar[list[tuple[str, type[Any]]]] = [
         ("service", ctypes.c_uint64),
@@ -60,7 +60,7 @@ class _Steps(ctypes.Structure):
 
 
 def _load(path: Path) -> ctypes.CDLL:
-    """Loads the library at a path. Other Python threads run during each call into it.
+    """Loads the library at a path; each call into the library releases the GIL.
 
     Raises:
         Unavailable: The library can't be loaded, or has another version.
@@ -82,11 +82,11 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 def _start() -> tuple[ctypes.CDLL, int]:
-    """Starts a service that lives as long as this process; returns the library and its number.
+    """Starts a service for the life of this process; returns the library and the service's number.
 
     Raises:
-        Unavailable: No library can be used.
-        ServerStartFailed: TWOFOLD_LIBRARY, or another variable for servers, is not valid.
+        Unavailable: There is no usable library.
+        ServerStartFailed: TWOFOLD_LIBRARY or a variable with the service's settings is invalid.
     """
     path = find_library()
     if path is None:
@@ -104,14 +104,14 @@ def _start() -> tuple[ctypes.CDLL, int]:
     return library, number.value
 
 
-# Bytes of an action of each dtype, negative for signed ones.
+# The bytes of one action of each dtype, negative for signed dtypes.
 _WIDTHS = {np.dtype(kind): np.dtype(kind).itemsize for kind in np.typecodes["UnsignedInteger"]}
 _WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["Integer"]}
 
-# A signal handler may need a service while another call starts one.
+# Reentrant, because a signal handler may need a service while the interrupted call starts one.
 _lock = threading.RLock()
 _service: tuple[ctypes.CDLL, int] | None = None
-# Whether the parent process had used the library before the fork, and no warning was given yet.
+# Whether the parent process used the library before the fork, and no warning has said so yet.
 _is_confined = False
 
 
@@ -129,8 +129,8 @@ system.after_fork_in_child(_forget_in_child)
 class EmbeddedCarrier(Carrier):
     """A carrier that calls the library on the caller's thread, with the GIL released.
 
-    Nothing can get lost on the way, and no request waits for another process. If an interrupt keeps
-    a reply from the caller, the caller asks again, as over any carrier.
+    No message can get lost, and no request waits for another process. If an interrupt comes before
+    the caller has its reply, the caller repeats the request, as with any carrier.
 
     Args:
         surroundings: The clock for deadlines.
@@ -148,7 +148,7 @@ class EmbeddedCarrier(Carrier):
         with _lock:
             if _service is None:
                 started = _start()
-                # A signal handler may meanwhile have started one and made boards there.
+                # A signal handler may have started a service meanwhile and made boards there.
                 _service = _service or started
             library, self._number = _service
         self._call, self._step = library.twofold_call, library.twofold_step
@@ -181,7 +181,7 @@ class EmbeddedCarrier(Carrier):
     @override
     def exchange(self, call: Call, deadline: float, room: Buffer | None = None) -> Answer:
         if self._now() >= deadline:
-            raise DeadlineExceeded(f"no time was left for {call.slot}")
+            raise DeadlineExceeded(f"no time was left for {call.slot}; raise timeout=")
         if call.slot == "create":
             self._warn_of_threads(envelope.Request.FromString(call.request).create.num_envs)
         least = call.reply_size
@@ -241,16 +241,16 @@ class EmbeddedCarrier(Carrier):
     def _make_room(self, status: int, slot: str, reply: _Reply) -> None:
         """Makes room for a header that did not fit; raises for any other problem."""
         if status != _TOO_SMALL:
-            raise ProtocolError(f"the library refused to carry out {slot}, with status {status}")
+            raise ProtocolError(f"the library did not execute {slot}: it returned status {status}")
         if reply.header_size > reply.header_capacity:
             self._make_header_room(reply.header_size)
 
     @override
     def begin(self, call: Call) -> None:
-        raise AssertionError("the library answers at once")
+        raise AssertionError("the library answers during the call")
 
     def drop(self) -> None:
-        """Does nothing: no request is under way between calls."""
+        """Does nothing, because no request is in progress between calls."""
 
     def close(self) -> None:
-        """Does nothing: the service keeps running for other sessions."""
+        """Does nothing, because the service keeps running for other sessions."""

@@ -1,4 +1,4 @@
-"""Endpoints: the meaning of the argument `endpoint`, and the carrier for it."""
+"""Endpoints: the values of the argument `endpoint`, and the carrier for each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _has_warned = False
 
 
 def resolve(endpoint: str | None) -> str:
-    """Returns the endpoint to use; None means TWOFOLD_ENDPOINT, or else this process itself.
+    """Returns the endpoint to use; None means TWOFOLD_ENDPOINT, or `_default` if that is unset.
 
     Raises:
         InvalidArgument: The endpoint is not valid.
@@ -54,14 +54,14 @@ def check_address(endpoint: str) -> str:
     if problem:
         raise InvalidArgument(
             f"endpoint {endpoint!r} {problem}; expected tcp://host:port, ipc:///path, "
-            '"private" for a server of this process\'s own, or "embedded" for this process itself',
+            '"private" for a server that only this process uses, or "embedded" for no server',
             field="endpoint",
         )
     return endpoint
 
 
 def _default() -> str:
-    """Returns "embedded"; without a library warns once and returns "private"."""
+    """Returns "embedded", or "private" if there is no library, with one warning per process."""
     global _has_warned
     try:
         _embedded(SYSTEM)
@@ -86,10 +86,10 @@ def _embedded(surroundings: Surroundings) -> Carrier:
 def open_carrier(
     endpoint: str, keys: CurveKeys | None, deadline: float, surroundings: Surroundings
 ) -> Carrier:
-    """Opens a carrier to an endpoint from `resolve`, with keys as in `check_keys`.
+    """Opens a carrier to an endpoint from `resolve`, with the keys that `check_keys` returns.
 
     Raises:
-        InvalidArgument: The endpoint takes no keys.
+        InvalidArgument: `keys` is not a CurveKeys, or the endpoint does not support keys.
         ServerStartFailed: No service is available.
     """
     keys = check_keys(endpoint, keys)
@@ -107,10 +107,10 @@ def open_carrier(
 
 
 def check_keys(endpoint: str, keys: object) -> CurveKeys | None:
-    """Returns the given keys; for None at a tcp endpoint the keys from environment variables.
+    """Returns the given keys; for None and a tcp endpoint, the keys from environment variables.
 
     Raises:
-        InvalidArgument: `keys` is not a CurveKeys, or the endpoint takes no keys.
+        InvalidArgument: `keys` is not a CurveKeys, or the endpoint does not support keys.
     """
     if keys is None:
         return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None
@@ -119,5 +119,7 @@ def check_keys(endpoint: str, keys: object) -> CurveKeys | None:
             f"keys is a {type(keys).__name__}; expected twofold.CurveKeys", field="keys"
         )
     if not endpoint.startswith("tcp://"):
-        raise InvalidArgument(f"keys are for tcp endpoints; {endpoint!r} takes none", field="keys")
+        raise InvalidArgument(
+            f"keys= requires a tcp endpoint; {endpoint!r} is not one", field="keys"
+        )
     return keys

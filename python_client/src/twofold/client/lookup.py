@@ -13,8 +13,8 @@ VERSION = importlib.metadata.version("twofold")
 
 _LIBRARY, _PROGRAM = "libtwofold.so", "twofold-server"
 _WAYS_OUT = (
-    "Install a wheel for this platform, build it with `make server` in a checkout of Twofold, name "
-    "one in the environment variable {}, or connect to a running server with endpoint="
+    "Install a wheel for this platform, build it with `make server` in a checkout of Twofold, set "
+    "the environment variable {} to its path, or connect to a running server with endpoint="
 )
 
 
@@ -29,7 +29,10 @@ def find_library() -> Path | None:
     """
     named = os.environ.get("TWOFOLD_LIBRARY")
     if named and not Path(named).is_file():
-        raise ServerStartFailed(f"TWOFOLD_LIBRARY is {named!r}, which is not a file")
+        raise ServerStartFailed(
+            f"TWOFOLD_LIBRARY is {named!r}, which is not a file; set it to the path of {_LIBRARY}, "
+            "or unset it"
+        )
     candidates = [Path(named)] if named else _candidates(_LIBRARY)
     return next(filter(Path.is_file, candidates), None)
 
@@ -37,7 +40,7 @@ def find_library() -> Path | None:
 def no_library() -> str:
     """Returns the message for a missing library."""
     return (
-        f"there is no {_LIBRARY}; looked for {', '.join(map(str, _candidates(_LIBRARY)))}. "
+        f"{_LIBRARY} was not found at {', '.join(map(str, _candidates(_LIBRARY)))}. "
         + _WAYS_OUT.format("TWOFOLD_LIBRARY")
     )
 
@@ -56,15 +59,18 @@ def find_program() -> Path:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
     if named:
-        raise ServerStartFailed(f"TWOFOLD_SERVER is {named!r}, which is not a program")
+        raise ServerStartFailed(
+            f"TWOFOLD_SERVER is {named!r}, which is not a program; set it to the path of "
+            f"{_PROGRAM}, or unset it"
+        )
     raise ServerStartFailed(
-        f"there is no {_PROGRAM} program; looked for {', '.join(map(str, candidates))} and on "
-        f"PATH. {_WAYS_OUT.format('TWOFOLD_SERVER')}"
+        f"{_PROGRAM} was not found at {', '.join(map(str, candidates))} or on PATH. "
+        + _WAYS_OUT.format("TWOFOLD_SERVER")
     )
 
 
 def _candidates(name: str) -> list[Path]:
-    """Returns the paths of the package's own file and of the checkout's."""
+    """Returns the paths at which an installed package and a checkout have the file."""
     package = Path(__file__).resolve().parents[1]
     candidates = [package / "_bin" / name]
     # An editable installation: package = checkout/python_client/src/twofold.

@@ -46,7 +46,8 @@ class BufferPool:
 def _count_unused() -> int:
     """Returns the result of `getrefcount` in `take` for an array that only the pool refers to.
 
-    Interpreters count differently. One without a GIL may miscount, so it never reuses an array.
+    Interpreters count differently. An interpreter without a GIL may miscount, so it never reuses an
+    array.
     """
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return -1
@@ -73,13 +74,13 @@ class Layout:
 
     Args:
         wire: The server's description.
-        needed: The required arrays.
+        needed: The names of the required arrays.
 
     Raises:
         ProtocolError: An array is missing, of an unknown dtype, or outside the payload.
 
     Attributes:
-        size: The payload's bytes.
+        size: The payload's size in bytes.
     """
 
     def __init__(self, wire: environment.PayloadLayout, needed: tuple[str, ...]) -> None:
@@ -91,7 +92,7 @@ class Layout:
         missing = set(needed) - set(self._names)
         if missing:
             raise ProtocolError(f"the server's replies have no {', '.join(sorted(missing))}")
-        # The whole payload as one record: numpy takes its fields out faster than it makes arrays.
+        # The whole payload is one record: numpy extracts its fields faster than it makes arrays.
         try:
             self._record = np.dtype(
                 {
@@ -127,10 +128,16 @@ def make_space(wire: environment.Space) -> gym.Space[Any]:
         return gym.spaces.Box(wire.box.low, wire.box.high, tuple(wire.box.shape), dtype.type)
     if kind == "discrete":
         return gym.spaces.Discrete(int(wire.discrete.n))
-    raise ProtocolError("the server describes a space that this client does not know; is it newer?")
+    raise ProtocolError(
+        f"the server describes a space of kind {kind}, which this client does not know; install "
+        "the server's version of twofold"
+    )
 
 
 def _dtype(wire: int) -> np.dtype[Any]:
     if wire not in _DTYPES:
-        raise ProtocolError(f"the server uses data type {wire}, which this client does not know")
+        raise ProtocolError(
+            f"the server uses data type {wire}, which this client does not know; install the "
+            "server's version of twofold"
+        )
     return _DTYPES[wire]

@@ -23,7 +23,8 @@ from twofold.client import system
 from twofold.client.lookup import find_program
 from twofold.errors import ServerDied, ServerStartFailed
 
-# Seconds before an unused server stops. A loop that makes and closes environments starts only one.
+# Seconds before an unused server stops, so that a loop that makes and closes environments starts
+# only one.
 _GRACE = 2.0
 # Seconds that a server may take to stop before it is killed.
 _STOP_DEADLINE = 2.0
@@ -37,8 +38,8 @@ class PrivateServer:
     """A running server, its directory and a count of the environments that use it.
 
     The directory is /tmp/twofold-private-xxxxxxxx, open to this user only. It contains the socket
-    `s` and the file `log`. This process holds a lock on it. Later processes remove directories
-    without a lock, which killed processes have left.
+    `s` and the file `log`. This process holds a lock on it. Later processes remove the unlocked
+    directories that killed processes have left.
 
     Raises:
         ServerStartFailed: No server program was found, or it did not start before the deadline.
@@ -57,7 +58,7 @@ class PrivateServer:
         command += ["--parent-pid", str(os.getpid()), "--idle-timeout", "0"]
         try:
             with self._log.open("wb") as log:
-                # A separate process group: a terminal's Ctrl-C is meant for Python only.
+                # In a separate session, because a terminal's Ctrl-C is meant for Python only.
                 self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -90,7 +91,7 @@ class PrivateServer:
             )
 
     def release(self) -> None:
-        """Counts one user less. A moment after the last one has left, the server stops."""
+        """Removes one user. The server stops a moment after the last user is removed."""
         global _timer
         with _lock:
             self.users -= 1
@@ -128,7 +129,8 @@ class PrivateServer:
             while b"\n" not in printed:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise ServerStartFailed(
-                        "the private server did not start in time" + self._log_tail()
+                        "the private server did not start in time (raise timeout=)"
+                        + self._log_tail()
                     )
                 read = os.read(stdout.fileno(), 4096)
                 if not read:
@@ -160,7 +162,7 @@ class PrivateServer:
 
 
 def temporary_directory() -> str:
-    """Returns the parent of servers' directories: the system's, or /tmp if that is too long.
+    """Returns the parent of servers' directories: the system's, or /tmp if its path is too long.
 
     Raises:
         FileNotFoundError: No directory is writable.
@@ -171,9 +173,10 @@ def temporary_directory() -> str:
 
 
 def _make_directory() -> tuple[Path, int]:
-    """Makes a directory for a server; returns it and the descriptor that holds its lock.
+    """Removes the directories of killed processes and makes one for a new server.
 
-    First removes the directories of killed processes.
+    Returns:
+        The directory, and the descriptor that holds its lock.
     """
     parent = temporary_directory()
     for path in Path(parent).glob(_DIRECTORY_PREFIX + "*"):

@@ -13,8 +13,8 @@ from twofold.client import system
 from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.errors import TransportError
 
-# A context has 1,023 sockets by default, and an environment uses up to three of them. With this
-# many sockets, the limit on open files applies first.
+# A context allows 1,023 sockets by default, and an environment uses up to three of them. With this
+# many sockets, the limit on open files is reached first.
 _MAX_SOCKETS = 16_384
 
 
@@ -41,15 +41,16 @@ class Socket(Protocol):
 
 
 def connect(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> Socket:
-    """Starts to connect a REQ socket and returns it without waiting for the server.
+    """Starts connecting a REQ socket and returns it without waiting for the server.
 
     Args:
         endpoint: A checked address.
         keys: Keys for an encrypted endpoint.
-        watch: Watches the socket's handshakes; the caller detaches it before it closes the socket.
+        watch: The watch of the socket's handshakes; the caller must detach it before it closes the
+            socket.
 
     Raises:
-        TransportError: The process may open no more files.
+        TransportError: The process can't open more files.
     """
     try:
         return _connected(endpoint, keys, watch)
@@ -57,9 +58,9 @@ def connect(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> Soc
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
         raise TransportError(
-            f"no more connections: {error.strerror}. Each environment at {endpoint} takes several "
-            "files. Close environments after use, make one with more boards (num_envs), or allow "
-            "this process more files (ulimit -n)"
+            f"can't open a connection: {error.strerror}. Each environment at {endpoint} uses "
+            "several files. Close environments after use, make one with more boards (num_envs), "
+            "or raise the limit on open files (ulimit -n)"
         ) from None
 
 

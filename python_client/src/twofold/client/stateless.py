@@ -17,7 +17,7 @@ from twofold.errors import DeadlineExceeded
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# The server would execute a repeat as well, so a request is repeated only if it must be lost.
+# The server would execute a repeat too, so a request is repeated only after it is likely lost.
 _PATIENCE = 1.0
 
 
@@ -32,7 +32,7 @@ class Client:
 
     def __init__(self, endpoint: str, keys: CurveKeys | None, within: Surroundings) -> None:
         self._endpoint, self._keys, self._surroundings = endpoint, keys, within
-        # Held by the thread that asks, so that its signal handlers never wait for it.
+        # Reentrant, so that a signal handler never waits for the thread that it interrupted.
         self._lock = threading.RLock()
         self._is_busy = False
         self._carrier: Carrier | None = None
@@ -53,7 +53,7 @@ class Client:
 
         Raises:
             RequestError: The server refused.
-            TransportError: No answer came, or other threads were asking until the deadline.
+            TransportError: No answer came, or other threads used the carrier until the deadline.
             gymnasium.error.AlreadyPendingCallError: The caller is a signal handler that
                 interrupted a request of this thread.
         """
@@ -69,13 +69,14 @@ class Client:
         wait = max(0.0, deadline - self._surroundings.now())
         if not self._lock.acquire(timeout=wait):
             raise DeadlineExceeded(
-                f"other threads were asking {self._endpoint} until the deadline; nothing was sent"
+                f"other threads used the connection to {self._endpoint} until the deadline; "
+                "nothing was sent"
             )
         if self._is_busy:
             self._lock.release()
             raise gym.error.AlreadyPendingCallError(
-                f"this call interrupts another call at {self._endpoint}, which has no result yet: "
-                "a signal handler or a finalizer can't make one; set a flag there, and call later",
+                f"this call interrupts an unfinished call to {self._endpoint}, because a signal "
+                "handler or a finalizer makes it; set a flag there, and make the call later",
                 "expand",
             )
         try:
@@ -97,10 +98,11 @@ _clients: dict[tuple[str, CurveKeys | None, Surroundings], Client] = {}
 
 
 def client(endpoint: str | None, keys: CurveKeys | None = None) -> Client:
-    """Returns the client for an endpoint and keys, as an environment takes them.
+    """Returns the shared client for an environment's arguments `endpoint` and `keys`.
 
     Raises:
-        InvalidArgument: The endpoint is not valid, or takes no keys, or `keys` is not a CurveKeys.
+        InvalidArgument: The endpoint is invalid or does not support keys, or `keys` is not a
+            CurveKeys.
     """
     endpoint = resolve(endpoint)
     if keys is not None:

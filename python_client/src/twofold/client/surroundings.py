@@ -1,4 +1,4 @@
-"""The outside world of a session: time, random bytes and connections."""
+"""Everything that a session takes from outside: time, random bytes and connections."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from twofold.client.sockets import Socket
 class Surroundings:
     """The clock, the randomness and the connections of a session: the system's or a simulation's.
 
-    Nothing in a session reads a clock, waits, draws random bytes or connects by other means.
+    A session has no other way to read a clock, wait, draw random bytes or connect.
     """
 
     now: Callable[[], float] = time.monotonic
-    """Time in seconds, which never goes back."""
+    """A function that returns the time in seconds, which never decreases."""
     sleep: Callable[[float], None] = time.sleep
-    """Waits for this many seconds."""
+    """A function that waits for this many seconds."""
     random_bytes: Callable[[int], bytes] = os.urandom
-    """Returns this many unpredictable bytes."""
+    """A function that returns this many unpredictable bytes."""
     connect: Callable[[str, CurveKeys | None, HandshakeWatch], Socket] = sockets.connect
-    """Connects like `sockets.connect`, with the same arguments."""
+    """A function that connects like `sockets.connect`, with the same arguments."""
 
 
 SYSTEM = Surroundings()
 
 surroundings: ContextVar[Surroundings] = ContextVar("twofold_surroundings", default=SYSTEM)
-"""The surroundings of sessions created from now on."""
+"""The surroundings of sessions that are created in this context."""

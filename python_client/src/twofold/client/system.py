@@ -1,4 +1,4 @@
-"""Everything that differs between operating systems; each function imports what it needs."""
+"""Functions that differ between operating systems; each imports the modules that it needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ after_fork_in_child(_begin_generation)
 
 
 def check_descriptors(descriptor: int) -> None:
-    """Raises OSError if this process may not open more files; not checked on Windows.
+    """Raises OSError if this process can't open more files; does nothing on Windows.
 
     Args:
         descriptor: Any open descriptor.
@@ -57,7 +57,7 @@ def lock_directory(directory: Path) -> int:
 
 
 def allow_open_files(count: int) -> None:
-    """Raises this process's limit on open files to at least `count`, or as high as allowed."""
+    """Raises this process's limit on open files to `count` or the highest allowed limit."""
     if sys.platform == "win32":
         return
     import resource

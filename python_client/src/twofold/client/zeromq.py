@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 # Seconds between checks that the private server is alive.
 _LIVENESS_INTERVAL = 0.1
 
-# The reply to a successful step: one byte of tag, eight of seq, the rest.
+# The reply to a successful step: one byte of tag, eight bytes of seq, then bytes that never differ.
 _STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
 
 
 class Backoff:
     """The time to wait for a reply before sending the request again.
 
-    20 ms or four round trips, whichever is longer. It doubles with each try, up to a second.
+    It starts at 20 ms or four round trips, whichever is longer, and doubles with each try, up to a
+    second.
     """
 
     _round_trip = 0.0
@@ -45,14 +46,14 @@ class Backoff:
         return min(first * 2.0 ** min(tries, 10), 1.0)
 
     def answered(self, seconds: float) -> None:
-        """Updates the round trip with a reply's time, counted from the last try."""
+        """Updates the mean round trip with the time from the last try to its reply."""
         self._round_trip += (seconds - self._round_trip) / 8
 
 
 class ZeroMQCarrier(Carrier):
-    """A REQ socket to a server, replaced after any trouble.
+    """A REQ socket to a server, replaced after any failure.
 
-    On the first trouble, the carrier drops the socket and sends the same bytes over a new one. The
+    After a failure, the carrier drops the socket and sends the same bytes over a new one. The
     server answers a repeat with the stored reply. So a deadline or a KeyboardInterrupt leaves no
     half-read reply behind.
 
@@ -60,7 +61,7 @@ class ZeroMQCarrier(Carrier):
         endpoint: A checked address.
         keys: Keys for an encrypted endpoint.
         server: The private server at this address, which is released at the end.
-        surroundings: Time for deadlines and retries, and the sockets.
+        surroundings: The clock for deadlines and retries, and the sockets.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class ZeroMQCarrier(Carrier):
     ) -> Answer:
         """Sends one request, repeats it as necessary, and waits for its reply.
 
-        `plain` is the encoded Reply with nothing but the seq, if it is known.
+        `plain` is the encoded reply to a successful step, which then needs no decoding.
         """
         sent = self._surroundings.now()
         tries = 0
@@ -159,9 +160,9 @@ class ZeroMQCarrier(Carrier):
                     if self._handshakes.is_unreachable:
                         place += ", where nothing accepts connections,"
                     advice = (
-                        "the request stays pending, and the same call again collects its reply"
+                        "the request stays pending, and repeating the call collects its reply"
                         if call.seq > 1
-                        else "is a server running there?"
+                        else "check that a server is running there"
                     )
                     raise DeadlineExceeded(
                         f"no reply to {call.slot} from {place} within the timeout; {advice}"
@@ -172,7 +173,7 @@ class ZeroMQCarrier(Carrier):
             self.drop()
             if error.errno != zmq.ENOTSOCK:
                 raise
-            raise ClosedError("this environment was closed in a call") from None
+            raise ClosedError("this environment was closed during a call") from None
         except BaseException:
             self.drop()
             raise
@@ -217,7 +218,7 @@ class ZeroMQCarrier(Carrier):
         """Returns the reply to a request; None if it does not arrive in time."""
         socket = self._socket
         if socket is None:  # closed by a signal handler
-            raise ClosedError("this environment was closed in a call")
+            raise ClosedError("this environment was closed during a call")
         while (frame := self._receive_frame(socket, until - self._surroundings.now())) is None:
             if self.server is not None:
                 self.server.check()
@@ -247,13 +248,13 @@ class ZeroMQCarrier(Carrier):
     def _receive_payload(
         self, call: Call, socket: Socket, room: Buffer | None
     ) -> NDArray[np.uint8]:
-        """Returns the payload behind the header that was received last."""
+        """Returns the payload that follows the last received header."""
         if call.reply_size is None:
             return np.frombuffer(socket.recv(), np.uint8)
         most = max(call.reply_size, call.reply_room)
         memory, _ = room or self._buffers.take(most)
         size = socket.recv_into(memory.data)
-        # We never send a third frame.
+        # No reply has a third frame.
         if not call.reply_size <= size <= most or socket.get(zmq.RCVMORE):
             raise self._bad_reply(call, f"a payload of {size} bytes instead of {call.reply_size}")
         return memory[:size]
@@ -261,7 +262,7 @@ class ZeroMQCarrier(Carrier):
     def _bad_reply(self, call: Call, problem: str) -> ProtocolError:
         return ProtocolError(
             f"the answer to {call.slot} from {self.endpoint} has {problem}; "
-            "is that a twofold server?"
+            "check that a twofold server of this version listens there"
         )
 
     def _receive_frame(self, socket: Socket, wait: float) -> bytes | None:

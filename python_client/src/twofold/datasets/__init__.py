@@ -1,8 +1,8 @@
 """Datasets: transitions in a Parquet file that records their origin and can be verified.
 
-A file holds row groups of T steps on N lanes, lane after lane, each lane's steps in order. Steps
-on which a lane only begins its next episode (NEXT_STEP autoreset) are not transitions and are left
-out. `to_minari` and `to_huggingface` export a file.
+A file consists of row groups of T steps on N lanes: lane after lane, each lane's steps in order. A
+step in which a lane only begins its next episode (NEXT_STEP autoreset) is not a transition, and is
+left out. `to_minari` and `to_huggingface` export a file.
 """
 
 from twofold.datasets.huggingface import to_huggingface

@@ -1,4 +1,4 @@
-"""The Parquet file of a dataset: rollouts as its columns, and the JSON in its metadata.
+"""The Parquet file of a dataset: its columns, which come from rollouts, and its metadata in JSON.
 
 The page "Datasets" describes both.
 """
@@ -23,9 +23,9 @@ FORMAT, VERSION = "twofold-dataset", 1
 METADATA_KEY = b"twofold"
 NUM_ACTIONS = 4
 BOARDS = ("observation", "next_observation")
-"""Names of the columns that hold boards."""
+"""The names of the columns that contain boards."""
 GROUP_ROWS = 262_144
-"""Rows of a row group; a few groups are in memory at a time."""
+"""The number of rows in a row group; a few groups are in memory at a time."""
 
 
 def pyarrow() -> tuple[Any, Any]:
@@ -52,7 +52,7 @@ def schema(cells: int) -> Any:
 
 
 def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
-    """Returns an Arrow record batch of columns (rows,), boards as uint8 (rows, cells)."""
+    """Returns an Arrow record batch of columns (rows,); boards are uint8 (rows, cells)."""
     arrow, _ = pyarrow()
     arrays = []
     for item in schema:
@@ -74,11 +74,11 @@ def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
         lane: The number of its first lane.
 
     Returns:
-        For each column an array (transitions,); boards as uint8 (transitions, cells).
+        For each column an array (transitions,); boards are uint8 (transitions, cells).
     """
     valid = rollout.valid.T
     steps, lanes = rollout.valid.shape
-    # Each board becomes one element, so that it moves as a whole.
+    # Each board becomes one element, so that numpy copies it as a whole.
     cells = math.prod(rollout.observations.shape[2:])
     boards = rollout.observations.reshape(steps + 1, -1, cells).view(f"V{cells}")[..., 0]
     times = np.arange(time, time + steps, dtype=np.uint32)
@@ -102,9 +102,11 @@ def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
 
 
 def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
-    """Returns the unwrapped environment; closes it and raises InvalidArgument unless it is 2048."""
+    """Returns the unwrapped environment of 2048; closes any other and raises InvalidArgument."""
     base = envs.unwrapped
     if isinstance(base, TwofoldVectorEnv) and Game2048.played_by(envs):
         return base
     envs.close()
-    raise InvalidArgument("a dataset needs an environment of 2048", field="env")
+    raise InvalidArgument(
+        f"env makes {type(base).__name__}; a dataset requires an environment of 2048", field="env"
+    )

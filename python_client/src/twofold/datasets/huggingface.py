@@ -1,4 +1,4 @@
-"""Export for the Hugging Face Hub: a folder of Parquet files and a dataset card."""
+"""Exports a dataset for the Hugging Face Hub, as a folder of Parquet files and a dataset card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 
 SHARD_GROUPS = 64
-"""Row groups of a Parquet file: 17 million transitions."""
+"""The number of row groups in a Parquet file, which are 17 million transitions."""
 
 _CARD = """\
 ---
@@ -76,16 +76,16 @@ A trajectory is a function of these and of the actions; lane i has the seed `see
 def to_huggingface(
     path: str | Path, folder: str | Path, *, progress: Progress | None = None
 ) -> list[Path]:
-    """Writes a dataset as a folder for the Hugging Face Hub; memory stays bounded.
+    """Writes a dataset as a folder for the Hugging Face Hub, in bounded memory.
 
-    The folder has README.md, a dataset card, and data/train-*.parquet, with the columns of `read`:
-    boards are arrays of two dimensions, masks lists. `datasets.load_dataset(folder)` loads it;
-    `hf upload NAME FOLDER --repo-type dataset` uploads it.
+    The folder contains the dataset card README.md, and data/train-*.parquet with the columns of
+    `read`: boards are two-dimensional arrays, and masks are lists. `datasets.load_dataset(folder)`
+    loads the folder, and `hf upload NAME FOLDER --repo-type dataset` uploads it.
 
     Args:
         path: The file.
         folder: The folder to make; it appears when it is complete.
-        progress: Called after each row group.
+        progress: A function to call after each row group.
 
     Returns:
         The Parquet files.
@@ -97,7 +97,7 @@ def to_huggingface(
     """
     dataset, folder = DatasetFile(path), Path(folder)
     if folder.exists():
-        raise InvalidArgument(f"{folder} exists already", field="folder")
+        raise InvalidArgument(f"{folder} exists already; pass another folder", field="folder")
     temporary = Path(f"{folder}.{os.getpid()}.part")
     names = _shard_names(dataset.num_groups)
     try:
@@ -112,7 +112,7 @@ def to_huggingface(
 
 
 def _shard_names(groups: int) -> list[str]:
-    """Returns the Hub's names of the Parquet files for this many row groups."""
+    """Returns the names of the Parquet files for this many row groups, as the Hub expects them."""
     count = -(-groups // SHARD_GROUPS)
     return [f"data/train-{shard:05}-of-{count:05}.parquet" for shard in range(count)]
 
@@ -131,7 +131,7 @@ def _write_shards(dataset: DatasetFile, files: list[Path], progress: Progress | 
 
 
 def _schema(shape: tuple[int, ...]) -> Any:
-    """Returns the file's Arrow schema, but with lists for boards and masks."""
+    """Returns the Arrow schema of a dataset's file, with lists for boards and masks."""
     arrow, _ = file_format.pyarrow()
     lists = dict.fromkeys(file_format.BOARDS, arrow.list_(arrow.list_(arrow.uint8())))
     lists["action_mask"] = arrow.list_(arrow.int8(), file_format.NUM_ACTIONS)
@@ -140,7 +140,7 @@ def _schema(shape: tuple[int, ...]) -> Any:
 
 
 def _table(columns: dict[str, Array], schema: Any) -> Any:
-    """Returns an Arrow table of the columns of `read`."""
+    """Returns an Arrow table of columns that `read` yields."""
     arrow, _ = file_format.pyarrow()
     arrays = []
     for field in schema:
@@ -153,12 +153,12 @@ def _table(columns: dict[str, Array], schema: Any) -> Any:
 
 
 def _card(dataset: DatasetFile) -> str:
-    """Returns README.md, whose head tells the package `datasets` which columns are arrays."""
+    """Returns README.md, whose head states for the package `datasets` which columns are arrays."""
     found, (rows, columns) = dataset.metadata, dataset.shape
     kinds = dict.fromkeys(
         file_format.BOARDS, f"dtype: {{array2_d: {{shape: [{rows}, {columns}], dtype: uint8}}}}"
     )
-    # Every version of `datasets` reads this form; from version 4 on it writes `list`.
+    # Every version of `datasets` reads this form, although it writes `list` since version 4.
     kinds["action_mask"] = f"sequence: int8\n    length: {file_format.NUM_ACTIONS}"
     features = []
     for field in file_format.schema(rows * columns):

@@ -1,4 +1,4 @@
-"""Export to Minari: a dataset as whole episodes."""
+"""Exports a dataset to Minari as whole episodes."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ def to_minari(
     description: str | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """Writes a dataset's episodes to Minari's local storage; memory holds the unfinished ones.
+    """Writes a dataset's episodes to Minari's local storage; keeps unfinished episodes in memory.
 
     An episode has T actions, rewards, terminations and truncations, T + 1 observations, and T + 1
-    rows of the one info, `action_mask`. The last episode of a lane is marked as truncated where
-    the file ends before it does, as Minari's own collector marks it. The first episode of lane i
-    has the seed seed + i; later ones continue its stream, and have none.
+    rows of its only info, `action_mask`. If the file ends before a lane's last episode does, the
+    episode is marked as truncated, as by Minari's own collector. The first episode of lane i has
+    the seed seed + i. Later episodes have no seed, because they continue the lane's stream.
 
     Args:
         path: The file.
         dataset_id: Minari's id, "namespace/name-v0".
-        author: The author in Minari's metadata, recommended like the next two.
-        author_email: The author's address in the metadata.
-        code_permalink: The code's address in the metadata.
-        description: The description in the metadata; by default from the file's metadata.
-        progress: Called after each row group.
+        author: The author in Minari's metadata. Minari recommends this and the next two arguments.
+        author_email: The author's email address in the metadata.
+        code_permalink: The URL of the code in the metadata.
+        description: The description in the metadata; by default made from the file's metadata.
+        progress: A function to call after each row group.
 
     Returns:
         The `minari.MinariDataset`. Its environment has the recorded arguments.
 
     Raises:
-        InvalidArgument: Minari has a dataset of this id, or the id is malformed.
+        InvalidArgument: Minari has a dataset with this id, or the id is malformed.
         InvalidDataset: The file is not a dataset, or damaged.
-        TransportError: As for an environment.
+        TransportError: The service did not answer.
         MissingDependency: minari, h5py or pyarrow is not installed.
     """
     minari = optional_import("minari", "Minari exports", "minari")
@@ -94,20 +94,21 @@ def _new_folder(dataset_id: str) -> Path:
     storage = optional_import("minari.storage", "Minari exports", "minari")
     try:
         parse.parse_dataset_id(dataset_id)
-    except (TypeError, ValueError):  # a TypeError where the version is missing
+    except (TypeError, ValueError):  # TypeError if the version is missing
         raise InvalidArgument(
             f"dataset_id is {dataset_id!r}; expected namespace/name-v0", field="dataset_id"
         ) from None
     folder: Path = storage.get_dataset_path(dataset_id)
     if folder.exists():
         raise InvalidArgument(
-            f"Minari has a dataset {dataset_id} already, in {folder}", field="dataset_id"
+            f"Minari already has a dataset {dataset_id}, in {folder}; pass another dataset_id",
+            field="dataset_id",
         )
     return folder
 
 
 def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
-    """Returns an environment like the dataset's, with one board; raises InvalidDataset."""
+    """Makes an environment with the dataset's arguments and one board; raises InvalidDataset."""
     # `copy` is an argument of vector environments only.
     arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
     try:
@@ -117,7 +118,7 @@ def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
 
 
 def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[Any]]:
-    """Yields Minari's buffers of each row group's ended episodes, and last of the unfinished."""
+    """Yields Minari's buffers of each row group's ended episodes, then of the unfinished ones."""
     rows = 0
     begun: dict[int, list[dict[str, Array]]] = {}
     for columns in dataset.transitions():
@@ -144,7 +145,7 @@ def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[A
 
 
 def _episodes(dataset: DatasetFile, episodes: list[list[dict[str, Array]]]) -> list[Any]:
-    """Returns Minari's buffers of episodes, each given as the columns of its parts."""
+    """Returns Minari's buffers of episodes, each of which is a list of its parts' columns."""
     if not episodes:
         return []
     buffer = optional_import("minari.data_collector", "Minari exports", "minari").EpisodeBuffer

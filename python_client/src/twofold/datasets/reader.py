@@ -1,4 +1,4 @@
-"""Reading and verifying of datasets."""
+"""Reads and verifies datasets."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from twofold.errors import InvalidArgument, InvalidDataset
 from twofold.games.game2048 import Game2048
 
 TEXTS = ("environment", "policy", "twofold")
-"""Names in the metadata whose values are strings."""
+"""The names in the metadata whose values are strings."""
 
 
 class DatasetFile:
     """An open dataset.
 
     Attributes:
-        metadata: The JSON in its metadata: environment, arguments, num_envs, seed, policy,
+        metadata: The JSON in the file's metadata: environment, arguments, num_envs, seed, policy,
             transitions, steps, versions.
         arguments: The environment's arguments.
         game: The game that was played.
-        shape: Rows and columns of the boards.
+        shape: The numbers of rows and columns of the boards.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -56,7 +56,10 @@ class DatasetFile:
         self._cells = math.prod(self.shape)
         expected = file_format.schema(self._cells)
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
-            raise InvalidDataset(f"{path}: a dataset of Twofold has other columns")
+            raise InvalidDataset(
+                f"{path}: its columns are {self._file.schema_arrow.names}; expected "
+                f"{expected.names} with a dataset's types"
+            )
 
     def _read_metadata(self) -> dict[str, Any]:
         entry = (self._file.metadata.metadata or {}).get(file_format.METADATA_KEY)
@@ -65,7 +68,7 @@ class DatasetFile:
             is_right = found["format"] == file_format.FORMAT
             is_right &= isinstance(found["arguments"], dict)
             is_right &= all(isinstance(found[name], str) for name in TEXTS)
-            # A path would be one of the reader's own files.
+            # A reward given as a path would read one of the reader's own files.
             is_right &= not isinstance(found["arguments"].get("reward"), str)
             is_right &= ServiceArguments.__optional_keys__.isdisjoint(found["arguments"])
             for name in ("num_envs", "seed", "transitions", "steps"):
@@ -76,7 +79,7 @@ class DatasetFile:
             raise InvalidDataset(f"{self.path}: Parquet, but not a dataset of Twofold")
         if found["version"] != file_format.VERSION:
             raise InvalidDataset(
-                f"{self.path}: version {found['version']}; this program reads version "
+                f"{self.path}: its version is {found['version']}; this program reads version "
                 f"{file_format.VERSION}"
             )
         return found
@@ -88,11 +91,11 @@ class DatasetFile:
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
     def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
-        """Returns the environment that the dataset was recorded from.
+        """Makes the environment from which the dataset was recorded.
 
         Raises:
-            InvalidDataset: The environment cannot be made.
-            InvalidArgument: It cannot be made with these arguments of the service.
+            InvalidDataset: The environment can't be made.
+            InvalidArgument: An argument of the service is wrong.
         """
         found = self.metadata
         try:
@@ -105,11 +108,11 @@ class DatasetFile:
 
     @property
     def num_groups(self) -> int:
-        """Number of row groups."""
+        """The number of row groups."""
         return int(self._file.num_row_groups)
 
     def groups(self) -> Iterator[dict[str, Array]]:
-        """Yields the row groups' columns (rows,); boards as uint8 (rows, cells)."""
+        """Yields each row group's columns (rows,); boards are uint8 (rows, cells)."""
         for group in range(self.num_groups):
             try:
                 table = self._file.read_row_group(group).combine_chunks()
@@ -128,7 +131,7 @@ class DatasetFile:
             yield columns
 
     def transitions(self) -> Iterator[dict[str, Array]]:
-        """Yields the row groups' columns as `read` yields them."""
+        """Yields each row group's columns in the form of `read`."""
         for columns in self.groups():
             for name in file_format.BOARDS:
                 columns[name] = columns[name].reshape(-1, *self.shape)
@@ -138,11 +141,11 @@ class DatasetFile:
 
 
 def read(path: str | Path) -> Iterator[dict[str, Array]]:
-    """Yields the transitions of a dataset, some hundred thousand at a time.
+    """Yields the transitions of a dataset, a few hundred thousand at a time.
 
     Yields:
-        For each column an array (n, …): observation and next_observation as uint8 (n, rows,
-        columns) of the board, action_mask as int8 (n, actions).
+        For each column an array (n, …). The columns observation and next_observation are boards,
+        uint8 (n, rows, columns), and action_mask is int8 (n, actions).
 
     Raises:
         InvalidDataset: The file is not a dataset, or damaged.
@@ -154,11 +157,11 @@ def read(path: str | Path) -> Iterator[dict[str, Array]]:
 def verify(
     path: str | Path, *, progress: Progress | None = None, **service: Unpack[ServiceArguments]
 ) -> dict[str, Any]:
-    """Plays a dataset's actions again and compares every transition, bit by bit.
+    """Replays a dataset's actions and compares every transition bit by bit.
 
     Args:
         path: The file.
-        progress: Called after each row group.
+        progress: A function to call after each row group.
         **service: The service to use, as for an environment: endpoint, keys, timeout.
 
     Returns:
@@ -166,9 +169,9 @@ def verify(
         `transitions`.
 
     Raises:
-        InvalidDataset: A transition is wrong, missing or surplus, or the file is damaged; the text
-            names the first wrong row and its column.
-        InvalidArgument, TransportError: As for an environment.
+        InvalidDataset: A transition is wrong, missing or surplus, or the file is damaged; the
+            message names the first wrong row and its column.
+        InvalidArgument, TransportError: The service can't be used, as for an environment.
         MissingDependency: pyarrow is not installed.
     """
     dataset = DatasetFile(path)
@@ -183,7 +186,7 @@ def verify(
                 progress(row, metadata["transitions"])
     if row != metadata["transitions"] or time != metadata["steps"]:
         raise InvalidDataset(
-            f"{path}: it holds {row} transitions of {time} steps; it says "
+            f"{path}: it contains {row} transitions of {time} steps; its metadata says "
             f"{metadata['transitions']} of {metadata['steps']}"
         )
     return dict(metadata)
@@ -192,13 +195,16 @@ def verify(
 def _verify_group(
     name: str, envs: TwofoldVectorEnv, recorded: dict[str, Array], row: int, time: int
 ) -> int:
-    """Plays a row group again, from its first row and step on; returns its number of steps."""
+    """Replays and compares a row group from `row` and step `time`; returns its number of steps."""
     lanes, rows = envs.num_envs, len(recorded["time"])
     steps = int(recorded["time"].max()) + 1 - time
     is_possible = (recorded["time"] >= time) & (recorded["lane"] < lanes)
     if not is_possible.all() or not 0 < steps * lanes <= 2 * rows + file_format.GROUP_ROWS:
         bad = row + int((~is_possible).argmax())
-        raise InvalidDataset(f"{name} {bad} has an impossible lane or time")
+        raise InvalidDataset(
+            f"{name} {bad} has an impossible lane or time; expected a lane below {lanes} and a "
+            f"time from {time}"
+        )
     is_action = recorded["action"] < file_format.NUM_ACTIONS
     if not is_action.all():
         raise InvalidDataset(f"{name} {row + int((~is_action).argmax())} has an invalid action")
@@ -210,7 +216,7 @@ def _verify_group(
 
 
 def _compare(name: str, recorded: dict[str, Array], replayed: dict[str, Array], row: int) -> None:
-    """Raises InvalidDataset at the first row of a group that differs."""
+    """Raises InvalidDataset for the first row of a group that differs from its replay."""
     rows, expected = len(recorded["time"]), len(replayed["time"])
     both = min(rows, expected)
     first, column = both, ""

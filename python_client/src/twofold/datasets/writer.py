@@ -1,4 +1,4 @@
-"""Writing of datasets."""
+"""Writes datasets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from twofold.policies.lookup import resolve
 Columns: TypeAlias = dict[str, Array]
 """The transitions of some steps, as `file_format.columns_of` returns them."""
 Progress: TypeAlias = "Callable[[int, int], None]"
-"""Called with the number of transitions so far, and of all."""
+"""A function to call with the number of transitions so far and the number of all."""
 
 
 def write(
@@ -52,7 +52,7 @@ def write(
     executor: Executor | None = None,
     **env_arguments: Any,
 ) -> int:
-    """Plays with a policy and writes every transition to a Parquet file; memory stays bounded.
+    """Plays with a policy and writes every transition to a Parquet file, in bounded memory.
 
     Columns: lane, time (the step, from 0), observation and next_observation (the board's exponents,
     one byte for each cell, row by row), action, action_mask (bit a for action a), reward,
@@ -60,13 +60,13 @@ def write(
 
     Args:
         path: The file; it appears when it is complete.
-        policy: A policy as for `evaluate`; one in the server plays by rollouts.
-        transitions: Number of transitions, rounded up to whole steps of all lanes.
+        policy: A policy as for `evaluate`. Server-side policies play by rollouts.
+        transitions: The number of transitions, rounded up to whole steps of all lanes.
         env: The environment's id.
-        num_envs: Lanes N.
-        seed: Seed of the boards, seed + i for lane i; drawn from the system by default.
-        policy_timeout: Seconds that one call of the policy may take.
-        progress: Called after each row group.
+        num_envs: The number of lanes N.
+        seed: The seed of the boards: lane i has seed + i. By default the system draws it.
+        policy_timeout: The time limit of one call of the policy in seconds.
+        progress: A function to call after each row group.
         executor: The executor that plays, such as `twofold.integrations.ray.RayExecutor()`; by
             default this process.
         **env_arguments: The environment's arguments; the file records them.
@@ -76,7 +76,7 @@ def write(
 
     Raises:
         MissingDependency: pyarrow is not installed.
-        PolicyError, InvalidArgument, TransportError: As for `evaluate`.
+        PolicyError, InvalidArgument, TransportError: See `evaluate`.
     """
     plan = Plan.read(policy, transitions, env, num_envs, seed, policy_timeout, env_arguments)
     if executor is not None:
@@ -87,10 +87,7 @@ def write(
 
 @dataclass(frozen=True)
 class Plan:
-    """A planned dataset with checked arguments, which `write` describes.
-
-    It can be pickled, if the policy can.
-    """
+    """The checked arguments of `write`. They can be pickled if the policy can."""
 
     policy: Chooser
     transitions: int
@@ -116,7 +113,7 @@ class Plan:
         """Returns the plan for the arguments of `write`.
 
         Raises:
-            InvalidArgument: One of them is wrong.
+            InvalidArgument: An argument is wrong.
             MissingDependency: pyarrow is not installed.
         """
         file_format.pyarrow()
@@ -134,7 +131,7 @@ class Plan:
         )
 
     def metadata(self, server: str) -> dict[str, Any]:
-        """Returns the JSON in the file, for a service of this version."""
+        """Returns the JSON for the file's metadata; `server` is the service's version."""
         return {
             "format": file_format.FORMAT,
             "version": file_format.VERSION,
@@ -149,7 +146,7 @@ class Plan:
 
 
 class Executor(Protocol):
-    """A place to play datasets, such as `twofold.integrations.ray.RayExecutor`."""
+    """An object that plays datasets elsewhere, such as `twofold.integrations.ray.RayExecutor`."""
 
     def write(self, path: str | Path, plan: Plan, progress: Progress | None, /) -> int:
         """Plays a dataset and writes it; returns the number of transitions."""
@@ -163,10 +160,10 @@ class RowGroups:
         plan: The dataset.
 
     Attributes:
-        rows: Number of transitions so far.
-        time: Number of steps so far.
-        steps: Number of steps of the next row group; 0 at the end.
-        begins: No lane, since boards begin their episodes themselves.
+        rows: The number of transitions so far.
+        time: The number of steps so far.
+        steps: The number of steps in the next row group; 0 at the end.
+        begins: All False, because the boards begin their episodes by autoreset.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -181,7 +178,7 @@ class RowGroups:
         return self.steps == 0
 
     def steps_after(self, rows: int) -> int:
-        """Returns the number of steps of the row group that follows this many more transitions."""
+        """Returns the number of steps in the row group that follows `rows` more transitions."""
         most = max(1, file_format.GROUP_ROWS // self._plan.num_envs)
         left = self._plan.transitions - self.rows - rows
         return max(0, min(most, -(-left // self._plan.num_envs)))
@@ -194,24 +191,24 @@ class RowGroups:
 
 
 class Facts(NamedTuple):
-    """The file's facts about the boards: their cells, and the version of the service."""
+    """The number of a board's cells, and the version of the service, for the file."""
 
     cells: int
     server: str
 
 
 class Lanes:
-    """Consecutive lanes of a dataset, played from their seeds; a lane's rows depend on no other.
+    """Consecutive lanes of a dataset, played from their seeds; no lane depends on another.
 
-    All lanes of a dataset are the source of its row groups.
+    If they are all lanes of a dataset, they are a source of its row groups.
 
     Args:
         plan: The dataset.
         lanes: The numbers of the lanes.
 
     Attributes:
-        facts: The facts about their boards.
-        time: Number of steps so far.
+        facts: The facts about the lanes' boards.
+        time: The number of steps so far.
     """
 
     def __init__(self, plan: Plan, lanes: range) -> None:
@@ -232,14 +229,14 @@ class Lanes:
             raise
 
     def begin(self, groups: RowGroups) -> None:
-        """Does nothing: the boards were reset when they were made."""
+        """Does nothing, because the boards were reset when they were made."""
 
     def play(self, groups: RowGroups) -> Columns:
-        """Plays the next row group."""
+        """Plays and returns the next row group."""
         return self.columns(groups.steps)
 
     def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
-        """Plays some steps; a rollout takes the same `progress`."""
+        """Plays some steps and returns their transitions; `progress` is passed to the rollout."""
         rollout = self._envs.rollout(steps, self._chooser, progress=progress)
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps
@@ -263,8 +260,8 @@ def write_file(
         path: The file.
         plan: The dataset.
         facts: The facts about its boards.
-        source: Plays the row groups.
-        progress: Called after each row group.
+        source: The player of the row groups.
+        progress: A function to call after each row group.
 
     Returns:
         The number of transitions written.
@@ -309,12 +306,12 @@ def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns the environment's arguments as the file records them.
 
     Raises:
-        InvalidArgument: A dataset cannot have one of them.
+        InvalidArgument: A dataset does not support one of them.
     """
     for name in ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key"):
         if name in arguments:
-            raise InvalidArgument(f"{name} has no use in a dataset", field=name)
+            raise InvalidArgument(f"{name} does not affect a dataset; leave it out", field=name)
     try:
         return as_json(arguments)
     except TypeError as error:
-        raise InvalidArgument(f"an argument cannot be recorded: {error}") from None
+        raise InvalidArgument(f"the file can't record an argument: {error}") from None

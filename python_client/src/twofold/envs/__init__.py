@@ -1,4 +1,4 @@
-"""The environments: Gymnasium's API over one session, and the games by id and name."""
+"""The environments, which give a session Gymnasium's API, and the games by id and name."""
 
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ GAMES = (
     RegisteredGame(Game2048, Game2048Env, Game2048VectorEnv),
     RegisteredGame(Concentration, ConcentrationEnv, ConcentrationVectorEnv),
 )
-"""All games. Add a new one here, and its environments to the package's `__init__`."""
+"""All games. Add a new game here, and its environments to the package's `__init__`."""
 BY_ID = {game.spec.environment_id: game for game in GAMES}
 BY_NAME = {game.spec.name: game for game in GAMES}
 

@@ -1,4 +1,4 @@
-"""The arguments of an environment other than its game's."""
+"""The arguments that environments of all games share."""
 
 from __future__ import annotations
 
@@ -17,42 +17,44 @@ class ServiceArguments(TypedDict, total=False):
     """The service to use, and the time that a call may take."""
 
     endpoint: str | None
-    """"embedded" for this process itself, "private" for this process's own server, or the address
-    of a running server. None means the environment variable TWOFOLD_ENDPOINT, or without it
-    "embedded"."""
+    """"embedded" for this process itself, "private" for a server that only this process uses, or
+    the address of a running server. None means the value of the environment variable
+    TWOFOLD_ENDPOINT, or "embedded" if that is unset."""
     keys: CurveKeys | None
     """Keys for an encrypted tcp endpoint, or None for the files that the environment variables
     TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name."""
     timeout: float
-    """Seconds that each call may take before DeadlineExceeded; 30 by default."""
+    """The seconds after which a call raises DeadlineExceeded; 30 by default."""
 
 
 class EnvArguments(ServiceArguments, total=False):
     """The arguments of every environment, single or vector, except `obs`."""
 
     extra_infos: Iterable[str]
-    """Names of additional infos of a step. Every game has "reward_terms" and "episode"
-    (see the page "Rewards")."""
+    """The names of infos to add to each step. Every game has "reward_terms" and "episode" (see the
+    page "Rewards")."""
     recover: bool
     """Whether to recreate boards that the server has lost; False by default
     (see the page "Reliability: nothing lost, nothing twice")."""
     observation_key: str | None
-    """The observation's name in a dict; "observation" by default."""
+    """The key of the observation in a dict; "observation" by default."""
     mask_key: str | None
-    """The mask's name in a dict; "action_mask" by default. If it is given, or with obs="dict",
-    observations of any form come in a dict."""
+    """The key of the mask in a dict; "action_mask" by default. If it is given, or with obs="dict",
+    observations are dicts."""
     render_mode: Literal["ansi", "rgb_array"] | None
     """None for no pictures, "ansi" for text, or "rgb_array" for pictures."""
     render_size: int
-    """Pixels along the longer side of a board's picture, 32 ... 4096; 512 by default."""
+    """The longer side of a board's picture in pixels, 32 ... 4096; 512 by default."""
 
 
 class VectorEnvArguments(EnvArguments, total=False):
     """The arguments of every vector environment, except `num_envs` and `obs`."""
 
     autoreset_mode: AutoresetMode | str
-    """NEXT_STEP (the default), SAME_STEP or DISABLED, as Gymnasium's enum, value or name."""
+    """NEXT_STEP (the default), SAME_STEP or DISABLED, as a member of Gymnasium's enum, its value or
+    its name."""
     copy: bool
-    """Whether results are fresh; True by default. With False, every reset and every step overwrites
-    and returns the same arrays and the same dict of infos, and allocates nothing. (In Gymnasium the
-    argument covers the observations only; here it covers rewards, flags and infos too.)"""
+    """Whether each call returns new arrays; True by default. With False, every reset and step
+    overwrites and returns the same arrays and the same dict of infos, and allocates nothing. (In
+    Gymnasium this argument affects observations only; here it affects rewards, flags and infos
+    too.)"""

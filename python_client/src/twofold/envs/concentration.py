@@ -16,18 +16,18 @@ from twofold.games.concentration import Concentration, ConcentrationArguments
 
 
 class ConcentrationInfos(AllInfos):
-    """The infos of N games. Only steps have the infos on request."""
+    """The infos of N games. Only steps return the infos of `extra_infos`."""
 
     pairs: NDArray[np.int32]
-    """Pairs found."""
+    """The number of pairs found."""
     turns: NDArray[np.int32]
-    """Turns ended."""
+    """The number of turns ended."""
     peeks: NDArray[np.int32]
-    """Peeks used."""
+    """The number of peeks used."""
     open_card: NDArray[np.int32]
-    """The turn's first card, -1 between turns."""
+    """The index of the turn's first card, -1 between turns."""
     deck: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns): the symbols of all cards; with deck_info=True."""
+    """(N, rows, columns): the symbols of all cards. Present with deck_info=True."""
     flips: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the change of each card: 0 none, 1 turned face up, 2 turned back,
     3 paired, 4 shown by a peek."""
@@ -42,35 +42,35 @@ class ConcentrationInfos(AllInfos):
 
 
 class ConcentrationEnvArguments(ConcentrationArguments, EnvArguments, total=False):
-    """All arguments of `ConcentrationEnv` but `obs`."""
+    """All arguments of `ConcentrationEnv` except `obs`."""
 
 
 class ConcentrationVectorEnvArguments(ConcentrationArguments, VectorEnvArguments, total=False):
-    """All arguments of `ConcentrationVectorEnv` but `num_envs` and `obs`."""
+    """All arguments of `ConcentrationVectorEnv` except `num_envs` and `obs`."""
 
 
 class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     """N games of Concentration; `gymnasium.make_vec("twofold/Concentration-v0", num_envs=N)`.
 
-    Two cards of one symbol are a pair. An action turns one card, numbered row by row. The step's
-    observation shows the second card of a turn. If the two are not a pair, both are face down again
-    in the next observation. The episode ends when all pairs are found. If the game has peeks, the
-    last action shows all cards in play for one observation.
+    Two cards with one symbol are a pair. An action flips one card; cards are numbered row by row. A
+    turn is two flips, and the observation after the second shows both cards. If they are not a
+    pair, both are face down in the next observation. The episode ends when all pairs are found. If
+    the game has peeks, the last action shows all cards in play for one observation.
 
-    Observations: uint8 (N, rows, columns). A visible card has its symbol 0 … symbols - 1, a card
-    face down has `symbols`, a removed one `symbols + 1`.
+    Observations: uint8 (N, rows, columns). A visible card has the number of its symbol, from 0 to
+    symbols - 1. A card that is face down has `symbols`, and a removed card `symbols + 1`.
 
     Reward, float32, by default: 1 for a pair, -0.5 for a peek, and -0.1 for two cards that are not
     a pair or for an action on a card that is not face down.
 
-    Infos: see `ConcentrationInfos`. The mask allows the cards that can be turned, and the peek
-    while any is left. On request (`extra_infos`): `reward_terms`, `episode` and `flips`.
+    Infos: see `ConcentrationInfos`. The mask allows the cards that can be flipped, and the peek
+    while any is left. `extra_infos` may request `reward_terms`, `episode` and `flips`.
 
     Args:
-        num_envs: Number of games N.
+        num_envs: The number of games N.
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
             "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. With
-            `mask_key`, the other forms come in such a dict too.
+            `mask_key`, the other forms are in such a dict too.
         arguments: See `ConcentrationArguments` (preset, size, peeks, reward …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 

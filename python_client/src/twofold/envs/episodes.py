@@ -1,4 +1,4 @@
-"""Ended episodes: infos in the form of Gymnasium's wrappers, and their statistics."""
+"""Statistics of ended episodes, and the infos that Gymnasium's wrappers would add for them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from twofold.envs.results import Array, Stepped
 from twofold.games.spec import Measure
 
 EPISODE = "episode"
-"""The extra info that this module makes."""
+"""The name of the extra info that this module makes."""
 RETURN = "episode_return"
-"""The server's info that it requires."""
+"""The name of the server's info that it requires."""
 
 _OF_EVERY_GAME = (
     Measure("return_mean", RETURN, np.add),
@@ -24,7 +24,7 @@ _OF_EVERY_GAME = (
     Measure("length_mean", "episode_length", np.add),
 )
 _NO_LANES = np.empty(0, np.intp)
-# The steps with ended episodes to sum up at a time, fewer if a step ends many.
+# The number of steps with ended episodes to sum up at a time, fewer if a step ends many.
 _STEPS_AT_A_TIME = 64
 _MANY = 1024
 
@@ -39,16 +39,16 @@ class _Window(NamedTuple):
     """The newest step that ended episodes."""
     episodes: int
     totals: dict[str, float]
-    """Sums, minima and maxima by the measures' names, without the rest."""
+    """The sums, minima and maxima by the measures' names, without the episodes in `rest`."""
     rest: tuple[dict[str, Array], ...]
-    """The last infos of the other episodes, (k,) each, for each step that ended k."""
+    """For each step that ended k episodes, their last infos, (k,) each."""
 
 
 class Episodes:
     """The infos that `RecordEpisodeStatistics` would add, and statistics of many episodes.
 
     Args:
-        num_envs: Boards N.
+        num_envs: The number of boards N.
         mode: The boards' autoreset mode.
         measures: The game's own measures.
     """
@@ -59,7 +59,7 @@ class Episodes:
         self._measures = (*_OF_EVERY_GAME, *measures)
         self._infos = {measure.info for measure in self._measures}
         self._began = np.empty(num_envs)
-        # The lanes whose next episode begins with the next step.
+        # The lanes that begin an episode with the next step.
         self._waiting: NDArray[np.intp] | None = None
         self._window = _Window(None, 0, {}, ())
         self._steps = 0
@@ -75,9 +75,9 @@ class Episodes:
             self._waiting = self._waiting[~lanes[self._waiting]]
 
     def add(self, stepped: Stepped[Any, Any], step: object) -> None:
-        """Adds the episodes that a step has ended to its infos, and to the statistics.
+        """Adds the episodes that a step has ended to the step's infos and to the statistics.
 
-        `step` is the same object if the same results are returned again.
+        `step` identifies the step: the same object again means the same results.
         """
         now = time.perf_counter()
         self._steps += 1
@@ -99,7 +99,7 @@ class Episodes:
             self._window = _Window(step, number, window.totals, (*window.rest, ended))
 
     def add_inherited(self, stepped: Stepped[Any, Any], step: object) -> None:
-        """Adds the step before a resume, once, and only before the next step that counts."""
+        """Adds the step before a resume, but to the statistics only if no other step precedes."""
         if self._window.last is None:
             self.add(stepped, step)
         else:
@@ -125,7 +125,7 @@ class Episodes:
         return lanes, ended
 
     def _spread(self, values: Array, lanes: NDArray[np.intp]) -> Array:
-        """Returns values (k,) in their lanes, (N,), with 0 in the others."""
+        """Returns an array (N,) with the values (k,) at their lanes, and 0 at the others."""
         array = np.zeros(self._num_envs, values.dtype)
         array[lanes] = values
         return array

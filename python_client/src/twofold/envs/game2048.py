@@ -16,28 +16,28 @@ from twofold.games.game2048 import DIRECTIONS, Game2048, Game2048Arguments
 
 
 class Game2048Infos(AllInfos):
-    """The infos of N boards. Only steps have the infos on request."""
+    """The infos of N boards. Only steps return the infos of `extra_infos`."""
 
     score: NDArray[np.int32]
-    """Sums of merged values."""
+    """The sum of the merged values."""
     max_exponent: NDArray[np.uint8]
-    """Exponents of the highest tiles."""
+    """The exponent of the highest tile."""
     moves: NDArray[np.int32]
-    """The episode's legal actions."""
+    """The number of legal actions in the episode so far."""
     goal_reached: NDArray[np.bool_]
     """Whether the highest tile is the goal or above."""
     merges: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns): the exponents of merged tiles, in their cells of the afterstate."""
+    """(N, rows, columns): the exponents of merged tiles, at their cells in the afterstate."""
     chance: NotRequired[NDArray[np.int32]]
-    """The outcome of the spawn: its cell for a 2, cells + cell for a 4, -1 for none."""
+    """The spawned tile: its cell for a 2, cells + cell for a 4, -1 if none spawned."""
     afterstates: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the board before the spawn."""
     optimal_value: NotRequired[NDArray[np.float32]]
-    """The mean future result of optimal play; 0 once the episode has terminated."""
+    """The expected future result of optimal play; 0 once the episode has terminated."""
     action_values: NotRequired[NDArray[np.float32]]
-    """(N, 4): the same for each action followed by optimal play; -inf for an illegal action."""
+    """(N, 4): the expected future result of each action before optimal play; -inf if illegal."""
     regret: NotRequired[NDArray[np.float32]]
-    """The cost of the step's action: the board's value minus the action's value."""
+    """The cost of the step's action: the optimal value before it minus the action's value."""
     final_info: NotRequired[Game2048Infos]
     """With SAME_STEP: the infos of the episodes that this step ended."""
     _score: NDArray[np.bool_]
@@ -53,11 +53,11 @@ class Game2048Infos(AllInfos):
 
 
 class Game2048EnvArguments(Game2048Arguments, EnvArguments, total=False):
-    """All arguments of `Game2048Env` but `obs`."""
+    """All arguments of `Game2048Env` except `obs`."""
 
 
 class Game2048VectorEnvArguments(Game2048Arguments, VectorEnvArguments, total=False):
-    """All arguments of `Game2048VectorEnv` but `num_envs` and `obs`."""
+    """All arguments of `Game2048VectorEnv` except `num_envs` and `obs`."""
 
 
 class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
@@ -66,17 +66,17 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Actions: 0 up, 1 right, 2 down, 3 left. Observations: uint8 exponents (N, rows, columns), 0 for
     an empty cell, 3 for an 8. Reward: the sum of the values of the tiles made by merging, float32.
 
-    Infos: see `Game2048Infos`. On request (`extra_infos`): `episode`, `reward_terms`, `merges`,
-    `chance` and `afterstates`. On a step that only starts a new episode, the last four are 0, 0, -1
-    and 0. Boards of at most nine cells also have `optimal_value`, `action_values` and `regret` (0
-    on such a step), from the table that `twofold solve` makes (see the page "Optimal
-    play on small boards").
+    Infos: see `Game2048Infos`. `extra_infos` may request `episode`, `reward_terms`, `merges`,
+    `chance` and `afterstates`. On a step that only starts a new episode, `chance` is -1, and
+    `reward_terms`, `merges` and `afterstates` are 0. Boards of at most nine cells also have
+    `optimal_value`, `action_values` and `regret` (0 on such a step), from the table that `twofold
+    solve` makes (see the page "Optimal play on small boards").
 
     Args:
-        num_envs: Number of boards N.
+        num_envs: The number of boards N.
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
             "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. With
-            `mask_key`, the other forms come in such a dict too.
+            `mask_key`, the other forms are in such a dict too.
         arguments: See `Game2048Arguments` (size, goal, reward, dialect …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 
@@ -151,8 +151,8 @@ class Game2048Env(TwofoldEnv[BoardsT]):
         super().__init__(batch)
 
     def get_keys_to_action(self) -> dict[str, int]:
-        """Returns the keys W, D, S and A with their actions, for `gymnasium.utils.play`.
+        """Returns the actions of the keys W, D, S and A, for `gymnasium.utils.play`.
 
-        Pass wait_on_player=True, because a move waits for its key.
+        Pass wait_on_player=True to `play`, so that each move waits for a key.
         """
         return {key: self.game.number(word) for key, word in zip("wdsa", DIRECTIONS, strict=True)}

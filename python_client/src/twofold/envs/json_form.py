@@ -14,13 +14,13 @@ from twofold.envs.arguments import ServiceArguments
 
 
 def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an environment's arguments in JSON's types, without any of `ServiceArguments`.
+    """Returns an environment's arguments in JSON's types, without `ServiceArguments`.
 
-    Sessions, datasets and OpenEnv's states name a game by its id and these arguments.
-    `GameSpec.split` reads them.
+    Sessions, datasets and OpenEnv's states store a game as its id and these arguments, which
+    `GameSpec.split` reads.
 
     Raises:
-        TypeError: JSON can't hold an argument.
+        TypeError: An argument can't be written as JSON.
     """
     local = ServiceArguments.__optional_keys__
     kept = {name: value for name, value in arguments.items() if name not in local}

@@ -1,4 +1,4 @@
-"""The forms of observations; the wire has boards only."""
+"""The forms of observations, which the client makes from the server's boards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ObservationForm:
             if observation_key is None:
                 return cls(form, None, planes)
             raise InvalidArgument(
-                f"observation_key is {observation_key!r}; it needs obs='dict' or a mask_key",
+                f"observation_key is {observation_key!r}, which requires obs='dict' or a mask_key",
                 field="observation_key",
             )
         first, second = (
@@ -58,7 +58,7 @@ class ObservationForm:
         )
         if first == second:
             raise InvalidArgument(
-                f"mask_key is {second!r}, the same as observation_key; expected another",
+                f"mask_key and observation_key are both {second!r}; expected different keys",
                 field="mask_key",
             )
         return cls(form, (first, second), planes)
@@ -86,7 +86,7 @@ class ObservationForm:
             return gym.spaces.Box(low, high, dtype=np.float32)
         if len(boards.shape) != 2:
             raise InvalidArgument(
-                f"obs is {self.form!r}, and needs boards of rows and columns; observations of "
+                f"obs is {self.form!r}, which requires boards of rows and columns; observations of "
                 f"shape {boards.shape} can be 'array' or 'flat'",
                 field="obs",
             )
@@ -97,8 +97,8 @@ class ObservationForm:
     def observations(self, boards: NDArray[Any], mask: NDArray[Any], out: Any = None) -> Any:
         """Returns boards (K, …) and their action mask (K, actions) as observations.
 
-        A mask in a dict is a copy, so a write to it does not change the infos' mask. `out` are
-        observations of this method to overwrite.
+        A mask in a dict is a copy, so a write to it does not change the infos' mask. `out` is an
+        earlier result of this method to overwrite.
         """
         if self.keys is None:
             return self.of(boards, out)
@@ -111,8 +111,8 @@ class ObservationForm:
     def of(self, boards: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Returns boards (K, …) in this form, (K, …), in `out` or in new memory.
 
-        With "array" the result is the boards themselves. The last plane also holds numbers beyond
-        it, which only given boards lead to.
+        With "array" the result is the boards themselves. The last plane also marks larger numbers,
+        which occur only after a reset to given boards.
         """
         if self.form == "array":
             return boards

@@ -1,4 +1,4 @@
-"""The one loop that plays boards: whole games, rollouts by a function, and datasets."""
+"""The loop that plays all boards: whole games, rollouts by a function, and datasets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Schedule(Protocol):
-    """The part of the play that is left.
+    """The episodes or steps that remain to be played.
 
     Attributes:
         begins: The lanes that begin an episode now, bool (N,).
@@ -20,11 +20,11 @@ class Schedule(Protocol):
 
     @property
     def is_finished(self) -> bool:
-        """Returns True if nothing is left to play."""
+        """Whether nothing remains to be played."""
         ...
 
     def advance(self, segment: Any, /) -> None:
-        """Counts a played segment and finds the lanes that begin an episode."""
+        """Counts a played segment, and sets `begins` to the lanes that begin an episode."""
         ...
 
 
@@ -38,11 +38,11 @@ class Source(Protocol[_Followed, _Played]):
     """A player that plays a schedule, some steps at a time."""
 
     def begin(self, schedule: _Followed, /) -> None:
-        """Begins the episodes of the lanes `schedule.begins`."""
+        """Begins the episodes of the lanes in `schedule.begins`."""
         ...
 
     def play(self, schedule: _Followed, /) -> _Played:
-        """Plays a segment: some steps of all lanes."""
+        """Plays one segment, some steps of all lanes, and returns it."""
         ...
 
 
@@ -51,12 +51,12 @@ def play(
     schedule: ScheduleT,
     observers: Sequence[Callable[[SegmentT, ScheduleT], object]],
 ) -> None:
-    """Plays everything that is left.
+    """Plays a schedule to its end.
 
     Args:
-        source: Plays the boards.
-        schedule: Counts the played segments.
-        observers: Called with each segment, before the schedule counts it.
+        source: The player.
+        schedule: The episodes or steps to play.
+        observers: Functions to call with each segment before the schedule counts it.
     """
     source.begin(schedule)
     while True:

@@ -36,20 +36,26 @@ def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
             f"reset_mask is {kind}; expected a numpy array, bool ({num_envs},)", field="reset_mask"
         )
     if not mask.any():
-        raise InvalidArgument("reset_mask selects no board", field="reset_mask")
+        raise InvalidArgument(
+            "reset_mask is False everywhere; expected True for at least one board",
+            field="reset_mask",
+        )
     return mask
 
 
 def start_boards(
     boards: object, mask: NDArray[np.bool_], space: gym.Space[Any], numbers: str
 ) -> NDArray[Any]:
-    """Returns a reset's start boards, (N, …), in the space's dtype; only those in `mask` count.
+    """Returns a reset's start boards, (N, …), in the space's dtype; checks the boards in `mask`.
 
     Raises:
-        InvalidArgument: Their dtype, shape or range is wrong; `lane` is the first bad one.
+        InvalidArgument: Their dtype, shape or range is wrong; `lane` is the first bad board.
     """
     if not isinstance(space, gym.spaces.Box):
-        raise InvalidArgument("this environment cannot start from boards", field="boards")
+        raise InvalidArgument(
+            "this game can't start from given boards; remove boards from the options",
+            field="boards",
+        )
     array = _arguments.integers("boards", boards, (len(mask), *space.shape))
     low, high = space.low.min(), space.high.max()
     is_bad = (array < low) | (array > high)
@@ -64,7 +70,7 @@ def reset_request(
     seeds: NDArray[np.uint64],
     boards: Array | None,
 ) -> tuple[envelope.Request, bytes | None]:
-    """Returns the request and payload that reset a mask's lanes, some of them with new seeds."""
+    """Returns the request and payload of a reset of the lanes in `mask`, some with new seeds."""
     has_seeds = bool(seeded.any())
     # 1 resets a lane, with a seed if seeds are sent. 2 resets it and continues its stream.
     numbers = mask.view(np.uint8) + (mask & ~seeded & has_seeds)

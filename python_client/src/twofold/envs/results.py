@@ -1,4 +1,4 @@
-"""Results of reset and step: views of a reply's payload, fresh each time or in a given target."""
+"""The results of reset and step: views of a reply's payload, in new memory or in a given target."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ ObsT = TypeVar("ObsT", default=Any)
 BoardsT = TypeVar("BoardsT", default=NDArray[np.uint8])
 """The type of a game's observations, an array by default."""
 InfosT = TypeVar("InfosT", default=Any)
-"""A dict of infos."""
+"""The type of infos: a dict, which each game types."""
 Stepped: TypeAlias = (
     "tuple[ObsT, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], InfosT]"
 )
-"""Observations, rewards, terminations, truncations and infos."""
+"""The results of a step: observations, rewards, terminations, truncations and infos."""
 Infos = dict[str, Any]
 
 
 class EpisodeInfo(TypedDict):
-    """The episodes that a step has ended, arrays (N,) with 0 for the other boards."""
+    """The episodes that a step has ended: arrays (N,), with 0 for the other boards."""
 
     r: NDArray[np.float64]
-    """The sum of the rewards."""
+    """The sum of the episode's rewards."""
     l: NDArray[np.int_]  # noqa: E741 - as gymnasium has it
-    """The number of steps."""
+    """The number of the episode's steps."""
     t: NDArray[np.float64]
-    """Seconds since this client saw the episode begin."""
+    """The seconds since this client saw the episode begin."""
 
 
 class AllInfos(TypedDict):
-    """The infos of every game: by name an array (N, …), and as `_name` the boards with a value."""
+    """The infos of every game: an array (N, …) by name, and in `_name` the boards with a value."""
 
     action_mask: NDArray[np.int8]
     """(N, actions): 1 for a legal action; all 0 after the game's end."""
     episode_length: NDArray[np.int32]
-    """The episode's steps, legal or not."""
+    """The number of the episode's steps, including illegal actions."""
     reward_terms: NotRequired[NDArray[np.float32]]
-    """(N, terms), on request: each term's weighted part of the reward, before scale and clip."""
+    """(N, terms): each term's weighted part of the reward, before scale and clip. An extra info."""
     episode_return: NotRequired[NDArray[np.float64]]
-    """The sum of the episode's rewards so far; on request."""
+    """The sum of the episode's rewards so far. An extra info."""
     episode: NotRequired[EpisodeInfo]
-    """On request: the episodes that the step has ended."""
+    """The episodes that the step has ended. An extra info."""
     final_obs: NotRequired[NDArray[np.object_]]
-    """With SAME_STEP: the last observation of each episode that this step ended, else None."""
+    """With SAME_STEP: the last observations of the episodes that this step ended, else None."""
     _action_mask: NDArray[np.bool_]
     _episode_length: NDArray[np.bool_]
     _reward_terms: NotRequired[NDArray[np.bool_]]
@@ -70,7 +70,7 @@ class AllInfos(TypedDict):
 
 _OBSERVE = envelope.Request(observe={})
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
-# Layouts of finals to keep, one for each number of episodes that end in a step.
+# The number of layouts of finals to keep, one for each number of episodes that end in a step.
 _MAX_LAYOUTS = 1000
 _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
@@ -78,10 +78,10 @@ _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 def infos_of(infos: Infos, lane: int) -> Infos:
     """Returns one board's infos without masks.
 
-    Numbers are numpy scalars, since TorchRL asks each for its dtype. They are int64 and float64, so
+    Numbers are numpy scalars, because TorchRL reads their dtypes. They are int64 and float64, so
     that `2 ** infos["max_exponent"]` does not overflow. Flags are arrays of shape (), because
     Gymnasium's SyncVectorEnv turns numpy's bool scalars into an array of objects. `episode` has
-    Python's numbers, as in Gymnasium's wrapper.
+    Python numbers, as in Gymnasium's wrapper.
     """
     return {name: _part(value, lane) for name, value in infos.items() if not name.startswith("_")}
 
@@ -96,7 +96,7 @@ def _part(value: Any, lane: int) -> Any:
 
 
 def plain(infos: Infos) -> Infos:
-    """Returns one board's infos with Python's own numbers, for JSON."""
+    """Returns one board's infos with Python numbers, for JSON."""
     numbers = (name for name, one in infos.items() if np.ndim(one) == 0)
     return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
@@ -111,7 +111,7 @@ class Target:
         mask: The server's action mask in the buffer.
         stepped: The results of a step.
         observed: The results of a reset.
-        own: The dicts of both, with copies that lack finals and the keys that wrappers add.
+        own: The infos of both, each with a copy that lacks finals and the keys that wrappers add.
         last_masks: The masks of infos that belong to an episode's last step.
         has_finals: Whether the last step had final infos.
     """
@@ -140,11 +140,11 @@ class Target:
 class Results:
     """The results of resets and steps: a payload's arrays, followed by the masks of the infos.
 
-    The results go to a given target, or else to fresh memory.
+    The results are written to a given target, or else to new memory.
 
     Args:
         spec: The reply to create, with the layouts of replies.
-        num_envs: Boards N.
+        num_envs: The number of boards N.
         game: The game.
         form: The form of the observations.
 
@@ -155,7 +155,7 @@ class Results:
         num_envs: The argument.
         game: The argument.
         form: The argument.
-        size: The bytes of a payload and the masks.
+        size: The size of a payload and the masks in bytes.
     """
 
     def __init__(
@@ -183,17 +183,19 @@ class Results:
         self._finals_layouts: dict[bytes, Layout] = {}
 
     def buffer(self, target: Target | None = None) -> Buffer:
-        """Returns memory for the payload of a reply to turn into results."""
+        """Returns memory for a reply's payload, which becomes the results."""
         return self._buffers.take(self.size) if target is None else target.buffer
 
     def target(self, spec: environment.CreateReply) -> Target:
         """Returns a target for the results of all calls.
 
         Raises:
-            ProtocolError: The server's replies to reset and step begin differently.
+            ProtocolError: The server's replies to step do not begin with the arrays of a reset.
         """
         if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
-            raise ProtocolError("the server's replies to reset and step begin differently")
+            raise ProtocolError(
+                "the server's replies to step do not begin with a reset's arrays; pass copy=True"
+            )
         buffer = self.buffer()
         boards, *others, infos = self._views(buffer[0])
         mask = infos["action_mask"]
@@ -211,7 +213,7 @@ class Results:
         )
 
     def observed(self, session: Session) -> NDArray[np.uint8]:
-        """Requests the current results; returns the payload in fresh memory."""
+        """Requests the current observations and infos; returns the payload in new memory."""
         buffer = self.buffer()
         session.call("observe", _OBSERVE, into=buffer)
         return buffer[0]
@@ -221,7 +223,7 @@ class Results:
         return self._reset_layout.split(memory)["observation"]
 
     def of_reset(self, memory: NDArray[np.uint8], target: Target | None = None) -> tuple[Any, Any]:
-        """Returns the results of a reset or similar, whose payload is in memory from `buffer`."""
+        """Returns the results of a reset, restore or observe, whose payload is in `memory`."""
         if target is not None:
             self._write(target)
             return target.observed
@@ -233,7 +235,7 @@ class Results:
     def of_step(
         self, reply: envelope.Reply, memory: NDArray[np.uint8], target: Target | None = None
     ) -> Stepped[Any, Any]:
-        """Returns the results of a step, whose payload is in memory from `buffer`."""
+        """Returns the results of a step, whose payload is in `memory`."""
         if target is None:
             boards, rewards, terminations, truncations, infos = self._views(memory)
             observations = self._observations(boards, infos)
@@ -242,7 +244,7 @@ class Results:
             observations, rewards, terminations, truncations, infos = target.stepped
         if reply is not DONE and reply.step.HasField("finals"):
             if target is not None:
-                # First, so that the next call clears the remains of an interrupted call.
+                # This comes first, so that the next call clears what an interrupted call leaves.
                 target.has_finals = True
             infos |= self._finals(reply, memory, infos)
         return observations, rewards, terminations, truncations, infos
@@ -256,7 +258,7 @@ class Results:
         self.form.observations(target.boards, mask, target.stepped[0])
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
-        """Returns the layout followed by the mask of each info, bool (N,), as in Gymnasium."""
+        """Returns the layout with Gymnasium's mask of each info, bool (N,), after its arrays."""
         arrays = list(wire.arrays)
         extended = environment.PayloadLayout(size=self._end_of_payload)
         for array in arrays:
@@ -274,7 +276,8 @@ class Results:
     def _of_final_info(self, wire: environment.PayloadLayout) -> Layout:
         """Returns the layout of `final_info`: all masks, followed by the arrays.
 
-        The masks are (names + 2, N). The first is the observations', the second `final_info`'s own.
+        The masks are (names + 2, N). The first belongs to the observations, the second to
+        `final_info` itself.
         """
         arrays = [array for array in wire.arrays if array.name not in _NO_INFOS]
         shape = (len(arrays) + 2, self.num_envs)
@@ -296,7 +299,7 @@ class Results:
     def _observations(self, boards: Array, infos: Infos) -> Any:
         """Returns the observations in the user's form, from the server's boards.
 
-        The mask among the infos gets the order of the user's actions.
+        Also reorders the action mask in the infos to the user's actions.
         """
         if self._order is not None:
             infos["action_mask"] = infos["action_mask"].take(self._order, 1)
@@ -306,11 +309,11 @@ class Results:
         """Returns the infos that SAME_STEP adds to a step that ends episodes.
 
         Args:
-            reply: The reply, with the layout of the finals: the lanes of the k episodes, and for
-                each episode a row of a reset's arrays and of the infos of the optimum, (k, …).
+            reply: The reply, with the layout of the finals: the lanes of the k episodes that ended,
+                and (k, …) rows of a reset's arrays and of the optimum's infos.
             memory: The payload.
-            infos: The step's infos. Infos that a reset lacks belong to the old episodes: they move
-                to the final infos, and the masks of these boards are cleared.
+            infos: The step's infos. Infos that a reset lacks belong to the old episodes. They are
+                moved to the final infos, and the masks of these boards are cleared.
         """
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)

@@ -1,4 +1,4 @@
-"""Resuming a session in another process."""
+"""Resumes a session in another process."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def resume(
     timeout: float = _arguments.DEFAULT_TIMEOUT,
     recover: bool | None = None,
 ) -> TwofoldVectorEnv:
-    """Takes over the boards of another process, which has died or is to be shut out.
+    """Takes over the boards of another process, which has died or must lose them.
 
-    The vector environment has the session's game and its maker's arguments, and continues after the
-    last request: `requests` counts the requests, `last_results` holds the last results. The
-    previous holder gets StaleEpoch from now on.
+    The vector environment has the game and the arguments of the original environment, and continues
+    after its last request. `requests` is the number of requests so far, and `last_results` holds
+    the last results. The other process's next call raises StaleEpoch.
 
     Args:
         token: The value of `envs.unwrapped.token`.
         endpoint: The server's address, if it differs from the token's.
         keys: Keys for an encrypted endpoint; a session belongs to the key that made it.
-        timeout: Seconds that each call may take.
-        recover: Whether to recreate boards that the server loses from now on; None for the maker's
-            choice. Recovery needs a snapshot, which the first call of any kind takes. Until then a
-            loss raises NotFound, and resuming again returns the same `last_results`. The next
-            rollout by an n-tuple network uploads the network again.
+        timeout: The time limit of each call in seconds.
+        recover: Whether to recreate boards that the server loses from now on; None for the original
+            environment's choice. Recovery requires a snapshot, which the first call takes. Until
+            then a loss raises NotFound, and resuming again returns the same `last_results`. The
+            next rollout by an n-tuple network uploads the network again.
 
     Raises:
-        InvalidArgument: The token is invalid, or the session's game is not known here.
+        InvalidArgument: The token is invalid, or this version does not know the session's game.
         NotFound: The server has no such session: it was closed, has expired, or was lost.
         TransportError: No answer came.
     """
@@ -56,7 +56,8 @@ def resume(
     endpoint = resolve(address if endpoint is None else _arguments.text("endpoint", endpoint))
     if endpoint == EMBEDDED:
         raise InvalidArgument(
-            "boards in a process end with it, and can't be resumed", field="endpoint"
+            "boards in a process end with it and can't be resumed; pass a server's address",
+            field="endpoint",
         )
     session = Session(
         environment.CreateRequest(),
@@ -81,8 +82,8 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
         game = None
     if game is None:
         raise InvalidArgument(
-            "this session's game is not known here, or it was made by a client of another kind, "
-            "or with arguments that JSON can't hold",
+            "this version of twofold does not know the session's game, or another kind of client "
+            "made the session, or its arguments can't be written as JSON",
             field="token",
         )
     # Older clients stored the number of boards here, and a fork has another number.

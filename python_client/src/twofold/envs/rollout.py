@@ -18,7 +18,7 @@ from twofold.games.spec import GameSpec
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import rollout_pb2 as wire
 
-# Names in replies, and the names of the attributes that hold them.
+# The names of arrays in replies, and the names of a Rollout's attributes for them.
 _FRAMES = {"observation": "observations", "action_mask": "action_masks"}
 _STEPS = {
     "action": "actions",
@@ -34,9 +34,9 @@ class Finals:
     """The last observations and infos of episodes that ended in a SAME_STEP rollout.
 
     Attributes:
-        steps: int64 (F,): the step of the rollout that ended the episode, ascending.
+        steps: int64 (F,), ascending: the rollout's step that ended the episode.
         lanes: int64 (F,): the episode's lane.
-        observations: (F, …): the last boards, as in a rollout.
+        observations: (F, …): the last boards, like a rollout's observations.
         infos: The last infos, (F, …) each.
     """
 
@@ -58,8 +58,8 @@ class Rollout:
         rewards: float32 (T, N).
         terminations: bool (T, N).
         truncations: bool (T, N).
-        valid: bool (T, N): false where the lane only began its next episode (NEXT_STEP) or waited
-            for a reset (DISABLED).
+        valid: bool (T, N): false if the lane only began its next episode in this step (NEXT_STEP)
+            or waited for a reset (DISABLED).
         infos: The requested infos after each step, (T, N, …) each.
         finals: With SAME_STEP autoreset, the episodes that ended; else None.
     """
@@ -78,23 +78,23 @@ class Rollout:
 def storage(
     out: object, steps: int, infos: Sequence[str], spec: environment.PayloadLayout
 ) -> dict[str, Array]:
-    """Checks the caller's arrays and infos; returns the arrays by their names in replies.
+    """Checks the caller's arrays and infos, and returns the arrays by their names in replies.
 
     Args:
         out: A `Rollout`, a mapping of some of its arrays by their names, or None.
-        steps: T.
+        steps: The number of steps T.
         infos: The requested infos.
         spec: The layout of a step's payload.
 
     Raises:
-        InvalidArgument: An info is not known, or an array can't be used; `field` names it, such as
+        InvalidArgument: An info is unknown, or an array can't be used; `field` names it, such as
             "out.rewards".
     """
     known = {array.name for array in spec.arrays} - {*_FRAMES, *_STEPS}
     for index, name in enumerate(infos):
         if name not in known or name in infos[:index]:
             problem = "is requested twice" if name in known else f"is not one of {sorted(known)}"
-            raise InvalidArgument(f"the info {name!r} {problem}", field="infos")
+            raise InvalidArgument(f"infos: {name!r} {problem}", field="infos")
     if out is None:
         return {}
     if isinstance(out, Rollout):
@@ -103,8 +103,8 @@ def storage(
     of_infos = out.get("infos", {}) if isinstance(out, Mapping) else None
     if not isinstance(out, Mapping) or not isinstance(of_infos, Mapping):
         raise InvalidArgument(
-            f"out is a {type(out).__name__}; expected a Rollout, or a mapping of its arrays by "
-            "name, infos a mapping of theirs",
+            f"out is a {type(out).__name__}; expected a Rollout, or a mapping from names to its "
+            "arrays, with infos in a nested mapping",
             field="out",
         )
     given = {name: array for name, array in out.items() if name != "infos"}
@@ -117,7 +117,7 @@ def storage(
         wire_name = names.get(name)
         if wire_name is None:
             raise InvalidArgument(
-                f"out has {name!r}; the arrays of this rollout are {', '.join(names)}",
+                f"out contains {name!r}; the arrays of this rollout are {', '.join(names)}",
                 field=f"out.{name}",
             )
         row = rows[wire_name]
@@ -129,7 +129,7 @@ def storage(
 def check_memory(
     steps: int, out: dict[str, Array], infos: Sequence[str], spec: environment.PayloadLayout
 ) -> None:
-    """Refuses a rollout before its first step if memory can't hold it; arguments as `storage`'s.
+    """Checks before the first step that the arrays of a rollout fit into memory.
 
     Raises:
         InvalidArgument: The arrays that are not in `out` are larger than this process may allocate.
@@ -147,7 +147,7 @@ def check_memory(
 
 
 def _rows(spec: environment.PayloadLayout) -> dict[str, Array]:
-    """One step's row of each array, by its name in replies."""
+    """Returns one step's row of each array, by its name in replies."""
     rows = Layout(spec, ()).split(np.empty(spec.size, np.uint8))
     rows["action"], rows["valid"] = (np.empty_like(rows["reward"], t) for t in (np.uint8, np.bool_))
     return rows
@@ -156,7 +156,7 @@ def _rows(spec: environment.PayloadLayout) -> dict[str, Array]:
 def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Returns the memory of an array or a tensor as an array of this shape and dtype."""
     try:
-        # A list becomes another array each time; a real array shares its memory both times.
+        # A list becomes a new array each time; an array's or a tensor's memory is shared.
         array, again = np.asanyarray(given), np.asanyarray(given)
     except Exception as error:  # also from a tensor's library
         raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
@@ -167,7 +167,7 @@ def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[
     if not array.flags.writeable or not np.may_share_memory(array, again):
         raise InvalidArgument(
             f"{name} is a {type(given).__name__} that can't be written to; expected a writable "
-            "array, or a tensor of the CPU",
+            "array or a CPU tensor",
             field=name,
         )
     return array
@@ -177,10 +177,10 @@ class Collected:
     """The arrays of a rollout, collected reply by reply.
 
     Args:
-        steps: T.
+        steps: The number of steps T.
         out: The caller's arrays, by their names in replies.
         game: The game.
-        buffers: Memory for the others.
+        buffers: The memory for all other arrays.
 
     Attributes:
         done: The number of collected steps.
@@ -215,7 +215,7 @@ class Collected:
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
             if "action_mask" in finals:
                 finals["action_mask"] = self._game.in_user_order(finals["action_mask"], -1)
-            # The payload's memory will be reused.
+            # Copies, because the next reply overwrites the payload's memory.
             self._finals.append({name: array.copy() for name, array in finals.items()})
             self._finals[-1]["steps"] += np.uint64(self.done)
         arrays = self._split(reply, payload)
@@ -236,7 +236,7 @@ class Collected:
         return arrays
 
     def _split(self, reply: wire.RolloutReply, payload: NDArray[np.uint8]) -> dict[str, Array]:
-        # Replies with single steps all have the same layout.
+        # All replies with a single step have the same layout.
         if self._layout is None or self._layout[0] != reply.arrays:
             self._layout = reply.arrays, Layout(reply.arrays, (*_FRAMES, *_STEPS))
         return self._layout[1].split(payload)
@@ -253,7 +253,10 @@ class Collected:
         return {"action_mask": self._game.in_user_order(masks, -1), "action": played}
 
     def _make_arrays(self, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
-        """Returns arrays for all steps in one block of memory, modelled on the first steps'."""
+        """Returns arrays for all steps in one block of memory, with dtypes and shapes like these.
+
+        `arrays` contain the first `steps` steps.
+        """
         shapes = {
             name: (self.steps + len(array) - steps, *array.shape[1:])
             for name, array in arrays.items()

@@ -1,4 +1,4 @@
-"""Many steps in one call, with requests that are bounded in bytes and time, or one per step."""
+"""Plays many steps in one call, by requests of bounded size and time, or by one per step."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from twofold.v1 import rollout_pb2 as wire
 
 Progress = Callable[[int], object]
 
-# Bytes of one reply: enough steps that the round trip does not matter, few enough for the caches.
-# Large steps get more, since each reply begins with the last boards of the previous one.
+# The bytes of one reply: enough that the round trip does not matter, and few enough for the caches.
+# Large steps get more, because each reply repeats the last boards of the previous reply.
 _REPLY_BYTES = 2 << 20
 _STEPS_OF_A_REPLY = 8
 _MAX_REPLY_BYTES = 16 << 20
@@ -44,25 +44,27 @@ def rollout(
     out: Rollout | Mapping[str, object] | None,
     progress: Progress | None,
 ) -> Rollout:
-    """Plays the rollout for these arguments of `TwofoldVectorEnv.rollout`."""
+    """Plays the rollout that these arguments of `TwofoldVectorEnv.rollout` request."""
     steps = _arguments.integer("steps", steps, 1, sys.maxsize // session.spec.step.size)
     if isinstance(infos, str):
         raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
     if progress is not None and not callable(progress):
         raise InvalidArgument(f"progress is {progress!r}; expected a function", field="progress")
     if (chooser is None) == (actions is None):
-        raise InvalidArgument("give either a policy or actions", field="policy")
+        raise InvalidArgument("pass either policy or actions=, and not both", field="policy")
     game, num_envs = results.game, results.num_envs
     played = None if actions is None else _actions_to_play(session, actions, steps)
     seeds, is_seeded = board_seeds(policy_seed, num_envs, "policy_seed")
     served = chooser.policy if isinstance(chooser, OpenServed) else None
     if policy_seed is not None and served is None:
         raise InvalidArgument(
-            "policy_seed is for policies in the server; functions and given actions need none",
+            "policy_seed applies to server-side policies only; omit it for a function or actions=",
             field="policy_seed",
         )
     if policy_seed is not None and not is_seeded.all():
-        raise InvalidArgument("policy_seed has a None in it", field="policy_seed")
+        raise InvalidArgument(
+            "policy_seed contains None; expected an integer for each board", field="policy_seed"
+        )
     names = [_arguments.text("infos", name) for name in infos]
     arrays = storage(out, steps, names, session.spec.step)
     check_memory(steps, arrays, names, session.spec.step)
@@ -85,7 +87,7 @@ def rollout(
                 request.policy_seeds = True
                 payload = seeds.astype("<u8").tobytes()
         if sent is not None:
-            # The request must fit too.
+            # The request itself must fit into the limit too.
             largest = session.link.largest_payload(wanted)
             left = min(left, max(1, largest // num_envs))
             request.actions.SetInParent()
@@ -105,7 +107,7 @@ def _play(
     room: int,
     progress: Progress | None,
 ) -> Rollout:
-    """Plays steps in as many requests as necessary; `room` is the largest reply's bytes."""
+    """Plays the steps in as many requests as necessary; `room` is the largest reply in bytes."""
     steps = collected.steps
     session.is_busy = True  # except for `progress`
     following = request(0)
@@ -117,7 +119,7 @@ def _play(
             progress(done)
             session.is_busy = True
         if done < steps:
-            # The server executes it while this process copies the reply.
+            # The server executes the next request while this process copies the reply.
             following = request(done)
             session.begin("rollout", *following, room)
         collected.add(reply.rollout, payload, None if played is None else played[begin:done])
@@ -126,9 +128,9 @@ def _play(
 
 
 class _StepCount:
-    """A number of steps, and the lanes that begin an episode or play in the next step, bool (N,).
+    """The remaining steps, and the lanes that begin an episode or play in the next one, bool (N,).
 
-    The service reports these lanes.
+    Each step's results determine these lanes.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ class _StepCount:
 
 
 class _FunctionSteps:
-    """A source of steps whose actions a function chooses, with one request and call per step.
+    """A source of steps whose actions a function chooses, with one request and one call per step.
 
     Each request is a rollout of one step, so that the service tracks waiting boards and the ends of
     episodes.
@@ -189,7 +191,7 @@ class _FunctionSteps:
             steps = _StepCount(collected.steps, session.create.autoreset_mode, playing, begins)
             play(self, steps, [report])
         except KeyboardInterrupt as error:
-            text = "the completed steps of the rollout remain; any call goes on from there."
+            text = "the completed steps of the rollout remain; any call continues from there."
             explain(error, text)
             raise
         return _whole(session, collected)
@@ -230,7 +232,7 @@ class _FunctionSteps:
 
 
 def _largest_step(session: Session) -> int:
-    """Returns the bytes of the largest reply with a single step, which is allowed at any size."""
+    """Returns the largest size of a reply with one step in bytes, to which no limit applies."""
     spec = session.spec
     return 4 * spec.reset.size + spec.step.size + 40 * session.create.num_envs + 4096
 
@@ -257,6 +259,6 @@ def _actions_to_play(session: Session, actions: object, steps: int) -> NDArray[n
 
 
 def reply_bytes(session: Session) -> int:
-    """Returns the size limit of a rollout's reply, if a single step is not larger."""
+    """Returns the limit on a reply to a rollout in bytes; a reply with one step may be larger."""
     several = _STEPS_OF_A_REPLY * session.spec.step.size
     return max(_REPLY_BYTES, min(several, _MAX_REPLY_BYTES))

@@ -1,4 +1,4 @@
-"""Seeds: from a user's argument to one 64-bit number for each board."""
+"""Seeds: converts the argument `seed` to one 64-bit number for each board."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
 
 Seed: TypeAlias = "int | list[int | None] | tuple[int | None, ...] | NDArray[np.integer] | None"
-"""The seeds that `reset` accepts."""
+"""The type of the seeds that `reset` accepts."""
 
 
 def draw_seed(num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes) -> int:
@@ -22,7 +22,7 @@ def draw_seed(num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.rando
 
     Seeds from 2^63 up are reserved for evaluation.
     """
-    # From 128 bits, so that all remainders are equally likely up to one part in 2^65.
+    # From 128 bits, so that the probabilities of two remainders differ by one part in 2^65 at most.
     return int.from_bytes(random_bytes(16), "little") % (2**63 - num_envs)
 
 
@@ -36,18 +36,19 @@ def consecutive(seed: int, num_envs: int) -> NDArray[np.uint64]:
 def worker_seeds(
     seed: int, num_envs: int, rank: int = 0, *, evaluation: bool = False
 ) -> NDArray[np.uint64]:
-    """Returns the boards' seeds for one of several workers, distinct between workers.
+    """Returns the seeds of one worker's boards; no two workers share a seed.
 
         envs.reset(seed=twofold.worker_seeds(seed, envs.num_envs, rank=worker))
 
-    Worker r's board i gets seed + r * num_envs + i: the workers together play what one environment
-    with all of their boards would play after `reset(seed=seed)`.
+    Board i of worker r gets seed + r * num_envs + i. So the workers together play the same games as
+    one environment with all of their boards after `reset(seed=seed)`.
 
     Args:
-        seed: The run's seed. Runs whose seeds lie closer than all their boards share some boards.
-        num_envs: Boards of each worker.
+        seed: The run's seed. Two runs share games if their seeds differ by less than the number of
+            all workers' boards.
+        num_envs: The number of boards of each worker.
         rank: The worker's number, from 0.
-        evaluation: Whether to add 2^63, which separates the seeds from those for training.
+        evaluation: Whether to add 2^63, which separates these seeds from all training seeds.
 
     Returns:
         uint64 (num_envs,).
@@ -59,7 +60,10 @@ def worker_seeds(
     rank = _arguments.integer("rank", rank, 0)
     highest = 2**63 - (rank + 1) * num_envs
     if highest < 0:
-        raise InvalidArgument(f"rank {rank} exceeds the seed range (2**63)", field="rank")
+        raise InvalidArgument(
+            f"rank is {rank}; with num_envs={num_envs} expected 0 ... {2**63 // num_envs - 1}",
+            field="rank",
+        )
     first = _arguments.integer("seed", seed, 0, highest) + rank * num_envs
     offset = 2**63 if _arguments.boolean("evaluation", evaluation) else 0
     return consecutive(first + offset, num_envs)
@@ -68,18 +72,18 @@ def worker_seeds(
 class BoardSeeds:
     """The boards' seeds from executed resets and restores.
 
-    A reset may stay pending or may never be sent. So its change is planned beforehand and applied
-    when its reply arrives.
+    A reset may stay pending, or may never be sent. So `plan` records the new seeds before the
+    request, and `done` applies them when the reply arrives.
 
     Args:
-        num_envs: Boards N.
-        random_bytes: The source of the first seeds, if the caller gives none.
-        was_reset: Whether another process has reset the boards, with seeds that only it knows.
+        num_envs: The number of boards N.
+        random_bytes: The source of the first seeds if the caller gives none.
+        was_reset: Whether another process has reset the boards, so that their seeds are unknown.
 
     Attributes:
         seeds: uint64 (N,); None before the first reset.
-        unknown: bool (N,), the boards that continue a snapshot's stream.
-        first: The operation that brought the first seeds.
+        unknown: bool (N,): whether the board's seed is unknown, for example after a restore.
+        first: The operation that set the first seeds.
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class BoardSeeds:
 
     @property
     def common(self) -> int:
-        """The seed s if board i last got s + i; -1 for other seeds and snapshots.
+        """The seed s if every board i was last seeded with s + i, else -1.
 
         Before the first reset, it is `drawn`.
         """
@@ -111,11 +115,11 @@ class BoardSeeds:
     def plan(
         self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
     ) -> None:
-        """Plans new streams for the lanes, bool (N,), after the request with this payload.
+        """Records that the request with this payload gives the lanes, bool (N,), new streams.
 
         `seeds`, uint64 (N,), are the lanes' seeds; None for the streams of a snapshot.
         """
-        # Some requests are never sent. A pending one is among the last five.
+        # Some plans belong to requests that were never sent. A pending one is among the last five.
         self._plans = [*self._plans[-4:], (payload, lanes, seeds)]
 
     def done(self, operation: object, payload: bytes | None) -> None:
@@ -136,14 +140,12 @@ _FORK_SALT = np.uint64(0x54574F464F4C4446)
 
 
 def fork_seeds(seeds: NDArray[np.uint64], generators: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns the copies' seeds, which differ from any seeds of their parents.
+    """Returns the seeds of a fork's copies, uint64 (k,), which differ from their parents' seeds.
 
         mix(mix(mix(salt ^ seed) ^ first) ^ second)
 
-    Here mix is SplitMix64's function after its addition.
-
-    `seeds` are uint64 (k,), the caller's, and `generators` uint64 (k, 2), the states of the
-    parents' generators.
+    Here mix is the output function of SplitMix64. `seeds`, uint64 (k,), are the caller's seeds.
+    `generators`, uint64 (k, 2), are the states of the parents' generators.
     """
     mixed = _mix(_FORK_SALT ^ seeds)
     for half in generators.T:
@@ -165,7 +167,7 @@ def board_seeds(
 
     Args:
         seed: An int for seed + i, a sequence with one int (or None) for each board, or None.
-        num_envs: Number of boards N.
+        num_envs: The number of boards N.
         name: The argument's name.
 
     Returns:

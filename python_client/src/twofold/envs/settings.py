@@ -41,9 +41,9 @@ class Settings:
         copy: Whether each call returns fresh arrays.
         autoreset_mode: The autoreset mode.
         render_mode: The render mode.
-        render_size: Pixels along the longer side of a board's picture.
-        extra_infos: The names of the infos on request.
-        given: The unchecked arguments by name, without the game's own.
+        render_size: The longer side of a board's picture in pixels.
+        extra_infos: The names of the infos to add to each step.
+        given: The unchecked arguments by name, except the game's own.
     """
 
     game: GameSpec
@@ -119,7 +119,7 @@ class Settings:
             text = str(error)
             is_unknown = len({*create.extra_infos}) == len(create.extra_infos)
             if error.field == "extra_infos" and is_unknown:
-                # The message ends with the server's names; the client makes one more.
+                # The message ends with the names of the server's infos. The client adds one more.
                 text += f", {EPISODE}"
             if unknown := _UNKNOWN.search(text):
                 close = difflib.get_close_matches(unknown[1], unknown[2].split(", "), 1)
@@ -127,9 +127,9 @@ class Settings:
             raise InvalidArgument(text, field=error.field, lane=error.lane) from None
 
     def _as_text(self, owner: str) -> str:
-        """Returns JSON of the arguments for a client that resumes the session; "" if impossible.
+        """Returns the arguments as JSON for a client that resumes the session; "" if impossible.
 
-        Older clients look the class up by its name.
+        Older clients look up the class by the name `owner`.
         """
         try:
             return json.dumps([owner, as_json({**self.game.arguments, **self.given})])

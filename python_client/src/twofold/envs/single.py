@@ -22,10 +22,10 @@ from twofold.policies.choosers import rows
 class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
     """One board, in this process or on a server: a batch of one with autoreset disabled.
 
-    The base class of each game's environment, which makes the batch; made by `gymnasium.make`.
+    This is the base class of each game's environment, which `gymnasium.make` makes.
 
     Args:
-        batch: One board.
+        batch: A batch of one board.
 
     Attributes:
         game: The game with its arguments.
@@ -52,9 +52,9 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             TypeError: Always; the message suggests alternatives.
         """
         raise TypeError(
-            f"{type(self).__name__} can't be pickled or copied, since its board lives in a "
-            "session: snapshot() returns the board as bytes for restore() of another environment, "
-            "and a worker process makes an environment of its own"
+            f"{type(self).__name__} can't be pickled or copied, because its board belongs to a "
+            "session: snapshot() returns the board as bytes for another environment's restore(), "
+            "and each worker process must make its own environment"
         )
 
     @exactly_once
@@ -64,9 +64,9 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """Starts a new episode.
 
         Args:
-            seed: Seeds the board's stream; None continues it. Without a seed, a new board gets one
-                from the system, which `np_random_seed` returns.
-            options: May hold "board", uint8 (rows, columns): the board to start from.
+            seed: The seed of the board's stream; None continues the stream. If the first reset has
+                no seed, the system draws one, which `np_random_seed` returns.
+            options: May contain "board", uint8 (rows, columns): the board to start from.
 
         Returns:
             The observation and the infos. Infos are numpy scalars (int64, float64), flags of shape
@@ -74,7 +74,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
         Raises:
             InvalidArgument: The seed or an option is wrong; `field` names it.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)
@@ -82,7 +82,8 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         board = options.pop("board", None)
         if options:
             raise InvalidArgument(
-                f"unknown options {sorted(map(str, options))}; known is board", field="options"
+                f"unknown options {sorted(map(str, options))}; the only option is board",
+                field="options",
             )
         batch_options = None
         if board is not None:
@@ -108,12 +109,12 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
         Raises:
             gymnasium.error.NoAsyncCallError: No step lacks its results.
-            TransportError: Still no answer came.
+            TransportError: No answer has come yet.
         """
         return self._stepped(self._batch.collect())
 
     def discard(self) -> None:
-        """Finishes a step without results, if there is one, and drops its results and reward."""
+        """Finishes a step that has not returned its results, if any, and drops the results."""
         self._batch.discard()
 
     def render(self) -> str | Picture | None:
@@ -130,7 +131,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
     @property
     def np_random_seed(self) -> int:
-        """The seed of the board's stream, or before the first reset its future seed."""
+        """The seed of the board's stream; before the first reset, the seed that it would get."""
         seed = self._batch.np_random_seed
         assert seed is not None
         return seed
@@ -144,20 +145,20 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
         Raises:
             FailedPrecondition: The board was never reset.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         return self._batch.snapshot()
 
     def restore(self, blob: bytes, *, row: int = 0, seed: int | None = None) -> tuple[ObsT, Infos]:
-        """Replaces the board by one of a snapshot; see `TwofoldVectorEnv.restore`.
+        """Replaces the board by a snapshot's board; see `TwofoldVectorEnv.restore`.
 
         Args:
             blob: A snapshot of this or a vector environment.
             row: The index of the board in the snapshot.
-            seed: Seeds a new stream of random numbers; None continues the snapshot's stream.
+            seed: The seed of a new stream of random numbers; None continues the snapshot's stream.
 
         Returns:
-            The same as `reset`: the observation and infos.
+            The observation and infos, like `reset`.
         """
         row = _arguments.integer("row", row, 0)
         if seed is not None:
@@ -171,11 +172,11 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             FailedPrecondition: The board was never reset.
         """
         if self._mask is None:
-            raise FailedPrecondition("action_masks() needs a reset first")
+            raise FailedPrecondition("action_masks() requires a reset; call reset() first")
         return np.asarray(self._mask == 1)
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
-        """Returns figures on the ended episodes; see `TwofoldVectorEnv.statistics`."""
+        """Returns statistics of the ended episodes; see `TwofoldVectorEnv.statistics`."""
         return self._batch.statistics(reset=reset)
 
     def keepalive(self) -> None:
@@ -186,8 +187,8 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """Returns the afterstate of each action; changes nothing.
 
         Returns:
-            boards (actions, …), rewards float32 (actions,), mask int8 (actions,): 1 where the
-            action is legal. Rows of illegal actions have no meaning.
+            Boards (actions, …), rewards float32 (actions,), and mask int8 (actions,), 1 for legal
+            actions. Rows of illegal actions have no meaning.
         """
         boards, rewards, mask = self._batch.afterstates()
         return boards[0], rewards[0], mask[0]
@@ -216,6 +217,6 @@ def refuse_arguments_of_batches(owner: str, arguments: Mapping[str, Any]) -> Non
     for name in ("num_envs", "autoreset_mode", "copy"):
         if name in arguments:
             raise TypeError(
-                f"{owner} got {name!r}, an argument of vector environments: use "
+                f"{owner} got {name!r}, which only vector environments have: use "
                 "gymnasium.make_vec, or leave it out"
             )

@@ -1,4 +1,4 @@
-"""Snapshots: boards as bytes, and their way back to boards."""
+"""Snapshots of boards as bytes, and requests that restore boards from them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from twofold.games.spec import GameSpec
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# The head of a snapshot: magic, version, bytes of the rules, boards, bytes of a board.
+# The head of a snapshot: magic, version, size of the rules, number of boards, size of a board.
 _HEAD = struct.Struct("<8sIIQI")
 
 
 def snapshot(session: Session, lanes: ArrayLike | None) -> bytes:
-    """Returns boards as bytes, for `TwofoldVectorEnv.snapshot`."""
+    """Returns the states of boards as bytes, for `TwofoldVectorEnv.snapshot`."""
     payload = None
     if lanes is not None:
         payload = _arguments.lanes(lanes, session.create.num_envs).astype("<u8").tobytes()
@@ -58,7 +58,9 @@ def restore_request(
     if seed is not None:
         seeds, is_seeded = board_seeds(seed, count)
         if not is_seeded.all():
-            raise InvalidArgument("seed has a None in it", field="seed")
+            raise InvalidArgument(
+                "seed contains None; expected an integer for each board", field="seed"
+            )
         parts.append(seeds.astype("<u8").tobytes())
         new_seeds = np.zeros(num_envs, np.uint64)
         new_seeds[replaced.astype(np.intp)] = seeds
@@ -68,21 +70,22 @@ def restore_request(
 
 
 def check_spawns(game: GameSpec, spawns: str, seed: Seed) -> None:
-    """Refuses spawns that this game lacks, and a seed together with the same spawns."""
+    """Refuses spawns that this game does not support, and a seed with spawns="same"."""
     _arguments.choice("spawns", spawns, ("fresh", "same"))
     if spawns == "fresh" and game.unseen is not None:
         raise InvalidArgument(
-            f"copies of this game share the {game.unseen} that nobody has seen, so what "
-            "happens to them is not a sample of what can happen; spawns='same' makes them, to "
-            "repeat a trajectory",
+            f"copies of this game share the {game.unseen} that nobody has seen, so their futures "
+            "are not samples of the possible futures; pass spawns='same' to repeat a trajectory",
             field="spawns",
         )
     if spawns == "same" and seed is not None:
-        raise InvalidArgument("seed is for fresh spawns; leave it out", field="seed")
+        raise InvalidArgument(
+            "seed applies to spawns='fresh' only; omit it for spawns='same'", field="seed"
+        )
 
 
 def finished(blob: bytes) -> NDArray[np.bool_]:
-    """Returns the flags of a snapshot's boards whose episode has ended, bool (k,)."""
+    """Returns which of a snapshot's boards have ended their episode, bool (k,)."""
     return np.asarray(_boards(blob)[:, 16] != 0)
 
 

@@ -47,22 +47,22 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     """N boards of one game, in this process or on a server, stepped together.
 
     This is the base class of each game's vector environment, which adds the game's own arguments.
-    Make one with `gymnasium.make_vec`. Returned arrays are fresh, aligned and writable. One call's
-    arrays are views of one block of memory. Infos are dicts, which each game types as a TypedDict.
+    Make one with `gymnasium.make_vec`. Returned arrays are new, aligned and writable. The arrays of
+    one call are views of one block of memory. Infos are dicts, with a TypedDict for each game.
 
     Args:
         game: The game with its arguments.
-        num_envs: Number of boards N.
-        obs: The form of observations; each game's class lists them.
+        num_envs: The number of boards N.
+        obs: The form of observations; each game's class lists the forms.
         arguments: See `VectorEnvArguments`.
 
     Attributes:
         game: The game with its arguments.
         observation_form: The form of the observations.
-        extra_infos: The names of the infos on request.
+        extra_infos: The names of the infos to add to each step.
         num_actions: The number of actions.
         server_version: The version of the service.
-        reward_terms: The names of the reward's terms: the columns of the info `reward_terms`.
+        reward_terms: The names of the reward's terms, which are the columns of that info.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
@@ -84,7 +84,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @classmethod
     def _around(cls, session: Session, settings: Settings, others: Mapping[str, Any]) -> Self:
-        """Makes an environment around an existing session, with these other attributes."""
+        """Makes an environment around an existing session, with the attributes `others`."""
         envs = cls.__new__(cls)
         # In one update, so that an interrupt finds either no session or this one to close.
         vars(envs).update(others, _session=session)
@@ -128,7 +128,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.reward_terms = tuple(spec.reward_terms)
         self._results = Results(spec, self.num_envs, self.game, form)
-        # For resets and steps; the other methods' results are always fresh.
+        # Only resets and steps use it; the results of other methods are always new.
         self._target = None if self._settings.copy else self._results.target(spec)
         self._episodes = (
             Episodes(self.num_envs, self.autoreset_mode, self.game.measures)
@@ -147,9 +147,9 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             TypeError: Always; the message suggests alternatives.
         """
         raise TypeError(
-            f"{type(self).__name__} can't be pickled or deep-copied, since its boards live in a "
-            "session: fork() copies boards to another environment, snapshot() returns them as "
-            "bytes for restore(), and a worker process makes an environment of its own"
+            f"{type(self).__name__} can't be pickled or deep-copied, because its boards belong to "
+            "a session: fork() copies boards to another environment, snapshot() returns them as "
+            "bytes for restore(), and each worker process must make its own environment"
         )
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -168,24 +168,24 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Args:
             seed: An int s seeds board i with s + i (modulo 2^64). A list has a seed for each board,
                 or None to continue that board's stream. None continues all streams. In the first
-                reset, the system's seed replaces None; `np_random_seed` returns it.
-            options: "reset_mask", bool (N,), restricts the reset to these boards; the first reset
-                takes no mask. "boards", uint8 (N, rows, columns), are the boards to start from;
-                lanes outside the mask are ignored.
+                reset, a seed from the system replaces None; `np_random_seed` returns it.
+            options: "reset_mask", bool (N,), selects the boards to reset; the first reset must
+                reset all boards. "boards", uint8 (N, rows, columns), are the boards to start from;
+                boards outside the mask are ignored.
 
         Returns:
             Observations (N, …), and infos: for each name an array (N, …), and `_name`, bool (N,),
             true for all boards. Both include the current state of boards outside the mask. With
-            obs="dict" the observations are a dict of two arrays, without memory of the infos.
+            obs="dict" the observations are a dict of two arrays, which share no memory with infos.
 
         Raises:
-            InvalidArgument: A seed or an option is wrong; `field` and `lane` say which.
-            TransportError: No answer.
+            InvalidArgument: A seed or an option is wrong; `field` and `lane` name it.
+            TransportError: No answer came.
         """
         return self._reset_once(seed, options)
 
     def _reset_once(self, seed: Seed, options: dict[str, Any] | None) -> tuple[ObsT, InfosT]:
-        """Resets the boards inside a call."""
+        """Resets the boards, for methods that `exactly_once` guards."""
         seeds, seeded = board_seeds(seed, self.num_envs)
         options = _arguments.options(options)
         mask = reset_mask(options, self.num_envs)
@@ -212,7 +212,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         lanes: NDArray[np.bool_],
         target: Target | None = None,
     ) -> tuple[ObsT, InfosT]:
-        """Puts other boards on some lanes, bool (N,), by a request; returns all results."""
+        """Makes a request that replaces some lanes' boards, bool (N,); returns all results."""
         buffer = self._results.buffer(target)
         self._session.call(slot, request, payload, into=buffer)
         if self._episodes is not None:
@@ -228,7 +228,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     ) -> NDArray[np.uint64] | None:
         """Returns a first reset's seeds, uint64 (N,), drawn for boards without a seed.
 
-        Returns None after another reset, since boards without a seed then continue their streams.
+        Returns None after an earlier reset, because boards without a seed continue their streams.
         """
         unreturned = self._session.state.unreturned
         was_reset = self._seeds.seeds is not None
@@ -238,7 +238,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         _, payload = reset_request(mask, mask, first, boards)
         is_again = unreturned is not None and unreturned.payload == payload
         if unreturned is not None and not is_again and not was_reset:
-            # It may be a first reset with other seeds. Any request finishes it first.
+            # The pending request may be a first reset with other seeds. Any request finishes it.
             self._session.call("keepalive", KEEPALIVE)
             was_reset = self._seeds.seeds is not None
         return None if was_reset and not is_again else first
@@ -252,22 +252,23 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Returns:
             Observations (N, …), rewards float32 (N,), terminations and truncations bool (N,), and
-            infos like those of `reset`. If SAME_STEP ends episodes, the observations and infos of
-            their boards belong to the new episodes. Infos then also has `final_obs`, an object
-            array (N,) of observations and None, and `final_info`, which is valid for these boards
-            only. `_final_obs` and `_final_info`, bool (N,), mark these boards.
+            infos like those of `reset`. If episodes end with SAME_STEP, the observations and infos
+            of their boards belong to the new episodes. The infos then also contain `final_obs`, an
+            object array (N,) of observations and None, and `final_info`, which is valid for these
+            boards only. `_final_obs` and `_final_info`, bool (N,), mark these boards.
 
         Raises:
-            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first.
+            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first bad
+                action.
             FailedPrecondition: A board was never reset, or is finished and autoreset is disabled.
-            StepPending: The last step, of other actions, got no answer.
-            ShuttingDown, TransportError: No answer. The same call again collects it, and so does
-                `collect`.
+            StepPending: The last step has no answer yet, and it had other actions.
+            ShuttingDown, TransportError: No answer came. Repeating the call returns the results,
+                and so does `collect`.
         """
         return self._step_once(actions)
 
     def _step_once(self, actions: ArrayLike) -> Stepped[ObsT, InfosT]:
-        """Plays a step inside a call."""
+        """Plays a step, for methods that `exactly_once` guards."""
         # The carrier checks the range when it sends the actions.
         numbers = self._server_actions(actions, checks_range=False)
         buffer = self._results.buffer(self._target)
@@ -281,7 +282,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._stepped(reply, buffer[0])
 
     def _stepped(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the newest request, a step, from its reply and payload."""
+        """Returns the results of the newest step from its reply and payload."""
         stepped = self._results.of_step(reply, memory, self._target)
         if self._episodes is not None:
             self._episodes.add(stepped, self._session.operation)
@@ -291,15 +292,15 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def step_async(self, actions: ArrayLike) -> None:
         """Begins a step, whose results `step_wait` returns. No other call may come in between.
 
-        Over ZeroMQ it only sends the request, which the server executes meanwhile. In this process
-        it executes the step, which with copy=False changes the arrays of the last step.
+        Over ZeroMQ it only sends the request, which the server executes in the background. In this
+        process it executes the step, which with copy=False changes the arrays of the last step.
 
         Raises:
-            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first. After
-                this or any other error no step is under way.
-            gymnasium.error.AlreadyPendingCallError: A step is under way. Every other call raises it
-                too, except `collect`, which acts as `step_wait`, and `discard` and `close`, which
-                drop the step.
+            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first bad
+                action. After this or any other error no step is in progress.
+            gymnasium.error.AlreadyPendingCallError: A step is in progress. Every other call raises
+                this too, except `collect`, which acts as `step_wait`, and `discard` and `close`,
+                which drop the step.
             FailedPrecondition, TransportError: As in `step`, if the error is known already.
         """
         numbers = self._server_actions(actions, checks_range=True)
@@ -312,25 +313,25 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Raises:
             gymnasium.error.NoAsyncCallError: No step was begun.
-            FailedPrecondition: As `step` does; the step is over, and was not applied.
-            ShuttingDown, TransportError: No answer. The same call again collects it.
+            FailedPrecondition: As in `step`; the step was refused and changed nothing.
+            ShuttingDown, TransportError: No answer came. Repeating the call returns the results.
         """
         self._session.check_begun()
         return self._collected()
 
     @waiting
     def collect(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of a step without an answer, interrupted or begun by `step_async`.
+        """Returns the results of a step that got no answer, was interrupted, or was only begun.
 
         Raises:
             gymnasium.error.NoAsyncCallError: No step lacks its results.
-            FailedPrecondition: As `step` does; the step is over, and was not applied.
-            ShuttingDown, TransportError: Still no answer.
+            FailedPrecondition: As in `step`; the step was refused and changed nothing.
+            ShuttingDown, TransportError: No answer has come yet.
         """
         return self._collected()
 
     def _collected(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the newest step, inside a call."""
+        """Returns the results of the newest step, for methods that `waiting` guards."""
         is_begun = self._session.state.is_awaited
         buffer = self._awaited if is_begun else self._results.buffer(self._target)
         reply, _ = self._session.collect(buffer)
@@ -338,17 +339,16 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def discard(self) -> None:
-        """Finishes a step without results, if there is one, and drops its results and rewards.
+        """Finishes a step that has not returned its results, if any, and drops the results.
 
         Raises:
-            ShuttingDown, NotFound, TransportError: Still no answer.
+            ShuttingDown, NotFound, TransportError: No answer has come yet.
         """
         if self._session.unreturned_step is not None:
             try:
                 self._session.collect()
             except RequestError:
-                # A refused step is over and was not applied, unless another server may still
-                # execute it.
+                # A refused step changed nothing, unless another server may still execute it.
                 if self._session.unreturned_step is not None:
                     raise
 
@@ -360,13 +360,13 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             lanes: The boards' numbers (k,), all different; None for all.
 
         Returns:
-            The board, score, counts, stream of random numbers and phase of each, and the rules.
+            The rules, and each board's cells, score, counts, stream of random numbers and phase.
             The page "File formats" describes the format.
 
         Raises:
             InvalidArgument: A lane does not exist.
             FailedPrecondition: The boards were never reset.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         return snapshots.snapshot(self._session, lanes)
 
@@ -391,19 +391,19 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
                 first reset, all are required.
             rows: For each replaced board, the index of its new state in the snapshot, (k,) from 0;
                 an index may repeat. None takes the snapshot's boards in order.
-            seed: Seeds new streams: an int s seeds the i-th of the boards with s + i, a list has a
-                seed for each. None continues the snapshot's streams.
+            seed: The seeds of new streams: an int s seeds the i-th replaced board with s + i, a
+                list has a seed for each. None continues the snapshot's streams.
 
         Returns:
             The current observations and infos of all boards, like `reset`.
 
         Raises:
             InvalidArgument: The snapshot is damaged or of another version (`field` is "blob"), or
-                was taken under other rules (`field` names the first), or lacks the returns of
-                episodes that this environment reports (`field` is "extra_infos"), or another
-                argument is wrong. Nothing has changed.
+                has other rules (`field` names the first that differs), or lacks the episode returns
+                that this environment reports (`field` is "extra_infos"), or another argument is
+                wrong. Nothing has changed.
             FailedPrecondition: Some boards were never reset, and are not among the lanes.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         asked = snapshots.restore_request(self.num_envs, blob, lanes, rows, seed)
         request, payload, replaced, seeds = asked
@@ -422,14 +422,15 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Args:
             lanes: The boards' numbers (k,), all different.
-            copies: The number of copies of each.
-            spawns: "fresh": each copy has its own stream of random numbers, so its future is a
-                sample of the possible futures. "same": each copy continues its board's stream. Use
-                it to repeat a trajectory. A search over such copies sees the board's actual future:
-                it is **clairvoyant** and scores more than any policy can, so do not publish its
-                results. Concentration has only "same": its copies share the unseen cards.
-            seed: With fresh spawns, seeds as in `reset`, which make the same copies of the same
-                boards; None draws one from the system.
+            copies: The number of copies of each board.
+            spawns: "fresh" gives each copy its own stream of random numbers, so its future is a
+                sample of the possible futures. "same" lets each copy continue its board's stream,
+                which repeats a trajectory. A search over such copies sees the board's actual
+                future: it is **clairvoyant** and scores more than any policy can, so do not publish
+                its results. Concentration supports only "same", because its copies share the unseen
+                cards.
+            seed: With fresh spawns, the copies' seeds as in `reset`: the same seeds make the same
+                copies of the same boards. None draws a seed from the system.
 
         Returns:
             An environment of k * copies boards with the same arguments. Its board i is a copy of
@@ -438,7 +439,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Raises:
             InvalidArgument: An argument is wrong; `field` names it.
             FailedPrecondition: The boards were never reset.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         numbers = _arguments.lanes(lanes, self.num_envs)
         copies = _arguments.integer("copies", copies, 1)
@@ -477,13 +478,14 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     ) -> Rollout:
         """Plays many steps from the boards' current states.
 
-        It acts like a loop over a policy and `step`, in requests of bounded size and time, each
-        applied once. To cancel, raise in `progress` or in the policy. Executed steps stay executed.
+        It acts like a loop that calls a policy and `step`. Its requests are bounded in size and
+        time, and each is applied once. To cancel the rollout, raise an exception in `progress` or
+        in the policy. Executed steps stay executed.
 
         A built-in policy plays in the service. A function is called before each step, with the
         observations of the running boards in the environment's form. A policy with a memory
         (`PolicyWithMemory`) is notified of each new episode. At the start of the rollout it is
-        notified only of boards without any steps.
+        notified only of boards whose episode has no steps yet.
 
         Args:
             steps: The number of steps T.
@@ -491,21 +493,23 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
                 "optimal" or another name, one of `twofold.policies`, or a function (observations,
                 action_mask) -> actions.
             actions: Integers (T, N) to play instead of a policy's.
-            policy_seed: Seeds the streams of a policy in the server: an int s for s + i on lane i,
-                or an int for each lane. None continues them. A reset with seeds also seeds them.
-            infos: Names of the infos to return after each step.
-            out: The target: a `Rollout`, or a mapping with any of its arrays by name (infos in a
-                nested mapping). They are numpy arrays or CPU tensors of the exact shapes and
-                dtypes. The returned rollout holds them. After an error they contain some steps.
-            progress: Called with the number of executed steps after each request.
+            policy_seed: The seeds of a server-side policy's streams: an int s seeds lane i with
+                s + i, a list has an int for each lane. None continues the streams. A reset with
+                seeds also seeds them.
+            infos: The names of the infos to return after each step.
+            out: The arrays to write to: a `Rollout`, or a mapping with any of its arrays by name
+                (infos in a nested mapping). They are numpy arrays or CPU tensors of the exact
+                shapes and dtypes, and the returned rollout contains them. After an error they
+                contain some steps.
+            progress: A function to call with the number of executed steps after each request.
 
         Raises:
             InvalidArgument: An argument is wrong; `field` names it.
-            PolicyError: The function raised or did not return legal actions. The earlier steps are
-                executed.
+            PolicyError: The function raised an exception, or did not return legal actions. The
+                earlier steps stay executed.
             FailedPrecondition: The boards were never reset.
-            ResourceExhausted: A search did not fit into the server's limits.
-            TransportError: No answer; steps may have been played.
+            ResourceExhausted: A search exceeds the server's limits.
+            TransportError: No answer came; some steps may have been executed.
         """
         chooser = None if policy is None else open_for_rollouts(resolve(policy), self)
         played = rollouts.rollout(
@@ -554,7 +558,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Without a render mode, warns and returns None.
         """
         if self.render_mode is None:
-            gym.logger.warn("render() needs an environment made with a render_mode")
+            gym.logger.warn("render() draws nothing without a render mode; pass render_mode=")
             return None
         size = self._settings.render_size
         return rendering.draw(self.game, self.boards(), self.render_mode, size)
@@ -563,15 +567,15 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Draws all boards side by side in one picture, in any render mode.
 
         Args:
-            columns: Boards in a row; None for about as many columns as rows.
+            columns: The number of boards in a row; None for about as many columns as rows.
             width: The largest width in pixels, which determines the size of a board.
 
         Returns:
-            uint8 (height, width, 3), both even.
+            uint8 (height, width, 3), where height and width are even.
 
         Raises:
-            InvalidArgument: An argument is wrong, or leaves a board less than 16 pixels.
-            TransportError: No answer.
+            InvalidArgument: An argument is wrong, or a board would be smaller than 16 pixels.
+            TransportError: No answer came.
         """
         return rendering.draw_grid(self.game, self.num_envs, columns, width, self.boards)
 
@@ -579,12 +583,12 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def keepalive(self) -> None:
         """Keeps the session from expiring; changes nothing.
 
-        A server ends a session that makes no request during its idle timeout, a day by default. A
-        private server never does. Call this now and then if the boards have to wait longer.
+        A server ends a session that makes no request during the idle timeout, a day by default. A
+        private server never does. Call this from time to time if the boards must wait longer.
 
         Raises:
             NotFound: The session has ended already.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         self._session.call("keepalive", KEEPALIVE)
 
@@ -595,11 +599,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def requests(self) -> int:
-        """Requests that the service has executed in the session with this `token`.
+        """The number of requests that the service has executed in the session with this `token`.
 
-        They include its creation and, with recover=True, a snapshot now and then. After a loss,
-        token and number are new: the number starts with the requests that recreate the boards.
-        Compare only numbers of the same token.
+        It includes the creation and, with recover=True, occasional snapshots. After a loss, the
+        token changes, and the number starts with the requests that recreate the boards. Compare
+        only numbers of the same token.
         """
         return self._session.last_seq
 
@@ -607,8 +611,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def last_results(self) -> tuple[Any, ...] | None:
         """The results of the last request before a resume, if it was a step or a reset; else None.
 
-        The process that made this request may have died before it got the reply. `requests` is the
-        number of requests.
+        The process that made this request may have died before it got the reply.
         """
         if self._session.inherited is None:
             return None
@@ -616,7 +619,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         slot = reply.WhichOneof("result")
         if slot not in ("reset", "step"):
             return None
-        # Separate memory, since another call may be under way.
+        # In separate memory, because another call may be in progress.
         memory = np.empty(self._results.size, np.uint8)
         memory[: payload.size] = payload
         if slot == "reset":
@@ -629,11 +632,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Returns each board's value of an attribute, as in Gymnasium's own vector environments.
 
-        Each board has the methods "action_masks" and "render". The batch has the others, such as
-        `envs.keepalive()`.
+        Each board has the methods "action_masks" and "render". Only the batch has the others, such
+        as `envs.keepalive()`.
 
         Args:
-            name: One of these methods, or an attribute.
+            name: "action_masks", "render" or an attribute.
             args: The method's arguments.
             kwargs: The method's keyword arguments.
 
@@ -650,7 +653,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self.get_attr(name)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Returns an attribute of the batch once for each board; a space is the space of one board.
+        """Returns an attribute of the batch once for each board; for a space, one board's space.
 
         Raises:
             AttributeError: The attribute does not exist, or is a method.
@@ -658,7 +661,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         is_space = name in ("observation_space", "action_space")
         value = getattr(self, f"single_{name}" if is_space else name)
         if callable(value) and not isinstance(value, gym.Space):
-            raise AttributeError(f"the boards are one batch, and have no {name}() of their own")
+            raise AttributeError(f"single boards have no {name}(); call envs.{name}() of the batch")
         return (value,) * self.num_envs
 
     def set_attr(self, name: str, values: Any) -> None:
@@ -666,14 +669,16 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Args:
             name: The attribute.
-            values: The value, or a list or tuple with the same value for each board.
+            values: The value, or a list or tuple that repeats the value for each board.
 
         Raises:
             AttributeError: The values differ.
         """
         each = values if isinstance(values, (list, tuple)) else [values] * self.num_envs
         if len(each) != self.num_envs or any(value != each[0] for value in each):
-            raise AttributeError(f"{name!r} of single boards can't be set: they are one batch")
+            raise AttributeError(
+                f"{name!r} can't differ between boards, because they are one batch; pass one value"
+            )
         setattr(self, name, each[0])
 
     def _action_masks(self) -> NDArray[np.bool_]:
@@ -682,26 +687,26 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return np.asarray(infos["action_mask"] == 1)
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
-        """Returns figures on the episodes that this client's steps have ended, for any logger.
+        """Returns statistics of the episodes that this client's steps have ended, for any logger.
 
         Args:
             reset: Whether to reset the statistics afterwards.
 
         Returns:
-            The figures since the environment's creation or the last reset of the statistics. All
+            The values since the environment's creation or the last reset of the statistics. All
             games have `episodes`, `return_mean`, `return_min`, `return_max`, `length_mean` and
             `steps_per_second`, which counts each board's step. 2048 has `score_mean`, `score_max`,
             `max_tile` and `reached_16` … `reached_32768`, the shares of episodes that reached these
-            tiles. Concentration has `turns_mean` and `pairs_mean`. Without an episode all are NaN,
-            except `episodes` and `steps_per_second`. Episodes that end in rollouts or discarded
-            steps do not count.
+            tiles. Concentration has `turns_mean` and `pairs_mean`. Before the first episode ends,
+            all are NaN except `episodes` and `steps_per_second`. Episodes that end in rollouts or
+            discarded steps do not count.
 
         Raises:
             InvalidArgument: The environment was made without extra_infos=("episode",).
         """
         if self._episodes is None:
             raise InvalidArgument(
-                'statistics() needs an environment made with extra_infos=("episode",)',
+                'statistics() requires an environment made with extra_infos=("episode",)',
                 field="extra_infos",
             )
         with self._session.lock:
@@ -709,16 +714,16 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def np_random_seed(self) -> int | None:
-        """The seed s if board i was last seeded with s + i; -1 for other seeds and snapshots.
+        """The seed s if every board i was last seeded with s + i, else -1.
 
-        Before the first reset, it is the system's seed for a reset without a seed.
+        Before the first reset, it is the seed that a reset without a seed would use.
         """
         return self._seeds.common
 
     def _server_actions(
         self, actions: ArrayLike, *, checks_range: bool
     ) -> NDArray[np.integer[Any]]:
-        """Returns actions (N,) in the server's numbers and their own dtype."""
+        """Returns actions (N,) as the server's numbers, in the same dtype."""
         numbers = _arguments.integers("actions", actions, (self.num_envs,))
         if checks_range or self.game.server_actions is not None:
             self._check_range(numbers)

@@ -1,4 +1,4 @@
-"""Concentration, the memory game: its arguments, its presets and the look of its cards."""
+"""Concentration, the memory game: its arguments, presets, sentences and pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from twofold.v1 import concentration_pb2 as concentration
 PEEK = "peek"
 """The word of the action that shows all cards."""
 
-# The wire's number of each, and the words for the rule card.
+# The number of each value on the wire, and its words on the rule card.
 _MATCHED_CARDS = {
     "removed": (concentration.MATCHED_CARDS_REMOVED, "taken out of play"),
     "face_up": (concentration.MATCHED_CARDS_FACE_UP, "stay face up"),
@@ -44,28 +44,28 @@ _UNLIMITED = "unlimited"
 
 
 class ConcentrationArguments(GameArguments, total=False):
-    """The arguments of Concentration; None takes the preset's value if it has one."""
+    """The arguments of Concentration; None means the preset's value, if it has one."""
 
     preset: str
-    """"playground", 4 x 4 cards, 8 pairs and peeks, by default; "popgym-easy", "popgym-medium" and
-    "popgym-hard", the observations, rewards, lengths and decks of POPGym's Concentration."""
+    """"playground" (the default: 4 x 4 cards, 8 pairs and peeks), or "popgym-easy", "popgym-medium"
+    or "popgym-hard": the observations, rewards, lengths and decks of POPGym's Concentration."""
     size: int | tuple[int, int] | None
-    """Cards along both sides, or (rows, columns); each 1 ... 16, together an even number of at most
-    128."""
+    """The number of cards along both sides, or (rows, columns): each 1 ... 16, together an even
+    number of at most 128 cards."""
     symbols: int | None
-    """Different symbols, each on the same even number of cards; by default the preset's, or half
-    the cards."""
+    """The number of different symbols, each on the same even number of cards; by default the
+    preset's, or half the number of cards."""
     peeks: int | Literal["unlimited"] | None
-    """Peeks in an episode; 0 removes the action, "unlimited" allows any number."""
+    """The number of peeks in an episode; 0 removes the action, "unlimited" allows any number."""
     matched_cards: Literal["removed", "face_up"] | None
-    """The observation of a found pair's cards, from the next step on."""
+    """The look of a found pair's cards from the next observation on."""
     illegal_action: Literal["noop", "end_turn", "terminate"] | None
-    """The effect of an action that the mask forbids; "end_turn" turns an open card back too."""
+    """The effect of an action that the mask forbids; "end_turn" also turns an open card back."""
     observe_last_action: bool
-    """Whether observations become (N, cards + 1), with the last action after the cards. At the
-    start this is the number of actions. False by default."""
+    """Whether observations are (N, cards + 1), with the last action after the cards. At the start
+    of an episode, that entry is the number of actions. False by default."""
     deck_info: bool
-    """Whether infos have `deck`, uint8 (N, rows, columns): the symbols of all cards. False by
+    """Whether infos contain `deck`, uint8 (N, rows, columns): the symbols of all cards. False by
     default."""
 
 
@@ -107,8 +107,8 @@ def _size(_: str, value: object) -> tuple[int, int]:
     cards = rows * columns
     if cards % 2 or cards > _MAX_CARDS:
         raise InvalidArgument(
-            f"{rows} rows of {columns} are {cards} cards; expected an even number of at most "
-            f"{_MAX_CARDS}",
+            f"size is {rows} x {columns}, which is {cards} cards; expected an even number of at "
+            f"most {_MAX_CARDS}",
             field="size",
         )
     return rows, columns
@@ -125,8 +125,8 @@ class Concentration(GameSpec):
     """Concentration with its arguments.
 
     Attributes:
-        symbols: Different symbols.
-        cards: Cards on the table.
+        symbols: The number of different symbols.
+        cards: The number of cards.
     """
 
     symbols: int = 0
@@ -190,7 +190,7 @@ class Concentration(GameSpec):
         symbols = cards // 2 if values["symbols"] is None else values["symbols"]
         if cards % (2 * symbols):
             raise InvalidArgument(
-                f"symbols is {symbols}; expected each on the same even number of the {cards} cards",
+                f"symbols is {symbols}; expected a divisor of {cards // 2}, the number of pairs",
                 field="symbols",
             )
         peeks, matched_cards = values["peeks"], values["matched_cards"]
@@ -216,7 +216,7 @@ class Concentration(GameSpec):
         )
 
     def rules(self) -> dict[str, str | int]:
-        """Returns size, deck, peeks, found pairs, illegal actions."""
+        """Returns the size, symbols, peeks, found pairs and illegal action for the rule card."""
         config = self.request.concentration
         peeks = "any number" if config.unlimited_peeks else config.peek_budget
         return {
@@ -228,7 +228,7 @@ class Concentration(GameSpec):
         }
 
     def _table(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns the cards (rows, columns), without the last action."""
+        """Returns an observation's cards (rows, columns), without the last action."""
         return observation.reshape(-1)[: self.cards].reshape(self.rows, self.columns)
 
     def text(self, observation: NDArray[np.uint8]) -> str:
@@ -248,7 +248,7 @@ class Concentration(GameSpec):
         return "\n".join("  ".join(card(int(code)).rjust(width) for code in row) for row in rows)
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """Returns the cards on their table, each symbol a number in its own colour."""
+        """Draws the cards on a table; each symbol is a number in a separate colour."""
 
         def card(code: int, side: int) -> Picture:
             if code < self.symbols:
@@ -261,13 +261,13 @@ class Concentration(GameSpec):
         return draw_board(self._table(observation), size, _TABLE, card)
 
     def number(self, action: object) -> int:
-        """Returns the number of a card, or of the action that peeks."""
+        """Returns the number of a card, or of the word "peek"."""
         if isinstance(action, str) and action in self.actions:
             return self.cards
         return _arguments.integer("card", action, 0, self.cards - 1)
 
     def facts(self, board: NDArray[Any], infos: Infos) -> dict[str, Any]:
-        """Returns cards, counts and the open card."""
+        """Returns the cards, the numbers of pairs and turns, and the open card."""
         signs = [*range(1, self.symbols + 1), "?", "."]
         open_card = infos["open_card"]
         return {
@@ -278,26 +278,26 @@ class Concentration(GameSpec):
         }
 
     def standing(self, infos: Infos) -> str:
-        """Returns pairs and turns."""
+        """Returns a sentence with the pairs found and the turns ended."""
         pairs = self.cards // 2
         return f"Pairs found: {infos['pairs']} of {pairs}. Turns ended: {infos['turns']}."
 
     def choices(self, legal: list[Any], infos: Infos) -> str:
-        """Returns what to turn."""
+        """Returns a sentence that asks for the next card."""
         open_card = infos["open_card"]
         if open_card >= 0:
             return f"Card {open_card} lies open: turn its mate."
         return f"Turn a card, 0 ... {self.cards - 1}, numbered row by row."
 
     def refusal(self, number: int, board: NDArray[Any]) -> str:
-        """Returns where the card is, or that there are no more peeks."""
+        """Returns the reason that flipping the card, or peeking, is illegal."""
         if number == self.cards:
             return "No peek is left"
         is_gone = board.flat[number] > self.symbols
         return f"Card {number} is {'out of play' if is_gone else 'face up already'}"
 
     def outcome(self, number: int, board: NDArray[Any], before: Infos, infos: Infos) -> str:
-        """Returns the symbol of the card, and whether it is the open card's."""
+        """Returns a sentence with the card's symbol, compared with the open card's."""
         if not before["action_mask"][number]:
             turned_back = before["open_card"] >= 0 > infos["open_card"]
             end = ", and your turn ends" if turned_back else ""
@@ -312,7 +312,7 @@ class Concentration(GameSpec):
         return f"Card {number} shows {symbol}, unlike {first}: both are turned back after this."
 
     def end(self, infos: Infos) -> str:
-        """Returns that all pairs are found."""
+        """Returns the reason for the end: all pairs are found."""
         return "all pairs are found"
 
 
@@ -324,7 +324,7 @@ _BACK_PATTERN: Colour = (92, 128, 190)
 
 
 def _symbol_colour(symbol: int, symbols: int) -> Colour:
-    """Returns a symbol's hue around the circle, alternately dark and lighter."""
+    """Returns a symbol's colour: hues around the colour wheel, alternately dark and light."""
     lightness = 0.36 if symbol % 2 == 0 else 0.48
     red, green, blue = colorsys.hls_to_rgb(symbol / symbols, lightness, 0.75)
     return round(red * 255), round(green * 255), round(blue * 255)

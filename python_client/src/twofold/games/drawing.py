@@ -1,7 +1,7 @@
-"""Pictures of boards: rounded squares with numbers, drawn by Pillow, and their place on a board.
+"""Draws boards as rounded squares with numbers, with Pillow.
 
-A square is drawn several times as large and scaled down, so that edges are smooth at any size. It
-is then cached, since a board consists of a few squares. Pillow is imported with the first one.
+A square is drawn at several times its size and scaled down, so that its edges are smooth. Squares
+are cached, because a board repeats a few of them. Drawing the first square imports Pillow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PIL import Image, ImageDraw
 
 Picture: TypeAlias = NDArray[np.uint8]
-"""(height, width, 3)."""
+"""A picture, uint8 (height, width, 3)."""
 Colour: TypeAlias = tuple[int, int, int]
 
 _WALL: Colour = (250, 248, 239)
@@ -33,7 +33,7 @@ _GAP = 0.13
 def tile(
     size: int, ground: Colour, face: Colour, text: str = "", ink: Colour = (0, 0, 0)
 ) -> Picture:
-    """Returns a read-only rounded square with a number, on a ground; (size, size, 3)."""
+    """Draws a rounded square with a text on a background; the picture is read-only."""
     from PIL import ImageDraw
 
     image = _rounded_square(size, ground, face)
@@ -44,7 +44,7 @@ def tile(
 
 @functools.lru_cache(maxsize=64)
 def striped_tile(size: int, ground: Colour, face: Colour, pattern: Colour) -> Picture:
-    """Returns a read-only rounded square with crossing diagonals, on a ground."""
+    """Draws a rounded square with crossing diagonals on a background; the picture is read-only."""
     from PIL import Image, ImageDraw
 
     image = _rounded_square(size, ground, face)
@@ -63,7 +63,7 @@ def striped_tile(size: int, ground: Colour, face: Colour, pattern: Colour) -> Pi
 
 
 def _rounded_square(size: int, ground: Colour, face: Colour) -> Image.Image:
-    """Returns a drawing to scale down to (size, size)."""
+    """Draws a rounded square at several times `size`, for `_scaled_down`."""
     from PIL import Image, ImageDraw
 
     side = size * min(_SCALE, max(1, _LARGEST_DRAWING // size))
@@ -99,11 +99,11 @@ def _write(draw: ImageDraw.ImageDraw, text: str, ink: Colour, side: int) -> None
 def draw_board(
     board: NDArray[np.uint8], size: int, ground: Colour, draw_cell: Callable[[int, int], Picture]
 ) -> Picture:
-    """Returns a board (rows, columns), its longer side of `size` pixels (one less where odd).
+    """Draws a board (rows, columns). Its longer side has `size` pixels, one less if that is odd.
 
-    `draw_cell` gets a number of the board and the side of its square in pixels. Edges fall between
-    pixels, so all cells and all gaps are equal, and the margins get the rest. Height and width are
-    even, as video codecs require.
+    `draw_cell` draws a square, from a number of the board and the square's side in pixels. All
+    squares have the same whole number of pixels, and so have all gaps; the margins take the rest.
+    Height and width are even, as video codecs require.
     """
     rows, columns = board.shape
     longer, shorter = max(rows, columns), min(rows, columns)
@@ -123,7 +123,7 @@ def draw_board(
 
 
 def side_by_side(pictures: Sequence[Picture], columns: int, gap: int) -> Picture:
-    """Returns pictures of one even size side by side, row by row; `gap` is even too."""
+    """Draws pictures of one even size in a grid, row by row, with an even `gap` between them."""
     height, width = pictures[0].shape[:2]
     rows = -(-len(pictures) // columns)
     shape = rows * (height + gap) + gap, columns * (width + gap) + gap, 3

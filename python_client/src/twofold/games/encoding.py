@@ -1,4 +1,4 @@
-"""Observations in other forms: one plane for each exponent, and tile values."""
+"""Converts observations to one plane for each exponent, or to tile values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def one_hot(
 ) -> NDArray[Any]:
     """Returns one plane of zeros and ones for each exponent, as input for convolutions.
 
-    Plane 0 has the empty cells, plane k the tiles of value 2^k. 18 planes are enough for any 4 x 4
-    board: its highest tile is 131,072. The symbols of Concentration have planes in the same way.
+    Plane 0 marks the empty cells, and plane k the tiles of value 2^k. 18 planes are enough for any
+    4 x 4 board, whose highest tile is 131,072. In Concentration, plane k marks the symbol k.
 
     Args:
         observations: Exponents or symbols (…, rows, columns) of any integer dtype.
-        planes: Number of planes, 1 ... 256.
+        planes: The number of planes, 1 ... 256.
         layout: "chw" for planes first, "hwc" for planes last.
         out: The array to write to, of any dtype; a new float32 array by default.
 
@@ -40,7 +40,8 @@ def one_hot(
     planes = _arguments.integer("planes", planes, 1, 256)
     if boards.size and int(boards.max()) >= planes:
         raise InvalidArgument(
-            f"planes is {planes}; observations hold {boards.max()}, which needs one more plane",
+            f"planes is {planes}; observations contain {boards.max()}, so expected at least "
+            f"{int(boards.max()) + 1}",
             field="planes",
         )
     *batch, rows, columns = boards.shape
@@ -56,7 +57,7 @@ def one_hot(
         # Clipped, because out is buffered otherwise; no exponent is out of range.
         np.take(np.eye(planes, dtype=out.dtype), boards, axis=0, out=out, mode="clip")
         return out
-    # The index of each cell's one; five times as fast as comparing with each exponent.
+    # Computing the index of each cell's one is five times as fast as comparing with each exponent.
     cells = rows * columns
     flat = boards.reshape(-1, cells).astype(np.intp) * cells
     flat += np.arange(0, flat.size * planes, cells * planes)[:, np.newaxis] + np.arange(cells)
@@ -69,7 +70,7 @@ def one_hot(
 
 
 def tile_values(observations: ArrayLike) -> NDArray[np.int64]:
-    """Returns tile values for exponents: 0 for an empty cell, 8 for a 3.
+    """Converts exponents to tile values: 3 becomes 8, and 0, an empty cell, stays 0.
 
     Args:
         observations: Exponents of any shape and integer dtype, 0 ... 31.
@@ -98,7 +99,7 @@ def _integers(
         )
     if boards.size and not (int(boards.min()) >= 0 and int(boards.max()) < end):
         raise InvalidArgument(
-            f"observations hold {boards.min()} ... {boards.max()}; expected 0 ... {end - 1}",
+            f"observations contain {boards.min()} ... {boards.max()}; expected 0 ... {end - 1}",
             field="observations",
         )
     return boards

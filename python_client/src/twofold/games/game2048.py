@@ -1,4 +1,4 @@
-"""2048: its arguments, its dialects and the look of its boards."""
+"""2048: its arguments, dialects, sentences and pictures."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from twofold.games.spec import (
 from twofold.v1 import game2048_pb2 as game2048
 
 DIRECTIONS = ("up", "right", "down", "left")
-"""The server's actions by number."""
+"""The words for the server's actions, by number."""
 
 _SIDES = (2, 8)
-# The wire's number of each, and the words for the rule card.
+# The number of each value on the wire, and its words on the rule card.
 _ILLEGAL_ACTIONS = {
     "noop": (game2048.ILLEGAL_ACTION_NOOP, "nothing happens"),
     "terminate": (game2048.ILLEGAL_ACTION_TERMINATE, "ends the game"),
@@ -46,7 +46,7 @@ _OBJECTIVES = {
 _BOARD = (187, 173, 160)
 _EMPTY = (205, 193, 180)
 _DARK, _LIGHT = (119, 110, 101), (249, 246, 242)
-# On the yellow faces, 128 ... 2048, where a light number is hard to read on a small board.
+# For numbers on the yellow faces, 128 ... 2048, where a light colour is hard to read.
 _BROWN = (94, 72, 20)
 # The faces of the tiles from 2 on; larger tiles have the last face.
 _FACES = [
@@ -69,18 +69,21 @@ class Game2048Arguments(GameArguments, total=False):
     """The arguments of 2048."""
 
     size: int | tuple[int, int]
-    """Cells along both sides, or (rows, columns); each 2 ... 8. 4 by default."""
+    """The number of cells along both sides, or (rows, columns); each 2 ... 8. 4 by default."""
     goal: int
-    """The tile to reach, a power of two from 4 up, 2048 by default; reported in `goal_reached`."""
+    """The tile to reach, a power of two of at least 4; 2048 by default. The info `goal_reached`
+    reports whether it has been reached."""
     stop_at_goal: bool
     """Whether reaching the goal ends the episode; False by default. If a start tile is the goal
     already (goal=4), the first step ends it."""
     four_probability: float
     """The probability that a spawned tile is a 4, 0 ... 1; 0.1 by default."""
     start_tiles: int | None
-    """Tiles on a new board, 1 ... cells - 1; None for the dialect's, 2 without one."""
+    """The number of tiles on a new board, 1 ... cells - 1. None means the dialect's number, or 2
+    without a dialect."""
     illegal_action: Literal["noop", "terminate"] | None
-    """The effect of an action that moves nothing; None for the dialect's, "noop" without one."""
+    """The effect of an action that moves nothing. None means the dialect's effect, or "noop"
+    without a dialect."""
     objective: Literal["score", "moves", "goal"]
     """The quantity that optimal play maximises, on boards of at most nine cells: the expected
     "score" (the default), the expected number of "moves", or the probability of the "goal" tile. It
@@ -88,8 +91,8 @@ class Game2048Arguments(GameArguments, total=False):
     "regret" and the policy "optimal" (see the page "Optimal play on small boards")."""
     dialect: str | None
     """"jumanji", "envpool" or "pgx", to play by another package's rules and order of actions
-    (see the page "Dialects: 2048 as other packages play it"). Arguments that it fixes are refused
-    where they differ."""
+    (see the page "Dialects: 2048 as other packages play it"). A dialect fixes some arguments, and
+    other values of them are refused."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +104,18 @@ class Dialect:
     """
 
     name: str | None
-    """None for Twofold's own rules, which fix nothing."""
+    """The name of the dialect; None for Twofold's own rules, which fix no argument."""
     start_tiles: int = 2
     illegal_action: Literal["noop", "terminate"] = "noop"
     server_actions: tuple[int, ...] | None = None
     """The server's number of each action; None for the server's order: up, right, down, left."""
     reward: dict[str, float] | None = None
-    """The declared terms; None for Twofold's score."""
+    """The weights of the reward's terms; None for Twofold's score."""
     only_4x4: bool = False
-    """Whether the package has 4 x 4 boards only; all dialects have square boards."""
+    """Whether only 4 x 4 boards are allowed. All dialects require square boards."""
 
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Refuses arguments that the package lacks."""
+        """Refuses arguments that the package does not support."""
         if self.name is None:
             return
         fixed = {
@@ -136,8 +139,8 @@ class Dialect:
 
     def _refusal(self, argument: str, value: object, theirs: str) -> InvalidArgument:
         return InvalidArgument(
-            f"{argument} is {value!r}; the dialect {self.name!r} has {theirs}, so leave out one of "
-            "the two",
+            f"{argument} is {value!r}; the dialect {self.name!r} requires {theirs}: leave out "
+            f"{argument} or dialect",
             field=argument,
         )
 
@@ -163,7 +166,7 @@ def _goal(name: str, value: object) -> int:
 
 
 def _reached(exponent: int) -> Measure:
-    """Returns the share of episodes with a tile of at least this exponent."""
+    """Returns a measure: the share of episodes with a tile of at least this exponent."""
     is_reached = functools.partial(np.less_equal, exponent)
     return Measure(f"reached_{2**exponent}", "max_exponent", np.add, is_reached)
 
@@ -194,7 +197,7 @@ class Game2048(GameSpec):
             lambda _, value: _arguments.probability(value),
             {"type": float, "metavar": "P", "help": "probability of a 4 (default: 0.1)"},
         ),
-        # The highest number depends on the size.
+        # `of` checks the upper limit, which depends on the size.
         "start_tiles": Argument(
             None,
             lambda name, value: _arguments.integer(name, value, 1, 63),
@@ -276,7 +279,7 @@ class Game2048(GameSpec):
         )
 
     def rules(self) -> dict[str, str | int]:
-        """Returns size, spawns, goal, illegal actions, score."""
+        """Returns the size, spawns, goal, illegal action and score for the rule card."""
         config = self.request.game2048
         four = config.four_probability
         return {
@@ -302,7 +305,7 @@ class Game2048(GameSpec):
         return "\n".join(" ".join(cell.rjust(width) for cell in row) for row in cells)
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """Returns a board of exponents, (rows, columns), in the colours that 2048 is known by."""
+        """Draws a board of exponents, (rows, columns), in the colours of the original game."""
 
         def cell(exponent: int, side: int) -> Picture:
             if exponent == 0:
@@ -319,7 +322,7 @@ class Game2048(GameSpec):
         return words.index(_arguments.choice("direction", action, words))
 
     def facts(self, board: NDArray[Any], infos: Infos) -> dict[str, Any]:
-        """Returns board, score, highest tile and moves."""
+        """Returns the board, the score, the highest tile and the number of moves."""
         return {
             "board": tile_values(board).tolist(),
             "score": infos["score"],
@@ -328,19 +331,19 @@ class Game2048(GameSpec):
         }
 
     def standing(self, infos: Infos) -> str:
-        """Returns score and highest tile."""
+        """Returns a sentence with the score and the highest tile."""
         return f"Score {infos['score']}, highest tile {2 ** infos['max_exponent']}."
 
     def choices(self, legal: list[Any], infos: Infos) -> str:
-        """Returns the legal directions."""
+        """Returns a sentence with the legal directions."""
         return f"Legal directions: {', '.join(legal)}."
 
     def refusal(self, number: int, board: NDArray[Any]) -> str:
-        """Returns that nothing moves."""
+        """Returns the reason that a direction is illegal: nothing moves."""
         return f"Nothing moves {self.actions[number]}"
 
     def end(self, infos: Infos) -> str:
-        """Returns whether the goal or a full board has ended the game."""
+        """Returns the reason for the end: the goal is reached, or no tile can move."""
         config = self.request.game2048
         if config.stop_at_goal and infos["goal_reached"]:
             return f"{config.goal} is reached"

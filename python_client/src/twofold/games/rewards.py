@@ -1,4 +1,4 @@
-"""The reward argument, in the users' form and in the protocol's."""
+"""Converts the argument `reward` from the user's form to the protocol's."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ _FORMS = (
 )
 _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
-    "; to code a reward, write a gymnasium.vector.VectorWrapper (for gymnasium.make, a "
-    "gymnasium.Wrapper): the documentation's page "
+    "; to compute a reward in Python, write a gymnasium.vector.VectorWrapper (for gymnasium.make, "
+    "a gymnasium.Wrapper): the documentation's page "
     '"Rewards" has one under "When the terms do not suffice"'
 )
 
 
 def reward_spec(reward: Reward) -> environment.RewardSpec | None:
-    """Returns a reward in the create request's form; None stands for the game's own.
+    """Converts a reward to the form of the create request; None means the game's own reward.
 
-    The server checks names and ranges, since it knows the game. This function refuses only rewards
-    that a message can't hold.
+    The server checks names and ranges, because it knows the game. This function refuses only
+    rewards that a message can't represent.
 
     Args:
-        reward: None or "score" for the game's own reward; or a dict of terms by name, each with its
-            weight or a dict of weight and parameters, and in it "scale" and "clip"; or a list of
-            terms, summed in this order: a name, (name, weight), (name, dict) or a dict with "term";
-            or {"terms": one of these, "scale": …, "clip": …}; or the path of a JSON file.
+        reward: None or "score" for the game's own reward. A dict from the names of terms to their
+            weights, or to dicts of weight and parameters; "scale" and "clip" may be among the keys.
+            A list of terms, summed in this order: each a name, (name, weight), (name, dict) or a
+            dict with "term". {"terms": such a dict or list, "scale": …, "clip": …}. Or the path of
+            a JSON file that contains one of these.
 
     Raises:
         InvalidArgument: It has another form, or the file can't be read; `field` names the part,
-            "reward.empty_cells.gamma".
+            such as "reward.empty_cells.gamma".
     """
     if reward is None or (isinstance(reward, str) and reward == "score"):
         return None
@@ -53,7 +54,9 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
     terms = rest.pop("terms", rest)
     if rest and terms is not rest:
         raise InvalidArgument(
-            f"reward has {sorted(map(str, rest))} beside terms, scale and clip", field="reward"
+            f'reward contains {sorted(map(str, rest))}; next to "terms", expected only scale and '
+            "clip",
+            field="reward",
         )
     return environment.RewardSpec(
         terms=_terms(terms),
@@ -63,10 +66,10 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
 
 def read_reward(reward: Reward) -> Reward:
-    """Returns the file's content if a reward is a path; else the reward as it is.
+    """Returns the file's content if a reward is a path, else the unchanged reward.
 
     Raises:
-        InvalidArgument: The file can't be read, or holds something else.
+        InvalidArgument: The file can't be read, or does not contain a reward.
     """
     is_name = isinstance(reward, str) and reward == "score"
     if is_name or not isinstance(reward, (str, os.PathLike)):
@@ -134,9 +137,11 @@ def _listed_term(entry: object) -> environment.RewardTerm:
 
 
 def _term(name: object, value: object) -> environment.RewardTerm:
-    """Returns one term: its weight, or a dict of its arguments."""
+    """Returns the term with this name; `value` is its weight, or a dict of its arguments."""
     if not isinstance(name, str):
-        raise InvalidArgument(f"a term of the reward is called {name!r}", field="reward")
+        raise InvalidArgument(
+            f"a term of the reward has the name {name!r}; expected a string", field="reward"
+        )
     if name in _BESIDE_TERMS:
         raise _misplaced(name)
     arguments = dict(value) if isinstance(value, Mapping) else {"weight": value}
@@ -158,7 +163,7 @@ def _misplaced(name: str) -> InvalidArgument:
 
 
 def _numbers(field: str, value: object) -> list[float]:
-    """Returns a number, or a list of numbers of any shape, row by row."""
+    """Returns the numbers in a number or a nested list of numbers, row by row."""
     try:
         array = np.asarray(value)
     except ValueError:  # rows of unequal length
@@ -173,7 +178,7 @@ def _clip(clip: object) -> dict[str, float]:
     bounds = _as_list(clip)
     if bounds is None or isinstance(clip, str) or len(bounds) != 2:
         raise InvalidArgument(
-            f"reward.clip is {clip!r}; expected (low, high), None for an open end",
+            f"reward.clip is {clip!r}; expected (low, high), with None for no limit",
             field="reward.clip",
         )
     named = zip(("clip_low", "clip_high"), bounds, strict=True)

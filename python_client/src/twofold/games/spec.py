@@ -25,8 +25,8 @@ class GameArguments(TypedDict, total=False):
     """The arguments that all games have."""
 
     max_episode_steps: int | None
-    """Steps after which the server truncates an episode; None for the game's own limit, if any.
-    (`gymnasium.make` uses it for its own TimeLimit and does not pass it on.)"""
+    """The number of steps after which the server truncates an episode; None for the game's own
+    limit, if any. (`gymnasium.make` applies its own TimeLimit instead of passing it on.)"""
     reward: Reward
     """The reward of a step: a dict or a list of terms, or the path of a JSON file; None for the
     game's own. The page "Rewards" lists the terms."""
@@ -36,15 +36,14 @@ class Argument(NamedTuple):
     """An argument of a game."""
 
     default: Any
-    """The value if none is given; None if another argument decides it."""
+    """The value if none is given; None if another argument determines it."""
     check: Callable[[str, Any], Any]
-    """Returns the value that the game uses, from the argument's name and a value given for it.
+    """A function from the argument's name and a given value to the value that the game uses.
 
-    Raises InvalidArgument for a value that is out of range, and is not called for None where that
-    is the default.
+    It raises InvalidArgument for a wrong value. It is not called for None if that is the default.
     """
     flag: Mapping[str, Any] = {}
-    """The arguments of `add_argument` for its flag on the command line; empty without a flag."""
+    """The arguments of `add_argument` for a flag on the command line; empty for no flag."""
 
 
 SHARED_ARGUMENTS: dict[str, Argument] = {
@@ -68,20 +67,20 @@ class Measure(NamedTuple):
     name: str
     info: str
     fold: np.ufunc
-    """`np.minimum`, `np.maximum`, or `np.add` for the mean."""
+    """The operation over episodes: `np.minimum`, `np.maximum`, or `np.add` for the mean."""
     of: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
-    """The numbers (k,) to fold, from k values of the info."""
+    """A function from k values of the info to the numbers (k,) to fold."""
 
 
 @dataclass(frozen=True)
 class GameSpec(abc.ABC):
-    """One game with its arguments; `of` makes it. It can be pickled.
+    """One game with its arguments, made by `of`. It can be pickled.
 
     Attributes:
         arguments: The given arguments, with a reward's file replaced by its content.
-        request: The create request, with every field that the game decides.
-        rows: Rows of the board.
-        columns: Columns of the board.
+        request: The create request, with every field that the game determines.
+        rows: The number of rows of the board.
+        columns: The number of columns of the board.
         planes: One more than the highest number in observations of normal play.
         actions: The word of each action.
         server_actions: The server's number of each action; None if the user's are the same.
@@ -100,23 +99,23 @@ class GameSpec(abc.ABC):
     name: ClassVar[str]
     """The name on command lines and in tools."""
     description: ClassVar[str]
-    """The game in a sentence."""
+    """A description in one sentence."""
     known_arguments: ClassVar[Mapping[str, Argument]]
     """The arguments by name."""
     sides: ClassVar[tuple[int, int]]
-    """The fewest and the most rows, and columns."""
+    """The smallest and the largest number of rows, and of columns."""
     board_numbers: ClassVar[str]
-    """The name of the numbers on a board, for messages: "exponents"."""
+    """The name of the numbers on a board, for messages, such as "exponents"."""
     measures: ClassVar[tuple[Measure, ...]] = ()
-    """The statistics of episodes beyond returns and lengths."""
+    """The statistics of episodes other than returns and lengths."""
     objectives: ClassVar[Mapping[str, str]] = {}
-    """The quantities that an optimum can maximise, and the unit of each."""
+    """The quantities that optimal play can maximise, and the unit of each."""
     unseen: ClassVar[str | None] = None
-    """The name of the unseen things that copies of a board share: "cards"."""
+    """The name of the unseen things that copies of a board share, such as "cards"."""
     endless: ClassVar[str | None] = None
-    """The behaviour that the policy fixed-order may repeat for ever: "turns the same two cards"."""
+    """The action that the policy fixed-order may repeat forever: "turns the same two cards"."""
     text_arguments: ClassVar[Mapping[str, Any]] = {}
-    """The arguments that games for language models fix."""
+    """The fixed arguments of games for language models."""
 
     @classmethod
     @abc.abstractmethod
@@ -129,16 +128,16 @@ class GameSpec(abc.ABC):
 
     @classmethod
     def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Makes the game from its arguments among an environment's; returns it and the others.
+        """Makes the game from an environment's arguments; returns it and the other arguments.
 
-        `as_json` may have written the arguments.
+        The arguments may come from `as_json`.
         """
         own = {name: value for name, value in arguments.items() if name in cls.known_arguments}
         return cls.of(**own), {name: arguments[name] for name in arguments if name not in own}
 
     @classmethod
     def played_by(cls, envs: Any) -> Self | None:
-        """Returns the game that an environment plays, if it is one of this class."""
+        """Returns the game that an environment plays; None if it is not of this class."""
         game = getattr(envs.unwrapped, "game", None)
         return game if isinstance(game, cls) else None
 
@@ -158,11 +157,11 @@ class GameSpec(abc.ABC):
         return None if order is None else np.array(order, np.uint8)
 
     def to_server(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Returns the server's numbers of actions, which must be in range."""
+        """Converts the user's actions, which must be in range, to the server's numbers."""
         return actions if self.server_order is None else self.server_order[actions]
 
     def from_server(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Returns the user's numbers of the server's actions."""
+        """Converts the server's actions to the user's numbers."""
         if self.server_order is None:
             return actions
         numbers: NDArray[Any] = np.argsort(self.server_order).astype(np.uint8)[actions]
@@ -174,7 +173,7 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def rules(self) -> dict[str, str | int]:
-        """Returns the rules that results depend on, in words for the rule card.
+        """Returns the rules that affect results, in words for the rule card.
 
         "score" is one of them if the game's score is independent of the reward. Otherwise the score
         is the sum of the rewards.
@@ -182,11 +181,11 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def text(self, observation: NDArray[Any]) -> str:
-        """Returns one board as text, by its observation."""
+        """Returns a board as text, from its observation."""
 
     @abc.abstractmethod
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """Returns one board as a picture, its longer side `size` pixels (one less where odd)."""
+        """Draws a board. Its longer side has `size` pixels, one less if that is odd."""
 
     # The following methods are for programs that play by words.
 
@@ -200,30 +199,30 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def facts(self, board: NDArray[Any], infos: Infos) -> dict[str, Any]:
-        """Returns the board and how the game stands, in JSON's types."""
+        """Returns the board and the state of the game, in JSON's types."""
 
     @abc.abstractmethod
     def standing(self, infos: Infos) -> str:
-        """Returns how the game stands, as a sentence."""
+        """Returns the state of the game as a sentence."""
 
     @abc.abstractmethod
     def choices(self, legal: list[Any], infos: Infos) -> str:
-        """Returns what can be done, as a sentence; `legal` are the words of the legal actions."""
+        """Returns a sentence with the possible actions; `legal` has the words of legal actions."""
 
     @abc.abstractmethod
     def refusal(self, number: int, board: NDArray[Any]) -> str:
-        """Returns why an illegal action does nothing, as the beginning of a sentence."""
+        """Returns the reason that an action is illegal, as the beginning of a sentence."""
 
     def outcome(self, number: int, board: NDArray[Any], before: Infos, infos: Infos) -> str:
-        """Returns what an action has done, as a sentence, or "" if the board says enough.
+        """Returns the effect of an action as a sentence, or "" if the board shows it.
 
-        `before` are the infos before the action, and the board and the infos are those after it.
+        `before` contains the infos before the action, `board` and `infos` the state after it.
         """
         return "" if before["action_mask"][number] else f"{self.refusal(number, board)}."
 
     @abc.abstractmethod
     def end(self, infos: Infos) -> str:
-        """Returns why a legal action has ended the game."""
+        """Returns the reason that a legal action has ended the game."""
 
 
 def create_request(

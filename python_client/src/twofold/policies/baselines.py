@@ -15,7 +15,7 @@ from twofold.games.spec import GameSpec
 
 
 class RandomPolicy:
-    """Uniformly random legal actions, from its own numpy generator.
+    """Uniformly random legal actions, drawn from a separate numpy generator.
 
     Args:
         seed: The generator's seed.
@@ -32,18 +32,18 @@ class RandomPolicy:
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
-        """Actions (K,) for action_mask (K, actions)."""
+        """Returns actions (K,) for action_mask (K, actions)."""
         if action_mask.shape[1] != 4:
             chances = self._rng.random(action_mask.shape, np.float32) * action_mask
             return np.asarray(chances.argmax(axis=1))
-        # The number of legal actions, 1 ... 4, divides 12: a draw of 12 picks each equally often.
+        # The number of legal actions, 1 ... 4, divides 12, so 12 draws pick each equally often.
         draws = self._rng.integers(0, 12, len(action_mask), np.uint8)
         masks = action_mask @ np.array([1, 2, 4, 8], np.int8)
         return np.asarray(_PICKS[masks, draws])
 
 
 def _picks() -> NDArray[Any]:
-    """Returns uint8 (16, 12): the action for each mask, as bits, and each draw."""
+    """Returns uint8 (16, 12): the action for each mask, read as four bits, and each draw."""
     table = np.zeros((16, 12), np.uint8)
     for mask in range(1, 16):
         legal = [action for action in range(4) if mask >> action & 1]
@@ -55,13 +55,13 @@ _PICKS = _picks()
 
 
 class FixedOrderPolicy:
-    """The first legal action; in 2048 of up, right, down, left, also where a dialect numbers them.
+    """The first legal action; in 2048, the first of up, right, down and left, in any dialect.
 
     Args:
         envs: The environment to play in.
 
     Raises:
-        InvalidArgument: Its episodes would never end.
+        InvalidArgument: The policy's episodes would never end.
     """
 
     card: Mapping[str, Any] = RandomPolicy.card
@@ -73,31 +73,31 @@ class FixedOrderPolicy:
             return
         if game.endless is not None and not game.request.HasField("max_episode_steps"):
             raise InvalidArgument(
-                f"fixed-order {game.endless} for ever; pass max_episode_steps",
+                f"fixed-order {game.endless} forever; pass max_episode_steps",
                 field="max_episode_steps",
             )
         if game.server_actions is not None:
             self._actions = game.from_server(np.arange(len(game.actions)))
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
-        """Actions (K,) for action_mask (K, actions)."""
+        """Returns actions (K,) for action_mask (K, actions)."""
         if self._actions is None:
             return np.asarray(action_mask.argmax(axis=1))
         return np.asarray(self._actions[action_mask[:, self._actions].argmax(axis=1)])
 
 
 class CardPlayer:
-    """The base class of policies of Concentration: it reads the games' observations.
+    """The base class of policies for Concentration, which reads observations.
 
     Args:
         envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
 
     Attributes:
         game: The game.
-        num_envs: The number of games at once.
+        num_envs: The number of boards.
 
     Raises:
-        InvalidArgument: The environment is another game's, or observes no cards.
+        InvalidArgument: The environment plays another game, or its observations are not cards.
     """
 
     def __init__(self, envs: Any) -> None:
@@ -110,13 +110,13 @@ class CardPlayer:
         form = envs.unwrapped.observation_form
         if form.form != "array":
             raise InvalidArgument(
-                f"envs has obs={form.form!r}; expected observations as cards", field="envs"
+                f"envs has obs={form.form!r}; expected obs='array' or obs='dict'", field="envs"
             )
         self._key = None if form.keys is None else form.keys[0]
         self.game, self.num_envs = game, int(envs.num_envs) if self._is_batch else 1
 
     def look(self, observations: Any, action_mask: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Returns the cards' numbers (N, cards), and a mask of cards to turn, bool (N, cards)."""
+        """Returns the observed cards (N, cards), and which may be flipped, bool (N, cards)."""
         if self._key is not None:
             observations = observations[self._key]
         cards = self.game.cards
@@ -125,29 +125,29 @@ class CardPlayer:
         return table, mask == 1
 
     def actions(self, chosen: NDArray[np.int64]) -> Any:
-        """Returns the actions (N,) for the environment: an int for a single one."""
+        """Returns the actions (N,) in the environment's form: an int for a single one."""
         return chosen if self._is_batch else int(chosen[0])
 
 
 class PerfectMemory(CardPlayer):
-    """Remembers each card that it has seen, and never peeks; a `PolicyWithMemory`.
+    """A `PolicyWithMemory` that remembers each card that it has seen, and never peeks.
 
         policy = twofold.policies.PerfectMemory(envs)
         actions = policy(observations, infos["action_mask"])
 
-    It takes a known pair if there is one. Otherwise it turns the first unseen card, and then that
+    It takes a known pair if there is one. Otherwise it flips the first unseen card, and then that
     card's mate if known, else the next unseen card. With two cards of each symbol, no strategy
-    without peeking needs fewer turns (tests/test_concentration.py solves small decks); with more,
-    `LastKMemory` with k=None does.
+    without peeking needs fewer turns (tests/test_concentration.py solves small decks). With more
+    cards of each symbol, `LastKMemory` with k=None needs fewer.
 
-    When all cards of a game lie face down, a new game begins and it forgets the old one. So `reset`
-    is only needed when a game is abandoned or its boards are replaced.
+    If all cards of a game are face down, a new game has begun, and the policy forgets the old one.
+    So `reset` is needed only after a game is abandoned or its board is replaced.
 
     Args:
         envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
 
     Raises:
-        InvalidArgument: The environment is another game's.
+        InvalidArgument: The environment plays another game, or its observations are not cards.
     """
 
     card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
@@ -183,7 +183,7 @@ class PerfectMemory(CardPlayer):
         lanes, cards = np.nonzero(lies_open)
         which = lanes * self._symbols + self._seen[lanes, cards]
         counts = np.bincount(which, minlength=len(self._seen) * self._symbols)
-        # Found pairs may lie open too, an even number of cards of each symbol.
+        # Found pairs may be visible too. They are an even number of cards of each symbol.
         is_odd = counts.reshape(-1, self._symbols) % 2 == 1
         return np.where(is_odd.any(axis=1), is_odd.argmax(axis=1), -1)
 

@@ -1,4 +1,4 @@
-"""Choosers of actions, behind one interface, with every choice checked.
+"""Choosers, one interface for everything that chooses actions, with checks of every choice.
 
 There are three kinds: policies that the service plays, Python functions with or without memory, and
 players that may fail in single games.
@@ -28,7 +28,7 @@ from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 Array: TypeAlias = NDArray[Any]
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
 Place: TypeAlias = "Callable[[int], Mapping[str, int]]"
-"""Returns a lane's episode, seed and step, or lane and step, for messages."""
+"""A function that returns a lane's episode, seed and step, or lane and step, for messages."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Chooser(abc.ABC):
 
     Attributes:
         name: The name in reports.
-        card: Entries of the rule card.
-        may_fail: Whether it may fail in single games. Its games have secret seeds, and only
+        card: The entries for the rule card.
+        may_fail: Whether it may fail in single games. If so, its games have secret seeds, and only
             evaluations play it.
     """
 
@@ -54,28 +54,28 @@ class Chooser(abc.ABC):
 
     @property
     def lanes(self) -> int:
-        """The highest default number of boards at once."""
+        """The default limit on the number of boards."""
         return 4_096
 
     def conditions(self) -> dict[str, Any]:
-        """Returns more lines of the rule card, which replace the environment's."""
+        """Returns lines of the rule card that replace or follow the environment's."""
         return {}
 
     def for_env(self, env: object) -> Chooser:
         """Returns the chooser for an evaluation's argument `env`: an id, or an environment.
 
         Raises:
-            InvalidArgument: The chooser needs an environment that the evaluation makes.
+            InvalidArgument: The chooser plays only in environments that the evaluation makes.
         """
         return self
 
     @abc.abstractmethod
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser:
-        """Returns a chooser of one environment's actions.
+        """Returns the chooser opened for one environment.
 
         Args:
             envs: The environment.
-            timeout: Seconds that one choice of a function may take.
+            timeout: The time limit of one choice of a function, in seconds.
 
         Raises:
             InvalidArgument: The chooser can't play in this environment.
@@ -83,10 +83,10 @@ class Chooser(abc.ABC):
 
 
 class OpenChooser:
-    """A chooser in one environment.
+    """A chooser opened for one environment.
 
     Attributes:
-        seconds: Time spent in choices; nan in the service.
+        seconds: The seconds spent in choices; nan for choices in the service.
     """
 
     seconds = math.nan
@@ -96,14 +96,14 @@ class OpenChooser:
 
         Args:
             lanes: The lanes.
-            seeds: uint64 (N,), for a player's own draws in the episodes.
+            seeds: uint64 (N,), the seeds for a player's own random numbers in the episodes.
 
         Raises:
-            PolicyError: The policy raised.
+            PolicyError: The policy raised an exception.
         """
 
     def summary(self) -> Mapping[str, Any]:
-        """Returns figures about a player, for the evaluation's summary."""
+        """Returns statistics of a player for the evaluation's summary."""
         return {}
 
     def close(self) -> None:
@@ -116,14 +116,14 @@ class ServedChooser(Chooser):
 
     Attributes:
         policy: The policy.
-        local: The equivalent function, if any, for environments without rollouts of 2048.
+        local: The equivalent function for all environments but 2048's id; None if there is none.
     """
 
     policy: served_policies.Policy = field(default_factory=served_policies.Random)
     local: FunctionChooser | None = None
 
     def for_env(self, env: object) -> Chooser:
-        """Returns itself for an environment of 2048 that the evaluation makes."""
+        """Returns this chooser if the service can play it in `env`, else the local function."""
         if isinstance(env, str) and (self.local is None or env == Game2048.environment_id):
             return self
         if self.local is None:
@@ -134,7 +134,7 @@ class ServedChooser(Chooser):
         return self.local
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenServed:
-        """Returns the policy, which rollouts play."""
+        """Returns the policy, which `envs.rollout` plays."""
         return OpenServed(self.policy)
 
 
@@ -153,15 +153,15 @@ class OpenServed(OpenChooser):
 
 
 class CheckedChooser(OpenChooser, abc.ABC):
-    """A chooser whose choices are checked, from this process or another.
+    """A chooser outside of the service, whose choices are checked.
 
     Args:
         name: The name in messages.
         envs: The environment.
 
     Attributes:
-        num_actions: Number of the environment's actions.
-        calls: Number of choices so far.
+        num_actions: The number of the environment's actions.
+        calls: The number of choices so far.
         failures: The games that failed in the last choice, by their lanes.
     """
 
@@ -171,7 +171,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
             raise InvalidArgument(f"env has actions {space}; expected Discrete", field="env")
         if space.start != 0:
             raise InvalidArgument(
-                f"env's actions begin at {space.start}; evaluation needs them to begin at 0",
+                f"env's actions begin at {space.start}; expected actions from 0",
                 field="env",
             )
         self.num_actions = int(space.n)
@@ -189,16 +189,17 @@ class CheckedChooser(OpenChooser, abc.ABC):
         playing: NDArray[np.bool_],
         place: Place,
     ) -> Array:
-        """Returns actions (N,) of the action space's dtype; legal ones on the other lanes.
+        """Returns actions (N,) of the action space's dtype; any legal action for idle lanes.
 
         Args:
             observations: (N, …)
             mask: int8 (N, actions)
-            playing: bool (N,), lanes whose actions are needed.
-            place: The lanes' places.
+            playing: bool (N,): whether the lane is in play, else it is idle.
+            place: The function that describes a lane in messages.
 
         Raises:
-            PolicyError: The policy raised, took too long, or did not return legal actions.
+            PolicyError: The policy raised an exception, took too long, or did not return legal
+                actions.
         """
         lanes, all_masks = np.arange(len(mask)), mask
         if self._remembers:
@@ -208,12 +209,12 @@ class CheckedChooser(OpenChooser, abc.ABC):
             lanes = np.flatnonzero(playing)
             observations, mask = rows(observations, lanes), mask[lanes]
         actions = self._ask(observations, mask, lanes, place)
-        # A game that failed has action -1.
+        # The action of a failed game is -1.
         is_asked = playing[lanes] & (actions >= 0) if self.failures else playing[lanes]
         is_bad = ((actions < 0) | (actions >= self.num_actions)) & is_asked
         if not is_bad.any():
             if not is_asked.all():
-                # Some environments raise on an illegal action, on idle lanes too.
+                # Some environments refuse an illegal action on idle lanes too.
                 actions = np.where(is_asked, actions, all_masks[lanes].argmax(axis=1))
             actions = actions.astype(self._dtype)
             places = np.arange(0, mask.size, self.num_actions) + actions
@@ -223,8 +224,8 @@ class CheckedChooser(OpenChooser, abc.ABC):
             action, legal = int(actions[row]), np.flatnonzero(mask[row]).tolist()
             where = place(int(lanes[row]))
             raise self._error(
-                f"chose action {action}, legal are {legal}, in row {row} ({_named(where)}); the "
-                f"observation:\n{rows(observations, row)}",
+                f"chose action {action} instead of one of the legal actions {legal}, in row {row} "
+                f"({_named(where)}); the observation:\n{rows(observations, row)}",
                 row=row,
                 lane=where.get("lane"),
                 episode=where.get("episode"),
@@ -239,7 +240,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
 
     @abc.abstractmethod
     def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
-        """Returns unchecked integers (K,) for these lanes, (K,)."""
+        """Returns unchecked actions, integers (K,), for these lanes, (K,)."""
 
     def _error(self, problem: str, **place: int | None) -> PolicyError:
         text = f"policy {self._name!r}, call {self.calls}: {problem}"
@@ -251,8 +252,8 @@ class FunctionChooser(Chooser):
     """A Python function.
 
     Attributes:
-        make: Makes the function for an environment; raises InvalidArgument if the policy plays
-            another game.
+        make: A function that makes the policy for an environment. It raises InvalidArgument if the
+            policy plays another game.
     """
 
     make: Callable[[Envs], PolicyFunction] = field(kw_only=True)
@@ -263,7 +264,7 @@ class FunctionChooser(Chooser):
 
 
 def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
-    """Returns the same policy for every environment; a partial of this function can be pickled."""
+    """Returns `policy` for every environment; unlike a lambda, a partial of this can be pickled."""
     return policy
 
 
@@ -274,11 +275,11 @@ class OpenFunction(CheckedChooser):
         name: The name in messages.
         envs: The environment.
         function: The function.
-        timeout: Seconds that one call may take.
+        timeout: The time limit of one call in seconds.
 
     Attributes:
         first_lane: The number of the first lane in messages of rollouts.
-        steps: Number of the steps that rollouts have played.
+        steps: The number of steps that rollouts have played.
     """
 
     first_lane = steps = 0
@@ -310,7 +311,7 @@ class OpenFunction(CheckedChooser):
     def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
         start = time.perf_counter()
         try:
-            # A copy, since the policy may write into its arguments and the mask is needed again.
+            # A copy, because the policy may write to its arguments, and the mask is needed later.
             returned = self._function(observations, mask.copy())
         except Exception as error:
             raise self._error(f"raised {_described(error)}{self._change(len(mask))}") from error
@@ -345,10 +346,10 @@ class OpenFunction(CheckedChooser):
 
 @dataclass(frozen=True)
 class PlayerChooser(Chooser):
-    """A program or a chat model.
+    """A player: a program or a chat model.
 
     Attributes:
-        policy: The same.
+        policy: The program or the chat model.
     """
 
     policy: Strategy | ChatModel = field(kw_only=True)
@@ -362,7 +363,7 @@ class PlayerChooser(Chooser):
 
     @property
     def lanes(self) -> int:
-        """The highest default number of boards at once."""
+        """The default limit on the number of boards."""
         return self.policy.lanes
 
     def conditions(self) -> dict[str, Any]:
@@ -412,7 +413,7 @@ class OpenPlayer(CheckedChooser):
         return np.array([-1 if isinstance(each, Failure) else each for each in choices])
 
     def summary(self) -> Mapping[str, Any]:
-        """Returns the player's figures."""
+        """Returns the player's statistics."""
         return self._player.summary()
 
     def close(self) -> None:
@@ -423,7 +424,7 @@ class OpenPlayer(CheckedChooser):
 PolicyLike: TypeAlias = (
     "PolicyFunction | served_policies.Policy | Strategy | ChatModel | str | Chooser"
 )
-"""A function, an object of `twofold.policies`, or a name."""
+"""The type of policies: a function, an object of `twofold.policies`, or a name."""
 
 
 @dataclass(frozen=True)
@@ -452,7 +453,7 @@ def open_for_rollouts(
     opened = None if chooser.may_fail else chooser.open(envs, timeout)
     if not isinstance(opened, (OpenServed, OpenFunction)):
         raise InvalidArgument(
-            f"{chooser.name} may fail in single games; only evaluate plays it", field="policy"
+            f"{chooser.name} may fail in single games; pass it to twofold.evaluate", field="policy"
         )
     return opened
 
@@ -471,7 +472,7 @@ def _named(place: Mapping[str, int]) -> str:
 
 
 def _described(error: BaseException) -> str:
-    """Describes an exception of a policy, with the last line of the policy's own code."""
+    """Describes an exception of a policy, with the line of the policy's code that raised it."""
     text = f"{type(error).__name__}: {error}"
     frames = [at for at in traceback.extract_tb(error.__traceback__) if at.filename != __file__]
     if not frames:

@@ -1,4 +1,4 @@
-"""Policies that are Python functions: their interfaces."""
+"""The interfaces of policies that are Python functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PolicyFunction(Protocol):
 
         Args:
             observations: (K, …), in the environment's form.
-            action_mask: int8 (K, actions), 1 where an action is legal.
+            action_mask: int8 (K, actions), 1 for legal actions.
 
         Returns:
             Legal actions, integers (K,).
@@ -38,9 +38,9 @@ class PolicyWithMemory(PolicyFunction, Protocol):
     """
 
     def reset(self, lanes: NDArray[np.bool_], /) -> object:
-        """Forgets some boards: their next observation is the first of a new episode.
+        """Forgets the boards that begin an episode; also called before the first action.
 
         Args:
-            lanes: bool (N,), true for these boards; called before the first action too.
+            lanes: bool (N,), true for boards whose next observation is the first of an episode.
         """
         ...

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 class LastKMemory(CardPlayer):
-    """Remembers the k cards turned most recently, and never peeks; a `PolicyWithMemory`.
+    """A `PolicyWithMemory` that remembers the k most recently flipped cards, and never peeks.
 
         policy = twofold.policies.LastKMemory(envs, k=4)
         actions = policy(observations, infos["action_mask"])
@@ -26,18 +26,18 @@ class LastKMemory(CardPlayer):
     Its play is optimal for its memory, the environment's reward and the steps left. Its mean return
     equals the ceiling of `twofold.ceilings.concentration`, which describes the memory exactly. With
     k=None it remembers all cards, and plays at least as well as `PerfectMemory`. With more than two
-    cards of each symbol it plays better, since it saves known cards for unseen mates.
+    cards of each symbol it plays better, because it saves known cards for unseen mates.
 
-    When all cards of a game lie face down, a new game begins and it forgets the old one. So `reset`
-    is only needed when a game is abandoned.
+    If all cards of a game are face down, a new game has begun, and the policy forgets the old one.
+    So `reset` is needed only after a game is abandoned.
 
     Args:
         envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
-        k: Number of cards, 0 or more; None for all.
+        k: The number of cards, 0 or more; None for all.
         seed: The seed of the generator that chooses among cards that are not remembered.
 
     Raises:
-        InvalidArgument: The environment is another game's, or `twofold.ceilings.concentration`
+        InvalidArgument: The environment plays another game, or `twofold.ceilings.concentration`
             refuses its arguments.
     """
 
@@ -52,8 +52,8 @@ class LastKMemory(CardPlayer):
         self._is_bounded = self._best.memory.capacity is not None
         self._rng = np.random.default_rng(seed)
         capacity = self._best.memory.capacity
-        # The symbol of each card that was ever visible. Choices depend only on open, remembered and
-        # found cards.
+        # The symbol of each card that was ever visible. Choices use only the symbols of open,
+        # remembered and found cards.
         self._symbol = np.full((lanes, game.cards), -1, np.int64)
         # The remembered cards, newest first; -1 after the last.
         self._memory = np.full((lanes, game.cards if capacity is None else capacity), -1, np.int64)
@@ -67,7 +67,7 @@ class LastKMemory(CardPlayer):
         self._symbol[lanes] = self._memory[lanes] = self._open[lanes] = -1
         self._found[lanes] = False
         self._in_play[lanes] = self._copies
-        # The next observation is the start's.
+        # The next observation is the first of the game.
         self._steps[lanes] = -1
 
     def __call__(self, observations: Any, action_mask: Any) -> Any:
@@ -95,7 +95,7 @@ class LastKMemory(CardPlayer):
         """Notes the cards of the last step."""
         visible = table < self.game.symbols
         np.copyto(self._symbol, table, where=visible)
-        # The open card, or both cards of a pair found just now.
+        # The open card, or both cards of a pair that was just found.
         new = visible & ~playable & ~self._found
         number = new.sum(axis=1)
         self._forget(new)
@@ -116,7 +116,7 @@ class LastKMemory(CardPlayer):
         self._open = np.where(number == 1, new.argmax(axis=1), -1)
 
     def _forget(self, cards: NDArray[np.bool_]) -> None:
-        """Takes cards, bool (N, cards), out of the memory; older ones move up."""
+        """Removes cards, bool (N, cards), from the memory; older cards move up."""
         held = self._memory >= 0
         gone = held & np.take_along_axis(cards, np.where(held, self._memory, 0), axis=1)
         (lanes,) = np.nonzero(gone.any(axis=1))
@@ -179,8 +179,8 @@ class LastKMemory(CardPlayer):
     @staticmethod
     def _unseen(lanes: Array, what: str) -> InvalidArgument:
         return InvalidArgument(
-            f"the game of lane {lanes[0]} {what}; expected games from their start, and the "
-            "policy's own actions",
+            f"the game of lane {lanes[0]} {what}; let the policy play each game from its start, by "
+            "its own actions",
             field="observations",
             lane=int(lanes[0]),
         )
@@ -188,12 +188,12 @@ class LastKMemory(CardPlayer):
     def _places(
         self, known: Known, symbols: Array, codes: Array, opened: Array | None, column: Array
     ) -> Array:
-        """Returns the memory's places of a card whose symbol is in these columns of the codes."""
+        """Returns the memory places, (N,), of cards whose symbols have these columns of codes."""
         rows = np.arange(len(column))
         own = known.in_play * (self._copies + 1) + known.held
         is_it = own == codes[rows, column][:, None]
         if opened is not None:
-            # Column 0 is the open card's symbol; others may have the same code.
+            # Column 0 belongs to the open card's symbol; other symbols may have the same code.
             is_it[column == 0] = False
             is_it[rows, opened] = column == 0
         wanted = is_it.argmax(axis=1)

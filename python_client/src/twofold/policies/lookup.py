@@ -1,4 +1,4 @@
-"""Policies by name, by object, and from the command line."""
+"""Finds policies by name, by object, or by an argument of the command line."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
             field="policy",
         )
     if not _takes_both(policy):
-        hint = "twofold.policies.TorchPolicy makes a network of PyTorch one"
+        hint = "twofold.policies.TorchPolicy turns a PyTorch network into such a function"
         if inspect.isfunction(policy):
             hint = (
                 "A program with strategy(board) is judged with --strategy FILE "
@@ -115,7 +115,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
         trust_pickle: Whether to unpickle a zip, which runs any code that its author put there.
 
     Raises:
-        InvalidArgument, NotFound: The policy is unknown; the message lists the searched places.
+        InvalidArgument, NotFound: The policy is unknown, or its file or module does not exist.
         MissingDependency: Stable-Baselines3 is not installed.
     """
     try:
@@ -176,7 +176,7 @@ def _named(text: str) -> Chooser | None:
 
 
 def _both(name: str, card: Mapping[str, Any], make: Callable[[Any], PolicyFunction]) -> Chooser:
-    """Returns a policy that the service plays, or a function if the service can't."""
+    """Returns a policy that the service plays, with a function for other environments."""
     local = FunctionChooser(name, card, make=make)
     return ServedChooser(name, card, policy=served_policies.NAMES[name], local=local)
 
@@ -219,6 +219,6 @@ def _import(name: str) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up there
+    sys.modules.setdefault(path.stem, module)  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module

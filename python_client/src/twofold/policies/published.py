@@ -3,9 +3,9 @@
     network = twofold.policies.read_network("best_standard_network.bin")
     network.save("best_standard_network.npz")
 
-Two formats are known and distinguished by their first bytes: Szubert and Jaśkowski's 2048
-(github.com/mszubert/2048) and TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are for boards
-of 4 x 4.
+It reads two formats, which the first bytes distinguish: Szubert and Jaśkowski's 2048
+(github.com/mszubert/2048) and TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are for 4 x 4
+boards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from twofold import _text
 from twofold.errors import InvalidArgument
 from twofold.policies.served_policies import NTuple
 
-# The program writes the number of its class before each object.
+# Szubert and Jaśkowski's program writes the number of its class before each object.
 _NETWORK, _LIST, _TUPLE, _INTS, _DOUBLES = 796418617, 123499, 570718399, 14, 1234
 _IDENTITY, _STANDARD = 840142292, 121345704
 
@@ -35,8 +35,8 @@ _IDENTITY, _STANDARD = 840142292, 121345704
 def read_network(path: str | PathLike[str]) -> NTuple:
     """Reads the network in a file of Szubert and Jaśkowski's 2048, or of TDL2048-Demo.
 
-    The weights become float32. Exponents above the network's largest count as its largest; both
-    programs would read a wrong weight.
+    The weights become float32. Exponents above the network's largest count as the largest, while
+    both programs would read a wrong weight for them.
 
     Args:
         path: The file: `players/best_standard_network.bin` of the first program, `2048.bin` of the
@@ -44,8 +44,8 @@ def read_network(path: str | PathLike[str]) -> NTuple:
 
     Raises:
         InvalidArgument: The file is of another kind, damaged, or for other boards than 4 x 4;
-            `field` is "path", `lane` the tuple at fault.
-        OSError: It can't be read.
+            `field` is "path", and `lane` the tuple at fault.
+        OSError: The file can't be read.
     """
     with _text.open_file(path, "path") as file:
         try:
@@ -63,7 +63,7 @@ def read_network(path: str | PathLike[str]) -> NTuple:
 
 
 class _Decompressed(io.RawIOBase):
-    """The bytes of a zlib stream, decompressed as they are read: they may never end."""
+    """The bytes of a zlib stream, decompressed while they are read, because it may be endless."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._stream = file, zlib.decompressobj()
@@ -101,16 +101,16 @@ class _Reader:
         return taken
 
     def number(self, kind: str) -> int:
-        """Returns the next integer: `kind` is struct's, "i" or "Q"."""
+        """Returns the next integer; `kind` is a format of struct, "i" or "Q"."""
         value: int = struct.unpack(self._order + kind, self.take(struct.calcsize("<" + kind)))[0]
         return value
 
     def expect(self, kind: str, wanted: int) -> None:
-        """Checks that the next integer is this one."""
+        """Reads the next integer, which must be `wanted`."""
         self.within(kind, wanted, wanted)
 
     def within(self, kind: str, lowest: int, highest: int) -> int:
-        """Returns the next integer, in this range."""
+        """Returns the next integer, which must be in this range."""
         at, value = self._place, self.number(kind)
         if not lowest <= value <= highest:
             wanted = str(lowest) if lowest == highest else f"{lowest} ... {highest}"
@@ -118,7 +118,7 @@ class _Reader:
         return value
 
     def weights(self, kind: str, count: int) -> NDArray[np.float32]:
-        """Returns the next `count` numbers: `kind` is numpy's, "f4" or "f8"."""
+        """Returns the next `count` numbers; `kind` is a dtype of numpy, "f4" or "f8"."""
         size = count * np.dtype(kind).itemsize
         numbers = np.frombuffer(self.take(size), self._order + kind)
         with np.errstate(over="ignore"):
@@ -128,16 +128,16 @@ class _Reader:
         return weights
 
     def end(self) -> None:
-        """Checks that nothing follows."""
+        """Checks that the file ends here."""
         if self._file.read(1):
             raise InvalidArgument(f"more follows the network, which ends at byte {self._place}")
 
 
 def _szubert(reader: _Reader) -> NTuple:
-    """Returns a network of Szubert and Jaśkowski's.
+    """Reads a network of Szubert and Jaśkowski's program.
 
-    Everything is big-endian, as in Java. A weight's place has the exponent in the tuple's *first*
-    cell as its most significant digit, so this function reverses the cells and keeps the tables.
+    Numbers are big-endian, as in Java. In a weight's index, the exponent in the tuple's *first*
+    cell is the most significant digit, so this function reverses the cells and keeps the tables.
     """
     reader.expect("i", _NETWORK)
     reader.expect("i", _LIST)
@@ -156,10 +156,12 @@ def _szubert(reader: _Reader) -> NTuple:
     if expander == _STANDARD:
         reader.expect("i", 4)  # the side of the board
     elif expander != _IDENTITY:
-        raise InvalidArgument(f"its symmetries are of the unknown kind {expander}")
+        raise InvalidArgument(
+            f"its kind of symmetries is {expander}; expected {_IDENTITY} or {_STANDARD}"
+        )
     reader.end()
     is_expanded = expander == _STANDARD
-    # NTuple sums over all eight images. If the program sums over fewer, each image becomes a tuple.
+    # NTuple sums over all eight images. If the program sums over fewer, each becomes a tuple here.
     is_symmetric = is_expanded and all(len(_images(cells)) == 8 for cells, _ in tables)
     if is_expanded and not is_symmetric:
         tables = [(image, table) for cells, table in tables for image in _images(cells)]
@@ -172,9 +174,9 @@ def _szubert(reader: _Reader) -> NTuple:
 
 
 def _tdl_demo(reader: _Reader) -> NTuple:
-    """Returns a network of TDL2048-Demo, whose patterns are summed over all eight images.
+    """Reads a network of TDL2048-Demo, which sums each pattern over all eight images.
 
-    Everything is little-endian. Cells and places are counted as NTuple counts them.
+    Numbers are little-endian. Cells and weights are numbered as in NTuple.
     """
     cells: list[list[int]] = []
     weights: list[NDArray[np.float32]] = []
@@ -193,7 +195,7 @@ def _tdl_demo(reader: _Reader) -> NTuple:
 
 @contextlib.contextmanager
 def _tuple(index: int) -> Iterator[None]:
-    """Adds the tuple to errors in this block."""
+    """Adds the tuple's index to errors in a block."""
     try:
         yield
     except InvalidArgument as error:
@@ -209,17 +211,17 @@ def _cell(place: int) -> int:
 
 
 def _different(cells: list[int]) -> list[int]:
-    """Returns the cells, each of which may occur once."""
+    """Returns the cells, which must be different."""
     if len(set(cells)) != len(cells):
         raise InvalidArgument(f"its cells {cells} are not all different")
     return cells
 
 
 def _images(cells: Sequence[int]) -> list[list[int]]:
-    """Returns the images of a tuple that Szubert and Jaśkowski's program sums over.
+    """Returns the images of a tuple over which Szubert and Jaśkowski's program sums.
 
-    It keeps the first of several images with the same cells in any order: a line of four cells has
-    four images.
+    If several images have the same cells in another order, only the first counts. So a line of four
+    cells has four images.
     """
     board = np.arange(16).reshape(4, 4)
     flipped = [board, board[:, ::-1], board[::-1], board[::-1, ::-1]]

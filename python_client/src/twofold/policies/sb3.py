@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3 as policies."""
+"""Policies that are models of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SB3Policy:
     Args:
         model: The loaded model.
         algorithm: The name of its class.
-        normalize: The transformation by `VecNormalize` of its observations, if any.
+        normalize: The function that normalised observations in training, if any.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SB3Policy:
                 raise NotFound(f"there is no file {str(file)!r}", field="policy")
         if not trust_pickle:
             raise InvalidArgument(
-                f"{path} holds pickled objects, and loading them runs any code in them; if you "
+                f"{path} contains pickled objects, and loading them runs any code in them; if you "
                 "trust its author, pass --trust-pickle (trust_pickle=True)",
                 field="policy",
             )
@@ -113,17 +113,17 @@ class SB3Policy:
 
 
 def load_model(path: Path, *, trust_pickle: bool) -> Chooser:
-    """Returns the policy of a saved model; arguments and errors as for `lookup.load`."""
+    """Returns the policy of a saved model; see `lookup.load` for the arguments and errors."""
     function = SB3Policy.load(path, trust_pickle=trust_pickle)
     name = f"{path.name} ({function._algorithm})"
     return FunctionChooser(name, function.card, make=functools.partial(given, function))
 
 
 def algorithm_of(path: Path) -> tuple[str, str]:
-    """Returns package and class of a saved model.
+    """Returns the package and the class of a saved model.
 
-    The file does not name them. They follow from the names of its settings, which are JSON; nothing
-    is unpickled.
+    The file does not name them. This function finds them by the names of the model's settings,
+    which are JSON, and unpickles nothing.
 
     Raises:
         InvalidArgument: The file is not a model of a known algorithm.
@@ -140,8 +140,8 @@ def algorithm_of(path: Path) -> tuple[str, str]:
         ) from None
     if "recurrent" in policy_class:
         raise InvalidArgument(
-            f"{path} is a model of RecurrentPPO, which remembers; write a function "
-            "with a reset(lanes) that keeps its states",
+            f"{path} is a model of RecurrentPPO, which has a memory; write a policy with a method "
+            "reset(lanes) that keeps the model's states",
             field="policy",
         )
     if "cg_max_steps" in names:
@@ -162,13 +162,13 @@ def algorithm_of(path: Path) -> tuple[str, str]:
 
 
 def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Space[Any]) -> Any:
-    """Returns observations (K, …) in the form of the space that a model was trained on.
+    """Converts observations (K, …) to the space that a model was trained on.
 
     Boards (K, rows, columns) become flat (K, cells), one-hot with planes first or last, or a dict
-    of any of these and the mask. Observations in the space's form stay as they are.
+    of any of these and the mask. Observations in the space's form stay unchanged.
 
     Raises:
-        InvalidArgument: No form has the space's shape and bounds: the model saw something else.
+        InvalidArgument: No form of the observations has the space's shape and bounds.
     """
     if isinstance(space, gym.spaces.Dict):
         if isinstance(observations, dict):

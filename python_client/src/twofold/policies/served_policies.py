@@ -1,10 +1,10 @@
-"""Built-in policies, which run where the boards are: `VectorEnv.rollout` takes them as `policy`.
+"""Built-in policies, which the service plays; pass them to `VectorEnv.rollout` as `policy`.
 
     envs.rollout(128, policy="greedy")
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 
-A policy chooses an action for each lane before each step. It draws from its own stream, never from
-the board's; the page "How the policies choose" has the recipe.
+A policy chooses an action for each lane before each step. It draws random numbers from its own
+stream, never from the board's; see the page "How the policies choose".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 
-# Bytes of weights in one request.
+# The bytes of weights in one request.
 _PIECE_BYTES = 16 << 20
 
 
@@ -32,7 +32,7 @@ class Policy:
 
     Attributes:
         slot: The name of its message in a rollout's request.
-        layers: Layers of own moves that it looks ahead, for the rule card.
+        layers: The number of own moves that it looks ahead, for the rule card.
     """
 
     slot: ClassVar[str]
@@ -49,23 +49,23 @@ class Policy:
         return {"search_max_layers": self.layers, "symmetry_averaging": False, "weights_mb": 0.0}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Makes the policy choose a rollout's actions; a network must be uploaded first."""
+        """Makes the policy choose a rollout's actions. A network must be uploaded first."""
         getattr(request, self.slot).SetInParent()
 
 
 @dataclass(frozen=True)
 class Random(Policy):
-    """A legal action, each with the same probability."""
+    """A random legal action; all have the same probability."""
 
     slot = "random"
 
 
 @dataclass(frozen=True)
 class FixedOrder(Policy):
-    """The first legal action: in 2048 of up, right, down, left, in Concentration of the cards.
+    """The first legal action: the first of up, right, down and left, or of Concentration's cards.
 
-    It uses no randomness. It is the baseline that a trained policy has to beat: on 4 x 4 it scores
-    twice as much as random play. In Concentration it turns the same two cards again and again.
+    It uses no random numbers. It is the baseline that a trained policy has to beat: on 4 x 4 it
+    scores twice as much as random play. In Concentration it flips the same two cards forever.
     """
 
     slot = "fixed_order"
@@ -73,7 +73,7 @@ class FixedOrder(Policy):
 
 @dataclass(frozen=True)
 class Greedy(Policy):
-    """The highest reward of the next move; ties at random."""
+    """The action with the highest reward in the next step; ties are broken at random."""
 
     slot, layers = "greedy", 1
 
@@ -82,7 +82,7 @@ class Greedy(Policy):
 class Heuristic:
     """The value of an afterstate at the end of a search by `Expectimax`.
 
-    The sum over all rows and columns of
+    It is the sum over all rows and columns of
 
         base + empty * (empty cells) + merges * (pairs of equal neighbours, gaps left out)
         - monotonicity * min(rise, fall) - crowding * (sum of a^4)
@@ -104,16 +104,16 @@ class Heuristic:
 
 @dataclass(frozen=True)
 class Expectimax(Policy):
-    """Full-width search for 2048 on 4 x 4: moves, all new tiles, moves …, then a `Heuristic`.
+    """A full-width search for 2048 on 4 x 4: moves, all new tiles, moves …, then a `Heuristic`.
 
     Args:
-        depth: Layers of own moves, 1 ... 8. Depth 2 is max, mean, max: "2 max layers", 3 plies with
-            the new tile counted.
+        depth: The layers of own moves, 1 ... 8. Depth 2 is max, mean, max: "2 max layers", or 3
+            plies if the new tile counts.
         extension: If the search would end on an afterstate with at most this many empty cells, it
             looks one layer further; 0 ... 16, 0 for never.
-        table_bytes: Memory of the service for computed values, which only makes the search faster.
+        table_bytes: The service's memory for computed values, which only makes the search faster;
             None for the service's choice.
-        heuristic: None for the standard weights.
+        heuristic: The heuristic; None for the default weights.
     """
 
     slot = "expectimax"
@@ -130,7 +130,7 @@ class Expectimax(Policy):
 
     @property
     def name(self) -> str:
-        """The name with the depth."""
+        """The name in reports, with the depth and the extension."""
         name = f"expectimax, depth {self.depth}"
         if self.extension:
             name += f" and one more at {self.extension} empty cells or fewer"
@@ -142,7 +142,7 @@ class Expectimax(Policy):
         return super().card | {"search_max_layers": self.depth}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Makes the search choose a rollout's actions."""
+        """Makes this search choose a rollout's actions."""
         message = request.expectimax
         message.depth, message.extension = self.depth, self.extension
         message.table_bytes = self.table_bytes or 0
@@ -155,34 +155,35 @@ class Optimal(Policy):
     """Optimal play on a board of at most nine cells, for the environment's `objective`.
 
     The service needs the table that `twofold solve` makes (see the page "Optimal play on small
-    boards"). Of equally good actions it takes the one with the lowest number.
+    boards"). Of equally good actions it takes the lowest number.
     """
 
     slot = "optimal"
 
 
 class NTuple(Policy):
-    """The highest reward + V(afterstate), by an n-tuple network (Szubert and Jaśkowski 2014).
+    """The action with the highest reward + V(afterstate), where V is an n-tuple network.
 
-    V is the sum of one weight for each tuple and each image of the board. A weight's place in its
-    tuple's table is the number whose k-th digit, the least significant first, is the exponent in
-    the tuple's k-th cell, at most exponents - 1. Sums are float32, image by image inside a tuple,
-    then tuple by tuple.
+    V is the sum of one weight for each tuple and each image of the board (Szubert and Jaśkowski
+    2014). A weight's index in its tuple's table is a number in base `exponents`, whose k-th digit,
+    the least significant first, is the exponent in the tuple's k-th cell (at most exponents - 1).
+    Sums are float32, image by image inside a tuple, then tuple by tuple.
 
     The policy keeps the given arrays, and sends them to the service when a rollout first needs
     them. Do not change them afterwards; make another policy instead.
 
     Args:
-        tuples: The cells of each tuple, numbered row by row; 1 ... 12 cells.
+        tuples: The 1 ... 12 cells of each tuple, numbered row by row.
         weights: One table for each tuple, float32 (exponents ** cells,).
-        exponents: Number of distinct exponents, 2 ... 32; larger ones count as the largest.
-        symmetric: Whether V sums over all images of a board, turned and mirrored.
+        exponents: The number of distinct exponents, 2 ... 32; larger exponents count as the
+            largest.
+        symmetric: Whether V sums over all rotations and reflections of a board.
 
     Attributes:
         tuples, weights, exponents, symmetric: The arguments.
 
     Raises:
-        InvalidArgument: `field` names the wrong argument, and `lane` the tuple.
+        InvalidArgument: An argument is wrong; `field` names it, and `lane` the tuple.
     """
 
     slot, layers = "ntuple", 1
@@ -200,12 +201,12 @@ class NTuple(Policy):
         self.tuples = tuple(tuple(_cells(index, cells)) for index, cells in enumerate(tuples))
         if not 1 <= len(self.tuples) <= 256:
             raise InvalidArgument(
-                f"there are {len(self.tuples)} tuples; expected 1 ... 256", field="tuples"
+                f"tuples contains {len(self.tuples)} tuples; expected 1 ... 256", field="tuples"
             )
         tables = [np.asarray(table) for table in weights]
         if len(tables) != len(self.tuples):
             raise InvalidArgument(
-                f"weights has {len(tables)} tables; expected one for each of the "
+                f"weights contains {len(tables)} tables; expected one for each of the "
                 f"{len(self.tuples)} tuples",
                 field="weights",
             )
@@ -219,7 +220,9 @@ class NTuple(Policy):
                 )
             if not np.isfinite(table).all():
                 raise InvalidArgument(
-                    f"weights[{index}] has values that are not finite", field="weights", lane=index
+                    f"weights[{index}] contains values that are not finite; expected finite ones",
+                    field="weights",
+                    lane=index,
                 )
         self.weights: tuple[NDArray[np.float32], ...] = tuple(
             np.ascontiguousarray(table, "<f4") for table in tables
@@ -232,7 +235,7 @@ class NTuple(Policy):
         return super().card | {"symmetry_averaging": self.symmetric, "weights_mb": size}
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes everything as a numpy .npz file."""
+        """Writes the network to a numpy .npz file."""
         arrays: dict[str, Any] = {"exponents": self.exponents, "symmetric": self.symmetric}
         for index, (cells, table) in enumerate(zip(self.tuples, self.weights, strict=True)):
             arrays[f"tuple_{index}"] = np.array(cells, np.uint8)
@@ -242,7 +245,7 @@ class NTuple(Policy):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> NTuple:
-        """Loads a policy from a file of `save`.
+        """Loads the network from a file that `save` wrote.
 
         Raises:
             InvalidArgument: The file is of another kind, or damaged; `field` is "path".
@@ -287,9 +290,9 @@ def _cells(index: int, cells: Sequence[int]) -> list[int]:
 
 
 def upload(session: Session, network: NTuple) -> None:
-    """Sends the session the network, unless it has it already.
+    """Uploads the network to the session's service, unless the service has it already.
 
-    After an interrupt or a deadline, the next call continues from the same place.
+    After an interrupt or a deadline, the next call continues where this one stopped.
     """
     if session.network is not network:
         session.network = None

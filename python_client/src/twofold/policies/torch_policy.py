@@ -1,4 +1,4 @@
-"""Networks of PyTorch as policies."""
+"""Policies that are networks of PyTorch."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from twofold.games.encoding import one_hot
 
 
 class TorchPolicy:
-    """The legal action that a PyTorch network values the most.
+    """The legal action that a PyTorch network values most.
 
         policy = twofold.policies.TorchPolicy(net.eval(), obs="flat")
         print(twofold.evaluate(policy))
 
     Args:
         net: A module, or another function from a tensor of K observations to a value of each
-            action, (K, actions): logits or Q-values. Of several results the first one counts.
+            action, (K, actions): logits or Q-values. If it returns several results, the first
+            counts.
         obs: The form of observations that the network was trained on, as an environment's `obs`.
-            Boards get this form. Observations in another form stay as they are.
-        planes: Planes of the one-hot forms. 18 hold every 4 x 4 board of 2048 that play can reach.
+            Boards are converted to this form; other observations stay unchanged.
+        planes: The number of planes in the one-hot forms. 18 are enough for every 4 x 4 board of
+            2048 that play can reach.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
@@ -50,7 +52,7 @@ class TorchPolicy:
         }
 
     def _parameters(self) -> list[Any]:
-        """Returns the network's parameters; none of a plain function."""
+        """Returns the network's parameters; an empty list for a plain function."""
         parameters = getattr(self._net, "parameters", None)
         return [] if parameters is None else list(parameters())
 
@@ -67,16 +69,18 @@ class TorchPolicy:
             values = values[0]
         if tuple(values.shape) != action_mask.shape:
             raise InvalidArgument(
-                f"the network returns shape {tuple(values.shape)}; expected {action_mask.shape}, a "
-                "value of each action",
+                f"net returned shape {tuple(values.shape)}; expected {action_mask.shape}, one "
+                "value for each action",
                 field="net",
             )
         return best_legal(values.float().cpu().numpy(), action_mask)
 
     def _formed(self, observations: Any) -> NDArray[Any]:
-        """Returns observations (K, …) in the network's form."""
+        """Converts observations (K, …) to the network's form."""
         if isinstance(observations, dict):
-            raise InvalidArgument("the observations are dicts; leave out obs and mask_key")
+            raise InvalidArgument(
+                "the observations are dicts; make the environment without obs='dict' and mask_key"
+            )
         boards = np.asarray(observations)
         if self._obs == "array" or boards.dtype != np.uint8:
             return boards
@@ -87,5 +91,5 @@ class TorchPolicy:
 
 
 def best_legal(values: NDArray[Any], action_mask: NDArray[Any]) -> NDArray[Any]:
-    """Returns the legal actions (K,) with the highest of values (K, actions)."""
+    """Returns the legal actions (K,) with the highest values (K, actions)."""
     return np.asarray(np.where(action_mask == 1, values, -np.inf).argmax(axis=1))

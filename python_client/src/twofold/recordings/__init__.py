@@ -1,7 +1,7 @@
-"""Recordings of single games: written, replayed, verified, shown.
+"""Recordings of single games, which can be written, replayed, verified and shown.
 
-This package shares nothing with the server. It states the rules of 2048 and the draw recipe once
-more in plain Python, so that a replay that agrees is evidence.
+This package shares no code with the server. It implements the rules of 2048 and the random draws
+again in plain Python, so that a replay with the same result is independent evidence.
 """
 
 from twofold.recordings.recording import Recording, Verification

@@ -1,6 +1,6 @@
-"""The file of a recording: JSON, with actions and new tiles as packed bytes; and its HTML page.
+"""The file of a recording, which is JSON with actions and new tiles as packed bytes, and its page.
 
-The page "File formats" describes the file. Fields have the names of `Recording`'s attributes.
+The page "File formats" describes the file. Fields are named like the attributes of `Recording`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ ENVIRONMENT_ID = "twofold/Game2048-v0"
 
 
 def pack_actions(actions: NDArray[np.uint8]) -> bytes:
-    """Packs actions, uint8 (steps,), four to a byte, the first in its lowest bits."""
+    """Packs actions, uint8 (steps,), four to a byte; the first has the byte's lowest bits."""
     bits = np.unpackbits(actions[:, np.newaxis], axis=1, count=2, bitorder="little")
     return np.packbits(bits, bitorder="little").tobytes()
 
 
 def unpack_actions(packed: bytes, steps: int) -> NDArray[np.uint8]:
-    """Undoes `pack_actions`: uint8 (steps,), from at least steps / 4 bytes."""
+    """Reverses `pack_actions`: returns uint8 (steps,), from at least steps / 4 bytes."""
     bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=2 * steps, bitorder="little")
     return np.packbits(bits.reshape(steps, 2), axis=1, bitorder="little").ravel()
 
 
 def encode(fields: Mapping[str, Any]) -> str:
-    """Returns the file's text."""
+    """Returns the text of a recording's file."""
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -51,7 +51,7 @@ def encode(fields: Mapping[str, Any]) -> str:
     if fields["generator"] is not None:
         document["generator"] = list(fields["generator"])
     if fields["seed"] is not None:
-        document["seed"] = str(fields["seed"])  # beyond the range of JavaScript's numbers
+        document["seed"] = str(fields["seed"])  # JavaScript's numbers can't represent every seed
     if fields["start"] is not None:
         document["start"] = fields["start"].tolist()
     if fields["spawns"] is not None:
@@ -60,7 +60,7 @@ def encode(fields: Mapping[str, Any]) -> str:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Returns the fields of a recording, from the file's text; raises InvalidRecording."""
+    """Returns the fields of a recording from the text of its file; raises InvalidRecording."""
     document = _parse(text)
     try:
         rules = RecordingRules(**document["rules"])
@@ -68,7 +68,9 @@ def decode(text: str) -> dict[str, Any]:
         raise InvalidRecording(f"rules: {error}") from None
     steps, packed = document["steps"], _bytes(document, "actions")
     if steps < 0 or len(packed) != -(-steps // 4):
-        raise InvalidRecording(f"actions: {len(packed)} bytes for {steps} steps")
+        raise InvalidRecording(
+            f"actions: {len(packed)} bytes for {steps} steps; expected {-(-steps // 4)}"
+        )
     if ("generator" in document) == ("spawns" in document):
         raise InvalidRecording("expected either a generator or spawns")
     fields = {
@@ -90,7 +92,9 @@ def decode(text: str) -> dict[str, Any]:
         if not seed.isdecimal() or int(seed) >= 2**64:
             raise InvalidRecording(f"seed is {seed!r}; expected 0 ... 2^64 - 1")
         if "generator" in fields and Generator.seeded(int(seed)).words != fields["generator"]:
-            raise InvalidRecording(f"the generator is not the one of seed {seed}")
+            raise InvalidRecording(
+                f"generator is {list(fields['generator'])}, which does not belong to seed {seed}"
+            )
         fields["seed"] = int(seed)
     if "start" in document:
         fields["start"] = _board(document, "start", rules)
@@ -111,7 +115,7 @@ _OPTIONAL_PARTS = {"generator": list, "seed": str, "start": list, "spawns": str}
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """Returns a document whose parts all exist and have the right types."""
+    """Returns the file's document after checking that all parts exist and have the right types."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -156,7 +160,7 @@ def page(
 ) -> str:
     """Returns an HTML page that plays the recording from its first board, uint8 (rows, columns).
 
-    It holds each tile's motions, and therefore no rules.
+    The page contains the motions of all tiles, so it needs no rules.
     """
     encoded = [_encode_step(step, start.size) for step in steps]
     content = {
@@ -183,8 +187,9 @@ def page(
 def _encode_step(step: Step, cells: int) -> bytes:
     """Returns one step as bytes.
 
-    They are the action, the number of moving tiles, source and target of each, and the new tile's
-    cell. A source has 0x80 if the tile merges. The last cell has 0x80 for a 4, or is 0xff for none.
+    They are the action, the number of moving tiles, the source and target of each, and the new
+    tile's cell. Bit 0x80 of a source means a merge. Bit 0x80 of the new tile's cell means a 4, and
+    0xff means no new tile.
     """
     parts = bytearray((step.action, len(step.motions)))
     for motion in step.motions:

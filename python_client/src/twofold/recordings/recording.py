@@ -1,4 +1,4 @@
-"""A recording: one game of 2048 in a few kilobytes, for anybody to replay and verify."""
+"""A recording: one game of 2048 in a few kilobytes, which anybody can replay and verify."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from twofold.recordings import file_format, replay
 from twofold.recordings.replay import Generator, RecordingRules, Step
 
 _LONGEST = 1 << 28  # bytes of a file
-_PLAUSIBLE = 1e-4  # a spawn law with a smaller p-value is reported as not fitting
+_PLAUSIBLE = 1e-4  # new tiles with a smaller p-value are reported as not fitting the spawn law
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
     """One game of 2048: its beginning, every action, and its end.
 
-    Exactly one of `generator` and `spawns` is given. New tiles follow from the state of the board's
-    generator. For a game of another engine, they are listed.
+    Exactly one of `generator` and `spawns` is given. With `generator`, the new tiles follow from
+    the state of the board's generator. `spawns` lists the new tiles in a game of another engine.
 
     Attributes:
         rules: The rules.
         actions: uint8 (steps,): 0 up, 1 right, 2 down, 3 left.
-        board: uint8 (rows, columns), exponents at the end.
+        board: uint8 (rows, columns), the exponents at the end.
         score: The score at the end.
-        generator: Four 32-bit words, before the game's first draw.
-        seed: The seed with these first words, if any.
+        generator: The generator's state before the game's first draw, four 32-bit words.
+        seed: The seed that gives this state, if any.
         start: uint8 (rows, columns), the board to start from; None if start tiles are drawn.
-        spawns: int64 (tiles,), chance outcomes, of the start tiles and then of each legal move:
+        spawns: int64 (tiles,), the chance outcomes of the start tiles and then of each legal move:
             cell for a 2, cells + cell for a 4.
-        about: Free-form notes; strings and numbers.
+        about: Free-form notes: strings and numbers.
     """
 
     rules: RecordingRules
@@ -54,7 +54,7 @@ class Recording:
     def of_seed(
         rules: RecordingRules, seed: int, actions: ArrayLike, about: Mapping[str, Any] | None = None
     ) -> Recording:
-        """Returns the game that these actions play from a seed; board and score follow.
+        """Returns the game of these actions from a seed, with the final board and score.
 
         Raises:
             InvalidArgument: An action is out of range.
@@ -75,18 +75,20 @@ class Recording:
     ) -> Recording:
         """Returns a game of another engine, from its boards.
 
-        The actions follow from the boards: each board is the one before it after an action and one
-        new tile.
+        The actions follow from the boards, since an action and one new tile lead from each board
+        to the next.
 
         Args:
-            boards: Exponents, integers (steps + 1, rows, columns), from the start of the game on.
-            four_probability: The engine's probability of a 4, to test its new tiles against.
-            start_tiles: Tiles of the engine's first board.
+            boards: Exponents, integers (steps + 1, rows, columns), from the start of the game.
+            four_probability: The engine's probability of a 4, against which `verify` tests the new
+                tiles.
+            start_tiles: The number of tiles on the engine's first board.
             score: The score that the engine showed; by default the score under the rules.
             about: Free-form notes.
 
         Raises:
-            InvalidArgument: The boards are not a game of 2048; the text names the first wrong one.
+            InvalidArgument: The boards are not a game of 2048; the message names the first wrong
+                board.
         """
         rules, actions, outcomes = replay.explain_boards(boards, four_probability, start_tiles)
         spawns = np.array(outcomes, np.int64)
@@ -114,7 +116,7 @@ class Recording:
         return self._shaped(self._begin()[0])
 
     def steps(self) -> Iterator[Step]:
-        """Yields the game step by step: action, reward, motions, the new tile, the board after it.
+        """Yields the game's steps: action, reward, motions, new tile and the board after it.
 
         Raises:
             InvalidRecording: A new tile's cell is not empty.
@@ -126,7 +128,9 @@ class Recording:
             if motions:
                 outcome = spawn(board)
                 if not replay.place(board, outcome):
-                    raise InvalidRecording(f"step {number}: outcome {outcome} cannot be placed")
+                    raise InvalidRecording(
+                        f"step {number}: outcome {outcome} cannot be placed; expected an empty cell"
+                    )
             yield Step(action, reward, motions, outcome, list(board))
 
     def _shaped(self, cells: list[int]) -> NDArray[np.uint8]:
@@ -141,7 +145,10 @@ class Recording:
         for number in range(rules.start_tiles):
             outcome = spawn(board)
             if not replay.place(board, outcome):
-                raise InvalidRecording(f"start tile {number}: outcome {outcome} cannot be placed")
+                raise InvalidRecording(
+                    f"start tile {number}: outcome {outcome} cannot be placed; expected an empty "
+                    "cell"
+                )
         return board, spawn
 
     def _source(self) -> Callable[[list[int]], int]:
@@ -155,11 +162,11 @@ class Recording:
         return lambda board: generator.spawn(board, threshold)
 
     def verify(self) -> Verification:
-        """Replays the game and compares its end with the recorded one.
+        """Replays the game and compares its end with the recorded end.
 
         Returns:
             The number of moves, whether the game is over, and for a game with listed new tiles
-            their fit to the spawn law.
+            how well they fit the spawn law.
 
         Raises:
             InvalidRecording: The replay ends with another board or score, or is impossible; the
@@ -170,10 +177,10 @@ class Recording:
         used = moves + (rules.start_tiles if self.start is None else 0)
         if self.spawns is not None and len(self.spawns) != used:
             raise InvalidRecording(
-                f"it lists {len(self.spawns)} new tiles; {moves} moves need {used}"
+                f"spawns lists {len(self.spawns)} new tiles; {moves} moves need {used}"
             )
         if score != self.score:
-            raise InvalidRecording(f"the replay's score is {score}; recorded is {self.score}")
+            raise InvalidRecording(f"the replay's score is {score}; the recording has {self.score}")
         self._compare_last_board(board)
         return Verification(
             moves=moves,
@@ -203,8 +210,8 @@ class Recording:
             if got != recorded:
                 row, column = divmod(cell, self.rules.columns)
                 raise InvalidRecording(
-                    f"the replay's last board has {got} in row {row}, column {column}; recorded is "
-                    f"{recorded}"
+                    f"the replay's last board has {got} in row {row}, column {column}; the "
+                    f"recording has {recorded}"
                 )
 
     def to_json(self) -> str:
@@ -221,12 +228,12 @@ class Recording:
         return Recording(**file_format.decode(text))
 
     def save(self, path: str | Path) -> None:
-        """Writes the file."""
+        """Writes the recording to a file."""
         Path(path).write_text(self.to_json() + "\n")
 
     @staticmethod
     def load(path: str | Path) -> Recording:
-        """Reads a file.
+        """Reads a recording from a file.
 
         Raises:
             InvalidRecording: The file is not a recording, or damaged; the message names the part.
@@ -239,7 +246,7 @@ class Recording:
             raise InvalidRecording(f"{path}: {error}") from None
 
     def to_html(self) -> str:
-        """Returns a page that plays the game, without network or other files.
+        """Returns a page that plays the game without a network or other files.
 
         Raises:
             InvalidRecording: The recording does not verify.
@@ -267,14 +274,14 @@ class Verification:
     """The facts that a replay confirmed.
 
     Attributes:
-        moves: Legal moves.
-        illegal_actions: Actions that moved nothing.
+        moves: The number of legal moves.
+        illegal_actions: The number of actions that moved nothing.
         score: The final score.
         highest_tile: The highest tile on the final board.
         is_over: Whether the final board has no legal action.
-        cells_p: With listed tiles, the probability under the spawn law of cells chosen at least as
-            unevenly as these (chi-square); None otherwise.
-        fours_p: The same for the number of 4s.
+        cells_p: For listed new tiles, the p-value of their cells under the spawn law (chi-square);
+            else None.
+        fours_p: For listed new tiles, the p-value of their number of 4s; else None.
     """
 
     moves: int
@@ -287,11 +294,11 @@ class Verification:
 
     @property
     def spawns_fit(self) -> bool:
-        """Whether the new tiles are plausible under the spawn law; always with a generator."""
+        """Whether the new tiles are plausible under the spawn law; always true with a generator."""
         return all(p is None or p >= _PLAUSIBLE for p in (self.cells_p, self.fours_p))
 
     def __str__(self) -> str:
-        over = "game over" if self.is_over else "the game could go on"
+        over = "game over" if self.is_over else "the game could continue"
         text = (
             f"{self.moves:,} moves, score {self.score:,}, highest tile {self.highest_tile}, {over}"
         )
@@ -307,7 +314,7 @@ class Verification:
 
 
 class SpawnLawTest:
-    """Two chi-square tests of new tiles against the spawn law, fed move by move."""
+    """Two chi-square tests of new tiles against the spawn law; `add` takes each tile."""
 
     def __init__(self, rules: RecordingRules) -> None:
         self._rules = rules
@@ -328,9 +335,9 @@ class SpawnLawTest:
         self._fours += outcome >= self._rules.cells
 
     def cells_p(self) -> float:
-        """Returns the p-value of the cells.
+        """Returns the p-value of the new tiles' cells.
 
-        Each spawn has its own covariance, since the empty cells change.
+        The covariances of all spawns are summed, because each spawn has other empty cells.
         """
         rank = int(np.linalg.matrix_rank(self._covariance))
         if rank == 0:
@@ -350,7 +357,7 @@ class SpawnLawTest:
 def chi_square_tail(value: float, degrees: int) -> float:
     """Returns the probability that a chi-square variable is at least `value`.
 
-    For whole degrees it is a finite sum (Abramowitz and Stegun, 26.4.4 odd and 26.4.5 even).
+    It is a finite sum (Abramowitz and Stegun, 26.4.4 for odd degrees and 26.4.5 for even ones).
     """
     half = value / 2
     if degrees % 2:

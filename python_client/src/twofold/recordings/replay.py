@@ -1,7 +1,7 @@
-"""The rules of 2048 and the draw recipe in plain Python, and the actions that explain boards.
+"""The rules of 2048 and its random draws in plain Python, and a search for the actions of a game.
 
-Boards are lists of exponents, row by row, 0 = empty; a chance outcome is `cell` for a 2, cells +
-`cell` for a 4.
+A board is a list of exponents, row by row; 0 is an empty cell. A chance outcome is `cell` for a 2
+and cells + `cell` for a 4.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class RecordingRules:
     """The rules of a recorded game, named like the environment's arguments.
 
     Attributes:
-        rows: Rows of the board, 2 ... 8.
-        columns: Columns of the board, 2 ... 8.
-        four_probability: Probability that a new tile is a 4.
-        start_tiles: Tiles on a new board.
+        rows: The number of rows, 2 ... 8.
+        columns: The number of columns, 2 ... 8.
+        four_probability: The probability that a new tile is a 4.
+        start_tiles: The number of tiles on a new board.
     """
 
     rows: int = 4
@@ -46,12 +46,12 @@ class RecordingRules:
 
     @property
     def cells(self) -> int:
-        """Cells of the board."""
+        """The number of cells of the board."""
         return self.rows * self.columns
 
 
 class Generator:
-    """xoshiro128++ (Blackman and Vigna), one stream.
+    """One stream of random numbers from xoshiro128++ (Blackman and Vigna).
 
     Args:
         words: The state, four 32-bit words.
@@ -62,7 +62,7 @@ class Generator:
 
     @classmethod
     def seeded(cls, seed: int) -> Generator:
-        """Returns the stream of a seed: the words are two outputs of SplitMix64, low half first."""
+        """Returns a seed's stream, whose state is two outputs of SplitMix64, low halves first."""
         halves: list[int] = []
         for _ in range(2):
             seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
@@ -91,7 +91,7 @@ class Generator:
 
         Args:
             board: A board with an empty cell.
-            threshold: Words below it mean a 4; round(probability * 2^32).
+            threshold: round(probability * 2^32); a word below it means a 4.
         """
         empty = [cell for cell, exponent in enumerate(board) if exponent == 0]
         cell = empty[(self.draw() * len(empty)) >> 32]
@@ -104,14 +104,14 @@ class Motion(NamedTuple):
     source: int
     target: int
     is_merge: bool
-    """Whether it merges with the tile in `target`."""
+    """Whether the tile merges with the tile in `target`."""
 
 
 @functools.lru_cache(100_000)
 def slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[Motion, ...]]:
-    """Slides one line to position 0; returns the new line, the reward and the motions.
+    """Slides one line towards position 0; returns the new line, the reward and the motions.
 
-    A merged tile does not merge again; the pair nearest the wall merges first.
+    A merged tile does not merge again. The pair nearest the wall merges first.
     """
     result: list[int] = []
     motions: list[Motion] = []
@@ -134,7 +134,7 @@ def slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[Motion, ..
 
 @functools.lru_cache(64)
 def lines(rows: int, columns: int, action: int) -> tuple[tuple[int, ...], ...]:
-    """Returns the cells of each line, starting at the wall that the action slides to."""
+    """Returns the cells of each line, starting at the wall towards which the action slides."""
     if action in (0, 2):
         found = [[row * columns + column for row in range(rows)] for column in range(columns)]
     else:
@@ -143,7 +143,7 @@ def lines(rows: int, columns: int, action: int) -> tuple[tuple[int, ...], ...]:
 
 
 def move(board: list[int], rows: int, columns: int, action: int) -> tuple[int, list[Motion]]:
-    """Slides and merges in place; returns reward and motions, none for an illegal action."""
+    """Slides and merges in place; returns the reward and the motions, [] for an illegal action."""
     reward, motions = 0, []
     for cells in lines(rows, columns, action):
         line, merged, moved = slide(tuple([board[cell] for cell in cells]))
@@ -166,15 +166,15 @@ class Step(NamedTuple):
     action: int
     reward: int
     motions: list[Motion]
-    """Empty for an illegal action."""
+    """The tiles' motions; empty for an illegal action."""
     outcome: int
     """The chance outcome, -1 for none."""
     board: list[int]
-    """The board after the step; a copy."""
+    """A copy of the board after the step."""
 
 
 def threshold_of(four_probability: float) -> int:
-    """Returns the threshold of words that draw a 4: probability * 2^32, rounded half up."""
+    """Returns the threshold below which a word draws a 4: probability * 2^32, rounded half up."""
     scaled = four_probability * 2**32  # exact: only the float's exponent changes
     return int(scaled) + (scaled - int(scaled) >= 0.5)
 
@@ -193,8 +193,8 @@ def explain_boards(
 ) -> tuple[RecordingRules, list[int], list[int]]:
     """Returns the rules, the actions (steps,) and the chance outcomes (tiles,) of a game.
 
-    Its boards are exponents, integers (steps + 1, rows, columns). Raises InvalidArgument if they
-    are not a game of 2048.
+    `boards` contains exponents, integers (steps + 1, rows, columns). Raises InvalidArgument if the
+    boards are not a game of 2048.
     """
     array = _check_boards(boards)
     rules = RecordingRules(array.shape[1], array.shape[2], four_probability, start_tiles)
@@ -202,8 +202,8 @@ def explain_boards(
     tiles = [(cell, exponent) for cell, exponent in enumerate(flat[0]) if exponent]
     if len(tiles) != start_tiles or any(exponent > 2 for _, exponent in tiles):
         raise InvalidArgument(
-            f"board 0 has tiles {[2**exponent for _, exponent in tiles]}; expected {start_tiles} "
-            "of 2 or 4",
+            f"board 0 has the tiles {[2**exponent for _, exponent in tiles]}; expected "
+            f"{start_tiles} tiles of 2 or 4",
             field="boards",
         )
     actions: list[int] = []
@@ -212,8 +212,8 @@ def explain_boards(
         found = _explain_step(flat[number - 1], flat[number], rules)
         if found is None:
             raise InvalidArgument(
-                f"board {number} does not follow from the one before it by any action and one new "
-                "tile",
+                f"board {number} does not follow from board {number - 1}; expected an action and "
+                "one new tile between them",
                 field="boards",
             )
         actions.append(found[0])
@@ -246,8 +246,8 @@ def _check_boards(boards: ArrayLike) -> NDArray[np.integer[Any]]:
     is_bad = (array < 0) | (array > 31)
     if is_bad.any():
         raise InvalidArgument(
-            f"board {int(np.argwhere(is_bad)[0, 0])} has exponents outside 0 ... 31; expected 3 "
-            "for the tile 8",
+            f"board {int(np.argwhere(is_bad)[0, 0])} has exponents outside 0 ... 31; pass "
+            "exponents, such as 3 for the tile 8",
             field="boards",
         )
     return array

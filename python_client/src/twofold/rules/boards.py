@@ -1,4 +1,4 @@
-"""Checks of boards, and the client's own computations: chances, spawns and symmetries."""
+"""Checks of boards, and functions that run in the client: chances, spawns and symmetries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = 31
 
 
 class Symmetries(NamedTuple):
-    """The images of boards under all turns and mirrors, the board itself first."""
+    """The images of boards under all rotations and reflections; the first is the board itself."""
 
     boards: Boards
     """uint8 (…, images, rows, columns): 8 images of a square board, 4 of another"""
@@ -27,19 +27,19 @@ class Symmetries(NamedTuple):
 
 
 class Canonical(NamedTuple):
-    """One representative of each board and its images."""
+    """One representative of all images of each board."""
 
     boards: Boards
     """uint8 (…, rows, columns): the image that comes first, cell by cell in row-major order"""
     images: NDArray[np.int64]
-    """int64 (…): the number of that image in `symmetries`, the first of equal ones"""
+    """int64 (…): the number of that image in `symmetries`, the lowest if several are equal"""
 
 
 class CheckedBoards(NamedTuple):
     """Boards of the right dtype, range and size."""
 
     rows: Boards
-    """uint8 (N, cells), one board each"""
+    """uint8 (N, cells): a board in each row"""
     shape: tuple[int, ...]
     """The original shape."""
 
@@ -66,30 +66,30 @@ def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoar
         )
     if array.ndim < 2 or not all(2 <= side <= 8 for side in array.shape[-2:]):
         raise InvalidArgument(
-            f"{name} have shape {array.shape}; expected (…, rows, columns), sides of 2 ... 8",
+            f"{name} have shape {array.shape}; expected (…, rows, columns) with sides of 2 ... 8",
             field=name,
         )
     rows = array.reshape(-1, array.shape[-2] * array.shape[-1])
-    # Before the cast: 256 would become 0.
+    # The check precedes the cast, which would turn 256 into 0.
     if array.size and (array.max() > limit or (array.dtype.kind == "i" and array.min() < 0)):
         _arguments.refuse_lane(name, rows, (rows < 0) | (rows > limit), f"exponents, 0 ... {limit}")
     return CheckedBoards(np.ascontiguousarray(rows, np.uint8), array.shape)
 
 
 def _one_each(name: str, value: object, boards: CheckedBoards) -> NDArray[np.integer[Any]]:
-    """Returns one integer for each board, (N,)."""
+    """Returns `value` as one integer for each board, (N,)."""
     return _arguments.integers(name, _array(name, value), boards.lead).reshape(-1)
 
 
 def check_actions(value: object, boards: CheckedBoards, name: str = "actions") -> NDArray[np.uint8]:
-    """Returns one action for each board, (N, 1)."""
+    """Returns the checked actions, one for each board, (N, 1)."""
     array = _one_each(name, value, boards)
     _arguments.refuse_lane(name, array, (array < 0) | (array > 3), "0 ... 3")
     return array.astype(np.uint8)[:, np.newaxis]
 
 
 def check_seeds(value: Any, boards: CheckedBoards) -> NDArray[np.uint64]:
-    """Returns one seed for each board, (N,)."""
+    """Returns the checked seeds, one for each board, (N,)."""
     if np.ndim(value) == 0 and boards.lead:
         return consecutive(_arguments.integer("seeds", value, 0), len(boards.rows))
     array = _one_each("seeds", value, boards)
@@ -99,7 +99,7 @@ def check_seeds(value: Any, boards: CheckedBoards) -> NDArray[np.uint64]:
 
 
 def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[np.float64]:
-    """Returns each chance outcome's probability: any empty cell, a 4 with `four_probability`.
+    """Returns the probability of each chance outcome, a 2 or a 4 in a random empty cell.
 
     Args:
         afterstates: Exponents, any integer dtype, (…, rows, columns).
@@ -107,8 +107,8 @@ def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[
 
     Returns:
         float64 (…, 2 * cells): entry `cell` for a 2 there, cells + `cell` for a 4. Each row sums
-        to 1, but to 0 for a full board. The engine's probability of a 4 is exactly
-        round(p * 2^32) / 2^32.
+        to 1, or to 0 for a full board. The probability of a 4 is exactly round(p * 2^32) / 2^32, as
+        in the engine.
     """
     checked = check_boards("afterstates", afterstates)
     four = np.floor(_arguments.probability(four_probability) * 2**32 + 0.5) / 2**32
@@ -119,7 +119,7 @@ def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[
 
 
 def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
-    """Returns the boards with the tiles that chance outcomes name.
+    """Returns the boards with the new tiles of these chance outcomes.
 
     Args:
         afterstates: Exponents, any integer dtype, (…, rows, columns).
@@ -129,7 +129,7 @@ def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
         uint8 (…, rows, columns).
 
     Raises:
-        InvalidArgument: `field` is "outcomes" also if the cell is not empty.
+        InvalidArgument: An argument is wrong, or an outcome's cell is not empty.
     """
     checked = check_boards("afterstates", afterstates)
     cells = checked.rows.shape[1]
@@ -143,7 +143,7 @@ def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
         first = int(row[is_taken.argmax()])
         raise InvalidArgument(
             f"outcomes[{first}] is {chosen[first]}, whose cell {int(chosen[first]) % cells} is not "
-            "empty",
+            "empty; expected an empty cell, or -1",
             field="outcomes",
             lane=first,
         )
@@ -153,10 +153,11 @@ def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
 
 
 def symmetries(boards: ArrayLike) -> Symmetries:
-    """Returns the images of each board under all turns and mirrors that keep its shape.
+    """Returns the images of each board under all rotations and reflections that keep its shape.
 
     Sliding an image by its action in `actions` gives the image of the slid board:
-    `move(images.boards[s], images.actions[s, a])` is image s of `move(board, a)`, same reward.
+    `move(images.boards[s], images.actions[s, a])` is image s of `move(board, a)`, with the same
+    reward.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
@@ -170,7 +171,7 @@ def symmetries(boards: ArrayLike) -> Symmetries:
 
 
 def canonical(boards: ArrayLike) -> Canonical:
-    """Returns one representative for all images of a board, a key for tables of positions.
+    """Returns one representative of all images of a board, for example as a key for a table.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
@@ -180,7 +181,8 @@ def canonical(boards: ArrayLike) -> Canonical:
     count, cells = checked.rows.shape
     padded = np.zeros((count, len(places), -(-cells // 8) * 8), np.uint8)
     padded[:, :, :cells] = checked.rows[:, places]
-    # Eight cells make one number, the first cell most significant: numbers compare like cells.
+    # Eight cells make one number whose most significant byte is the first cell, so that numbers
+    # compare like cells.
     numbers = padded.view(">u8").astype(np.uint64)
     is_first = np.ones(numbers.shape[:2], np.bool_)
     for word in np.moveaxis(numbers, 2, 0):
@@ -200,7 +202,7 @@ def _symmetries(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.
     images = [image for image in images if image.shape == cells.shape]
     actions = np.empty((len(images), 4), np.uint8)
     for index, image in enumerate(images):
-        # Two steps on the board, to the right and down, as they look in the image.
+        # The images of two steps on the board, one to the right and one down.
         start, right, down = (np.argwhere(image == cells[at])[0] for at in ((0, 0), (0, 1), (1, 0)))
         step_to_action = {(-1, 0): 0, (0, 1): 1, (1, 0): 2, (0, -1): 3}
         for action, step in enumerate((start - down, right - start, down - start, start - right)):

@@ -1,4 +1,4 @@
-"""Slides, merges and spawns by the service, in as many requests as the boards need."""
+"""Slides, merges and spawns, computed by the service in as many requests as the boards need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from twofold.v1 import game2048_pb2 as game2048
 from twofold.v1 import rules_pb2 as wire
 
 MAX_EXPONENT = 26
-"""The largest exponent of a board to slide: a 4 x 4 board then earns at most 2^30."""
+"""The largest exponent of a board to slide, so that a move on 4 x 4 earns at most 2^30."""
 
 # The largest size of a reply in bytes; a large array takes several requests.
 _REPLY_BYTES = 8 << 20
@@ -31,18 +31,18 @@ _EXPLAINED = ("board", "kind", "tile", "other", "made", "source", "target", "val
 
 
 class Afterstates(NamedTuple):
-    """The afterstate of each action on each board; an illegal action leaves the board as it is."""
+    """The afterstate of each action on each board; an illegal action leaves the board unchanged."""
 
     boards: Boards
     """uint8 (…, 4, rows, columns)"""
     rewards: NDArray[np.float32]
     """float32 (…, 4): sums of merged values"""
     mask: NDArray[np.int8]
-    """int8 (…, 4): 1 where the action is legal"""
+    """int8 (…, 4): 1 for legal actions"""
 
 
 class Move(NamedTuple):
-    """The afterstate of one action on each board; an illegal action leaves the board as it is."""
+    """The afterstate of one action on each board; an illegal action leaves the board unchanged."""
 
     boards: Boards
     """uint8 (…, rows, columns)"""
@@ -53,17 +53,17 @@ class Move(NamedTuple):
 
 
 class Spawned(NamedTuple):
-    """Boards with a new tile each."""
+    """Boards, each with a new tile."""
 
     boards: Boards
     """uint8 (…, rows, columns)"""
     outcomes: NDArray[np.int32]
-    """int32 (…): the chance outcomes; -1 on a full board, which stays as it is"""
+    """int32 (…): the chance outcomes; -1 for a full board, which stays unchanged"""
 
 
 @dataclass(frozen=True)
 class Slide:
-    """A tile moved from one cell to another, with or without a merge there."""
+    """The motion of a tile from one cell to another, with or without a merge there."""
 
     tile: int
     source: int
@@ -73,7 +73,7 @@ class Slide:
 
 @dataclass(frozen=True)
 class Merge:
-    """The tiles `tile` and `other` in cell `target` became the tile `made` of this value."""
+    """The merge of the tiles `tile` and `other` in cell `target` into the tile `made`."""
 
     tile: int
     other: int
@@ -84,7 +84,7 @@ class Merge:
 
 @dataclass(frozen=True)
 class Spawn:
-    """A new tile appeared."""
+    """The appearance of a new tile."""
 
     tile: int
     target: int
@@ -92,8 +92,8 @@ class Spawn:
 
 
 MoveAction: TypeAlias = "Slide | Merge | Spawn"
-"""One event of a move. Cells count row by row, values are 2, 4, 8 …. Tiles have numbers: from 1 on,
-row by row, and each new tile gets the next number."""
+"""One event of a move. Cells are numbered row by row, and values are 2, 4, 8 …. The board's tiles
+are numbered from 1, row by row, and each new tile gets the next number."""
 
 
 def afterstates(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> Afterstates:
@@ -101,7 +101,7 @@ def afterstates(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> After
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
-        service: The service to ask.
+        service: The service to use.
     """
     checked = check_boards("boards", boards, MAX_EXPONENT)
     return Afterstates(**_expand(checked, wire.EXPAND_OPERATION_AFTERSTATES, service))
@@ -113,7 +113,7 @@ def move(boards: ArrayLike, actions: ArrayLike, **service: Unpack[ServiceArgumen
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
         actions: Integers 0 ... 3, (…).
-        service: The service to ask.
+        service: The service to use.
     """
     checked = check_boards("boards", boards, MAX_EXPONENT)
     payload = check_actions(actions, checked)
@@ -125,7 +125,7 @@ def legal(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> NDArray[np.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
-        service: The service to ask.
+        service: The service to use.
 
     Returns:
         int8 (…, 4), 1 for a legal action, like `info["action_mask"]`.
@@ -141,9 +141,9 @@ def spawn(
     four_probability: float = 0.1,
     **service: Unpack[ServiceArguments],
 ) -> Spawned:
-    """Draws a new tile for each board, each from a separate stream.
+    """Draws a new tile for each board from a separate stream of random numbers.
 
-    It draws like the environment's boards, with xoshiro128++ seeded by SplitMix64. The first word
+    It draws as environments do, with xoshiro128++ seeded by SplitMix64. The first word
     w chooses the k-th empty cell, k = (w * empties) >> 32. The tile is a 4 if the second word is
     below round(four_probability * 2^32). Equal seeds draw equal words, so use a new seed for
     each row and each call.
@@ -153,7 +153,7 @@ def spawn(
         seeds: Integers 0 ... 2^64 - 1, (…); or one integer s, which seeds row i with s + i modulo
             2^64.
         four_probability: The probability that the new tile is a 4, 0 ... 1.
-        service: The service to ask.
+        service: The service to use.
     """
     checked = check_boards("afterstates", afterstates)
     four = _arguments.probability(four_probability)
@@ -170,25 +170,25 @@ def explain(
     """Explains, tile by tile, how an action led from a board to the next board.
 
     Args:
-        board: Exponents (rows, columns); or (…, rows, columns) for several at once.
+        board: Exponents (rows, columns), or (…, rows, columns) for several boards.
         action: The action, (…).
-        next_board: The next board with its new tile; of the same shape.
-        service: The service to ask.
+        next_board: The next board with its new tile, of the same shape.
+        service: The service to use.
 
     Returns:
-        A list of `Slide`, `Merge` and `Spawn`, in display order. Each line's slides start at the
-        wall, a merge follows its slides (a tile at rest does not slide), and the spawn is last. The
-        list is empty if the action is illegal and the board is unchanged. Several boards give
-        lists of such lists, nested like the leading shape.
+        A list of `Slide`, `Merge` and `Spawn`, in display order. Each line's slides start with the
+        tile nearest the wall, a merge follows its slides (a tile at rest does not slide), and the
+        spawn is last. The list is empty if the action is illegal and the board is unchanged.
+        Several boards give lists of such lists, nested like the leading shape.
 
     Raises:
-        InvalidArgument: `field` is "next_board" also if that board can't follow.
+        InvalidArgument: An argument is wrong, or the next board can't follow from the action.
     """
     before = check_boards("board", board, MAX_EXPONENT)
     after = check_boards("next_board", next_board)
     if after.shape != before.shape:
         raise InvalidArgument(
-            f"next_board has shape {after.shape}; expected {before.shape}, as board has",
+            f"next_board has shape {after.shape}; expected board's shape {before.shape}",
             field="next_board",
         )
     extra = [check_actions(action, before, "action"), after.rows]
@@ -216,7 +216,7 @@ def _expand(
 ) -> dict[str, NDArray[Any]]:
     """Returns the arrays (…) of an operation whose reply has one row for each board.
 
-    `extra` are the operation's other arguments, a row of bytes for each board, (N, bytes) each.
+    `extra` contains the operation's other arguments, each with a row of bytes for each board.
     """
     count = len(boards.rows)
     whole: dict[str, NDArray[Any]] = {
@@ -242,7 +242,9 @@ def _ask(
     """Yields the first row and the arrays of each reply, for the arguments of `_expand`."""
     unknown = service.keys() - ServiceArguments.__optional_keys__
     if unknown:
-        raise TypeError(f"got unexpected keyword arguments {sorted(unknown)}")
+        raise TypeError(
+            f"unexpected keyword arguments {sorted(unknown)}; known are endpoint, keys and timeout"
+        )
     if len(boards.rows) == 0:
         return
     endpoint = service.get("endpoint")
@@ -280,14 +282,14 @@ def _ask(
                 error.lane += start
             raise
         yield start, Layout(reply.expand.arrays, ()).split(answer)
-        # The server answers fewer boards if all would take too long.
+        # The server handles fewer boards if all would take too long.
         start += reply.expand.count
 
 
 def _reply_arrays(
     operation: wire.ExpandOperation, rows: int, columns: int
 ) -> list[tuple[str, Any, tuple[int, ...]]]:
-    """Returns names, dtypes and shapes of an operation's results for one board."""
+    """Returns the names, dtypes and shapes of an operation's results for one board."""
     board = (rows, columns)
     # At most, each tile slides, each pair merges and one tile spawns.
     most = rows * columns + rows * columns // 2 + 1

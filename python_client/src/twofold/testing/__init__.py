@@ -2,8 +2,8 @@
 
     check_vector_env(lambda: gym.make_vec("CartPole-v1", num_envs=3))
 
-It uses nothing but Gymnasium's interface. Most checks compare two runs with the same seed and
-actions: the runs differ in something that must not matter, and all else has to be equal.
+It uses only Gymnasium's interface. Most checks compare two runs with the same seed and actions. The
+runs differ in something that must not matter, and everything else must be equal.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
     )
 }
 """The checks by name, in the order in which they run; each docstring states the requirement."""
-# The other checks build on these.
+# The other checks require that these pass.
 _FIRST = ("spaces", "reset_returns", "step_returns", "infos")
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of the report."""
+    """A sentence of the report, about one check."""
 
     check: str
     """The check's name."""
@@ -67,10 +67,10 @@ class Report:
     """The findings of all checks.
 
     Attributes:
-        passed: Names of the checks that passed.
-        failures: Violations of Gymnasium's interface.
+        passed: The names of the checks that passed.
+        failures: The violations of Gymnasium's interface.
         remarks: Allowed behaviour that users should know about.
-        skipped: Checks that could not run, with the reason.
+        skipped: The checks that could not run, each with the reason.
     """
 
     passed: list[str] = field(default_factory=list)
@@ -90,12 +90,12 @@ class ConformanceError(AssertionError):
     """The environment does not conform; the text lists all findings.
 
     Attributes:
-        name: The environment's class.
+        name: The name of the environment's class.
         report: The whole report.
     """
 
     def __init__(self, name: str, report: Report) -> None:
-        super().__init__(name, report)  # the arguments that unpickling passes again
+        super().__init__(name, report)  # the arguments with which unpickling calls this method
         self.name, self.report = name, report
 
     def __str__(self) -> str:
@@ -114,21 +114,23 @@ def check_vector_env(
     """Checks that a vector environment conforms to Gymnasium's interface.
 
     Args:
-        make: Makes a new environment on each of about twenty calls, all of them equal. Use at least
-            2 lanes; with one, some checks are skipped.
-        steps: Length of the longest runs. Episodes have to end within it, or autoreset can't be
+        make: A function that makes a new environment. It is called about twenty times, and must
+            make equal environments. They should have at least 2 lanes; with one, some checks are
+            skipped.
+        steps: The length of the longest runs. If no episode ends within it, autoreset can't be
             checked.
         seed: The first seed of the runs, and the seed of the random actions.
-        stochastic: Whether the environment uses random numbers; without them seeds can't differ.
-        policy: A deterministic function (observations, infos) -> batch of actions; by default
-            random actions, legal where infos have an `action_mask`.
-        skip: Names of checks in `CHECKS` to leave out.
+        stochastic: Whether the environment uses random numbers. Otherwise different seeds may give
+            equal runs.
+        policy: A deterministic function (observations, infos) -> batch of actions. By default
+            actions are random, and legal if infos have an `action_mask`.
+        skip: The names of checks in `CHECKS` to leave out.
 
     Returns:
         The report. Remarks and skipped checks are also UserWarnings.
 
     Raises:
-        ConformanceError: A check failed; an AssertionError.
+        ConformanceError: A check failed. It is an AssertionError.
         ValueError: A name in `skip` is unknown.
     """
     unknown = set(skip) - set(CHECKS)
@@ -142,7 +144,7 @@ def check_vector_env(
         raise ConformanceError("the result of make()", report) from None
     for name, check in CHECKS.items():
         if name not in _FIRST and any(finding.check in _FIRST for finding in report.failures):
-            report.skipped.append(Finding("all other checks", "they need the failed ones"))
+            report.skipped.append(Finding("all other checks", "they require the failed checks"))
             break
         if name in skip:
             report.skipped.append(Finding(name, "left out by skip="))

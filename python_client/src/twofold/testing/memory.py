@@ -1,4 +1,4 @@
-"""Checks that returned values belong to the caller, and arguments stay the caller's."""
+"""Checks that returned values belong to the caller, and that arguments stay unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def data_not_reused(subject: Subject) -> None:
 
 
 def data_is_the_users(subject: Subject) -> None:
-    """Writing into returned values changes nothing in the environment."""
+    """Writing to returned values changes nothing in the environment."""
 
     def run() -> Iterator[Result]:
         player = subject.player()
@@ -42,7 +42,7 @@ def data_is_the_users(subject: Subject) -> None:
 
     subject.compare_with_recording(
         run(),
-        "the same whether or not the user writes into returned arrays; the environment "
+        "the same results whether or not the user writes to returned arrays; the environment "
         "still uses them",
     )
 
@@ -61,23 +61,23 @@ def _overwrite(value: Any) -> None:
 
 
 def arguments_untouched(subject: Subject) -> None:
-    """Step does not write into the actions, nor reset into the options."""
+    """Step does not write to the actions, and reset does not write to the options."""
     player = subject.player()
     player.reset(subject.seed)
     for _ in range(20):
         actions = player.actions()
         before = copy.deepcopy(actions)
         result = player.step(actions)
-        expect_equal(before, actions, f"the actions of {result.title} to stay as given")
+        expect_equal(before, actions, f"the actions of {result.title} to stay unchanged")
     mask = np.ones(subject.lanes, np.bool_)
     options = {"reset_mask": mask}
     try:
         player.reset(options=options)
     except Exception:
-        return  # the check reset_mask covers it
-    expect(bool(mask.all()), "reset to leave the reset_mask alone", mask)
+        return  # the check reset_mask reports this
+    expect(bool(mask.all()), "reset to leave the reset_mask unchanged", mask)
     if "reset_mask" not in options:
         subject.remarks.append(
-            "reset takes 'reset_mask' out of the user's options: passing the same dict again "
-            "resets all lanes, and a wrapper that looks at the options afterwards does not see it"
+            "reset removes 'reset_mask' from the user's options: passing the same dict again "
+            "resets all lanes, and a wrapper that reads the options afterwards does not see it"
         )

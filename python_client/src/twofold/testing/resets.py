@@ -1,4 +1,4 @@
-"""Checks of autoreset, in the mode that the environment declares, and of masked resets."""
+"""Checks of autoreset, in the environment's declared mode, and of masked resets."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def autoreset(subject: Subject) -> None:
         finals = [key for key in ("final_obs", "final_info") if key in result.infos]
         if finals:
             raise Violation(
-                f"{result.title}: expected no {' and '.join(finals)} in infos, since autoreset is "
-                f"{subject.mode.name} and the step returns the final observation itself"
+                f"{result.title}: expected no {' and '.join(finals)} in infos, because autoreset "
+                f"is {subject.mode.name} and the step itself returns the final observation"
             )
         if subject.mode is AutoresetMode.NEXT_STEP:
             _check_next_step(result)
@@ -51,7 +51,7 @@ def _check_next_step(result: Result) -> None:
         for lane in np.flatnonzero(result.waiting & (values != 0)):
             raise Violation(
                 f"{result.title}, lane {lane}, whose episode ended in the step before: expected "
-                f"{name} {values.dtype.type(0)}, since NEXT_STEP only resets here; got "
+                f"{name} {values.dtype.type(0)}, because NEXT_STEP only resets here; got "
                 f"{values[lane]}"
             )
 
@@ -80,16 +80,16 @@ def _check_same_step(subject: Subject, result: Result) -> None:
 
 
 def _finals(subject: Subject, result: Result) -> Any:
-    """The final observations by lane; None without."""
+    """Returns the final observations by lane; None if there are none."""
     finals = result.infos.get("final_obs")
-    # Gymnasium's environments return an array of objects, others a batch of observations.
+    # Gymnasium's environments return an array of objects, others return a batch of observations.
     if finals is None or isinstance(finals, np.ndarray):
         return finals
     return subject.lanes_of(finals)
 
 
 def autoreset_ignores_the_action(subject: Subject) -> None:
-    """NEXT_STEP: the step after an episode's end ignores the lane's action."""
+    """With NEXT_STEP, the step after an episode's end ignores the lane's action."""
     if subject.mode is not AutoresetMode.NEXT_STEP:
         raise CannotCheck(f"autoreset is {subject.mode.name}, which ignores no action")
     subject.need_random_actions("another action on one lane")
@@ -114,9 +114,9 @@ def autoreset_ignores_the_action(subject: Subject) -> None:
 
 
 def autoreset_begins_new_episodes(subject: Subject) -> None:
-    """Each episode is a new one: neither the end of the last one, nor the same once more.
+    """Each episode is new: it begins neither where the last one ended, nor always in the same way.
 
-    Checked where first observations vary with the seed.
+    This is checked if first observations vary with the seed.
     """
     firsts, finals = _first_observations(subject)
     for lane, ended in finals.items():
@@ -124,7 +124,7 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
         if len(same) >= 3 and all(same):
             raise Violation(
                 f"lane {lane}: expected the observation after an episode's end to be a new "
-                f"episode's first; all {len(same)} times it was the final one again"
+                f"episode's first; all {len(same)} times it was the final observation again"
             )
     subject.need_chance()
     player = subject.player()
@@ -144,7 +144,7 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
 def _first_observations(
     subject: Subject,
 ) -> tuple[dict[int, list[Any]], dict[int, list[tuple[Any, Any]]]]:
-    """By lane: the episodes' first observations, and pairs of a final one and the next first."""
+    """Returns by lane the first observations, and pairs of a final and the next first one."""
     subject.ends  # noqa: B018 - as above
     recording = subject.recording
     firsts = {lane: [one] for lane, one in enumerate(subject.lanes_of(recording[0].observations))}
@@ -162,9 +162,9 @@ def _first_observations(
 
 
 def reset_mask(subject: Subject) -> None:
-    """reset(options={"reset_mask": mask}) restarts these lanes and leaves the others alone.
+    """reset(options={"reset_mask": mask}) restarts these lanes and leaves the others unchanged.
 
-    DISABLED requires it; in the other modes an environment may refuse the option.
+    Only DISABLED requires the option. In the other modes an environment may refuse it.
     """
     subject.need_lanes()
     mask = np.zeros(subject.lanes, np.bool_)
@@ -198,7 +198,7 @@ def reset_mask(subject: Subject) -> None:
 
 
 def _check_seeded_mask(subject: Subject, mask: NDArray[np.bool_]) -> None:
-    """A seed applies to the lanes in the mask, bool (lanes,)."""
+    """Checks that a seed applies to the lanes in the mask, bool (lanes,)."""
     player, seed = subject.player(), subject.seed + 3
     whole = copy.deepcopy(subject.lanes_of(player.reset(seed).observations))
     player.reset(subject.seed)
@@ -208,15 +208,15 @@ def _check_seeded_mask(subject: Subject, mask: NDArray[np.bool_]) -> None:
     difference = first_difference(whole[0], masked[0])
     if difference is not None and not subject.one_lane_disturbs_others:
         raise Violation(
-            f"reset(seed={seed}) of lane 0 alone: expected the first observation that the same "
-            f"seed gives it in a reset of all lanes; {difference}"
+            f"reset(seed={seed}) of lane 0 alone: expected the same first observation as in a "
+            f"reset of all lanes with this seed; {difference}"
         )
 
 
 def _check_lanes_continue(
     subject: Subject, reset: Player, untouched: Player, waiting: NDArray[np.bool_]
 ) -> None:
-    """The lanes outside the mask continue as without the reset."""
+    """Checks that the lanes outside the mask continue as without the reset."""
     if subject.policy is not None or subject.one_lane_disturbs_others:
         return
     if subject.mode is AutoresetMode.DISABLED and waiting.any():
@@ -227,7 +227,7 @@ def _check_lanes_continue(
             difference = first_difference(one[lane], other[lane])
             if difference is not None:
                 raise Violation(
-                    f"a masked reset of lane 0: expected lane {lane} to go on as without it; at "
+                    f"a masked reset of lane 0: expected lane {lane} to continue as without it; at "
                     f"{untouched.last.title} {difference}. Do the lanes share one stream of random "
                     "numbers?"
                 )
@@ -236,7 +236,7 @@ def _check_lanes_continue(
 
 
 def bad_reset_masks_are_refused(subject: Subject) -> None:
-    """Masks of another shape or dtype, or without a True, raise and change nothing."""
+    """Reset refuses masks of another shape or dtype, or without a True, and changes nothing."""
     player = subject.player()
     player.reset(subject.seed)
     try:

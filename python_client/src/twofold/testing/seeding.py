@@ -1,4 +1,4 @@
-"""Checks of seeds: equal seeds give equal runs, different seeds different ones."""
+"""Checks that equal seeds give equal runs, and different seeds different runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from twofold.testing.subject import CannotCheck, Result, Subject, Violation, all
 
 
 def equal_seeds_agree(subject: Subject) -> None:
-    """Equal seeds and actions give equal runs, also while another environment is in use."""
+    """Equal seeds and actions give equal runs, even while another environment is in use."""
     first, other = subject.player(), subject.player()
 
     def interleaved() -> Iterator[Result]:
@@ -26,18 +26,19 @@ def equal_seeds_agree(subject: Subject) -> None:
     subject.compare_with_recording(
         interleaved(),
         f"two environments with seed {subject.seed} to agree under the same actions, "
-        "whatever a third one does",
+        "regardless of a third environment",
     )
 
 
 def reseeding_starts_anew(subject: Subject) -> None:
-    """reset(seed=s) gives the same run again, on a used environment and in mid-episode too."""
+    """reset(seed=s) repeats a run, even on a used environment in the middle of an episode."""
     player = subject.player()
     for _ in player.play(7, subject.seed + 5):
         pass
     subject.compare_with_recording(
         player.play(min(subject.steps, 100), subject.seed),
-        f"reset(seed={subject.seed}) on a used environment to begin the same run as on a new one",
+        f"reset(seed={subject.seed}) on a used environment to begin the same run as on a new "
+        "environment",
     )
 
 
@@ -61,7 +62,7 @@ def different_seeds_differ(subject: Subject) -> None:
     if all_equal([subject.transcript(player, seed) for seed in seeds]):
         raise Violation(
             f"expected different runs from the seeds {seeds}; all were equal. Is the seed used? "
-            "(stochastic=False if nothing is random)"
+            "(pass stochastic=False if nothing is random)"
         )
 
 
@@ -80,7 +81,7 @@ def lanes_differ(subject: Subject) -> None:
         result = player.step(subject.batch([player.action(0)] * subject.lanes))
     raise Violation(
         f"expected the lanes to differ after reset(seed={subject.seed}); with the same action on "
-        "all of them they stay the same. Do all lanes get the same seed?"
+        "all lanes they stay equal. Do all lanes get the same seed?"
     )
 
 
@@ -106,13 +107,13 @@ def unseeded_goes_on(subject: Subject) -> None:
             break
     else:
         raise Violation(
-            "expected reset() after reset(seed=s) to continue the stream; it began the run of seed "
-            "s once more"
+            "expected reset() after reset(seed=s) to continue the stream; it repeated the run of "
+            "seed s"
         )
     if all_equal([subject.transcript(subject.player()) for _ in range(3)]):
         raise Violation(
-            "expected new environments that were never seeded to differ from one another; three "
-            "runs were equal"
+            "expected environments that were never seeded to differ from each other; three runs "
+            "were equal"
         )
 
 
@@ -151,7 +152,7 @@ def no_global_random_numbers(subject: Subject) -> None:
 
         subject.compare_with_recording(
             player.play(min(subject.steps, 100), subject.seed),
-            "a seeded run to be the same whatever the state of np.random and random",
+            "a seeded run to be independent of the states of np.random and random",
         )
         after = np.random.get_state()[1], random.getstate()  # type: ignore[index]
         if not np.array_equal(before[0], after[0]) or before[1] != after[1]:
@@ -169,5 +170,5 @@ def lanes_are_independent(subject: Subject) -> None:
     if subject.one_lane_disturbs_others:
         subject.remarks.append(
             "other actions on lane 0 change the results of the other lanes: they share one stream "
-            "of random numbers, so a lane's run can't be repeated by itself"
+            "of random numbers, so the run of a single lane can't be repeated"
         )

@@ -1,4 +1,4 @@
-"""The environment under test: runs of it that can be repeated, recorded and compared."""
+"""The environment under test, whose runs can be repeated, recorded and compared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Violation(Exception):
 
 
 class CannotCheck(Exception):
-    """This environment offers no way to run the check."""
+    """The check can't run on this environment."""
 
 
 def expect(condition: bool, expectation: str, got: object) -> None:
@@ -52,15 +52,15 @@ class Result:
     """The values that a reset or a step returned."""
 
     title: str
-    """The call, for messages: "reset(seed=0)", "step 3"."""
+    """The call, for messages, such as "reset(seed=0)" or "step 3"."""
     values: tuple[Any, ...]
-    """Two values from a reset, five from a step."""
+    """The two values that a reset returned, or the five that a step returned."""
     actions: Any = None
-    """The actions that the step was given."""
+    """The actions of the step."""
     waiting: NDArray[np.bool_] | None = None
-    """bool (N,), lanes whose episode ended in the step before."""
+    """bool (N,): whether the lane's episode ended in the step before."""
     reset: Result | None = None
-    """With DISABLED, the reset of these lanes between that step and this one."""
+    """With DISABLED, the reset of these lanes between the two steps."""
 
     def expect(self, condition: bool, expectation: str, got: object) -> None:
         """Raises Violation, "…: expected …; got …", unless the condition holds."""
@@ -69,7 +69,7 @@ class Result:
 
     @property
     def is_step(self) -> bool:
-        """Whether a step returned it."""
+        """Whether a step returned the values."""
         return len(self.values) == 5
 
     @property
@@ -84,20 +84,20 @@ class Result:
 
     @property
     def done(self) -> NDArray[np.bool_]:
-        """Bool (N,), lanes whose episode ends here; (0,) after a reset."""
+        """Bool (N,): whether the lane's episode ends here; (0,) after a reset."""
         if not self.is_step:
             return np.zeros(0, np.bool_)
         return np.asarray(np.logical_or(self.values[2], self.values[3]))
 
     @property
     def arrays(self) -> dict[str, Any]:
-        """Everything but the infos, by name."""
+        """All values except the infos, by name."""
         names = ("observations", "rewards", "terminations", "truncations")
         return dict(zip(names, self.values[:-1], strict=False))
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """The part that equal runs agree on; infos may hold times."""
+        """The values that equal runs have in common; infos may contain times."""
         outcome = self.arrays
         if isinstance(self.infos, dict) and "action_mask" in self.infos:
             outcome["action_mask"] = self.infos["action_mask"]
@@ -131,20 +131,20 @@ class Player:
         return self.last
 
     def actions(self) -> Any:
-        """Actions for all lanes."""
+        """Returns the next actions of all lanes."""
         if self._subject.policy is not None:
             return self._subject.policy(self.last.observations, self.last.infos)
         return self._subject.batch([self.action(lane) for lane in range(self._subject.lanes)])
 
     def action(self, lane: int) -> Any:
-        """A random legal action for one lane."""
+        """Returns a random legal action for one lane."""
         infos = self.last.infos
         if isinstance(self._space, gym.spaces.Discrete) and "action_mask" in infos:
             return self._space.sample(mask=np.asarray(infos["action_mask"][lane], np.int8))
         return self._space.sample()
 
     def step(self, actions: Any = None) -> Result:
-        """Steps; where autoreset is disabled, after a masked reset of the finished lanes."""
+        """Steps the environment; with autoreset disabled, first resets the finished lanes."""
         waiting, reset, count = self.done, None, self._count + 1
         if self._subject.mode is AutoresetMode.DISABLED and waiting.any():
             reset = self.reset(options={"reset_mask": waiting.copy()})
@@ -158,7 +158,7 @@ class Player:
         return self.last
 
     def play(self, steps: int, seed: Any = None) -> Iterator[Result]:
-        """A reset and this many steps."""
+        """Yields the results of a reset and this many steps."""
         self.begin(0)
         yield self.reset(seed)
         for _ in range(steps):
@@ -167,14 +167,14 @@ class Player:
 
 @dataclass(eq=False)
 class Subject:
-    """The environment under test: a way to make it, and one long recorded run.
+    """The environment under test: a function that makes it, and one long recorded run.
 
     Attributes:
         make, steps, seed, stochastic, policy: The arguments of `check_vector_env`.
         envs: A closed environment, for its spaces and metadata.
-        lanes: Number of lanes.
-        mode: The declared autoreset mode; NEXT_STEP without one.
-        remarks: Remarks of the current check.
+        lanes: The number of lanes.
+        mode: The declared autoreset mode; NEXT_STEP if there is none.
+        remarks: The remarks of the current check.
     """
 
     make: Callable[[], AnyVectorEnv]
@@ -200,13 +200,13 @@ class Subject:
         envs.close()
 
     def player(self) -> Player:
-        """A player with its own environment, which is closed after the check."""
+        """Returns a player with its own environment, which is closed after the check."""
         envs = self.make()
         self._made.append(envs)
         return Player(self, envs)
 
     def players(self, seed: int) -> tuple[Player, Player]:
-        """Two players in the same state, after a reset with this seed."""
+        """Returns two players in the same state, after a reset with this seed."""
         pair = self.player(), self.player()
         for player in pair:
             player.reset(seed)
@@ -219,22 +219,22 @@ class Subject:
         self._made = []
 
     def batch(self, actions: list[Any]) -> Any:
-        """One action per lane as a batch of the action space."""
+        """Returns one action per lane as a batch of the action space."""
         empty: Any = create_empty_array(self.envs.single_action_space, self.lanes)
         return concatenate(self.envs.single_action_space, actions, empty)
 
     def lanes_of(self, observations: Any) -> list[Any]:
-        """The observation of each lane."""
+        """Returns the observation of each lane."""
         return list(iterate(self.envs.observation_space, observations))
 
     def by_lane(self, step: Result) -> list[Any]:
-        """A step's result without its infos, lane by lane."""
+        """Returns a step's results without the infos, lane by lane."""
         flags = [np.asarray(value) for value in step.values[1:4]]
         lanes = self.lanes_of(step.observations)
         return [(one, *(flag[lane] for flag in flags)) for lane, one in enumerate(lanes)]
 
     def seeds(self, number: int) -> list[int]:
-        """Seeds for this many runs, so far apart that no two lanes share one."""
+        """Returns seeds for this many runs, so far apart that no two lanes share a seed."""
         return [self.seed + offset * (self.lanes + 1) for offset in range(number)]
 
     @functools.cached_property
@@ -255,7 +255,7 @@ class Subject:
     def step_with_another_first_action(
         self, player: Player, other: Player
     ) -> tuple[list[Any], list[Any]]:
-        """Steps both with equal random actions except on lane 0; the results, lane by lane."""
+        """Steps both with equal actions except on lane 0; returns both results, lane by lane."""
         actions = [player.action(lane) for lane in range(self.lanes)]
         others = [other.action(0), *actions[1:]]
         first = self.by_lane(player.step(self.batch(actions)))
@@ -263,12 +263,12 @@ class Subject:
 
     @functools.cached_property
     def recording(self) -> list[Result]:
-        """One long run, each result copied as it was returned."""
+        """The results of one long run, each copied when it was returned."""
         return [copy.deepcopy(result) for result in self.player().play(self.steps, self.seed)]
 
     @property
     def ends(self) -> list[int]:
-        """Indices in the recording at which an episode ends, at least one.
+        """The indices in the recording at which episodes end, at least one.
 
         Raises:
             CannotCheck: No episode ended.
@@ -276,33 +276,33 @@ class Subject:
         ends = [index for index, result in enumerate(self.recording) if result.done.any()]
         if not ends:
             raise CannotCheck(
-                f"no episode ended within {self.steps} steps; pass more steps=, or a policy= whose "
-                "episodes end"
+                f"no episode ended within {self.steps} steps; pass more steps=, or a policy= with "
+                "shorter episodes"
             )
         return ends
 
     def need_lanes(self) -> None:
-        """Raises CannotCheck with one lane."""
+        """Raises CannotCheck if there is only one lane."""
         if self.lanes < 2:
             raise CannotCheck("needs at least 2 lanes; the environment has 1")
 
     def need_random_actions(self, purpose: str) -> None:
-        """Raises CannotCheck where a policy chooses the actions."""
+        """Raises CannotCheck if a policy chooses the actions."""
         if self.policy is not None:
             raise CannotCheck(f"needs {purpose}, but policy= chooses the actions")
 
     def need_chance(self) -> None:
-        """Raises CannotCheck without random numbers."""
+        """Raises CannotCheck if the environment uses no random numbers."""
         if not self.stochastic:
             raise CannotCheck("stochastic=False: the environment uses no random numbers")
 
     def compare_with_recording(self, run: Iterator[Result], expectation: str) -> None:
-        """Expects a run to equal the recorded one."""
+        """Raises Violation if a run differs from the recorded run."""
         for recorded, result in zip(self.recording, run, strict=False):
             difference = first_difference(recorded.outcome, result.outcome)
             if difference is not None:
                 raise Violation(f"expected {expectation}; at {recorded.title} {difference}")
 
     def transcript(self, player: Player, seed: Any = None, steps: int = 40) -> list[Any]:
-        """The outcomes of a short run."""
+        """Returns the outcomes of a short run."""
         return [copy.deepcopy(one.outcome) for one in player.play(steps, seed)]

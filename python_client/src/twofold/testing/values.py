@@ -1,4 +1,4 @@
-"""Checks of the spaces, of the values that reset and step return, of the infos, and of close."""
+"""Checks of the spaces, of the values that reset and step return, of infos, and of close."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def spaces(subject: Subject) -> None:
         expected = batch_space(getattr(subject.envs, f"single_{kind}_space"), subject.lanes)
         got = getattr(subject.envs, f"{kind}_space")
         what = f"{kind}_space to be single_{kind}_space for {subject.lanes} lanes, {expected}"
-        # Bounds of single lanes may differ.
+        # Bounds are not compared, because they may differ between lanes.
         kinds = [(type(space), space.shape, space.dtype) for space in (expected, got)]
         expect(kinds[0] == kinds[1], what, got)
 
 
 def reset_returns(subject: Subject) -> None:
-    """Reset returns observations of the observation space, and a dict."""
+    """Reset returns observations in the observation space, and a dict."""
     player = subject.player()
     for seed in (subject.seed, None):
         check_values(subject, player.reset(seed))
 
 
 def step_returns(subject: Subject) -> None:
-    """Step returns observations of the space, floating rewards, two bool arrays, and a dict."""
+    """Step returns observations in the space, floating rewards, two bool arrays, and a dict."""
     for result in subject.recording:
         if result.actions is None:
             continue
@@ -65,7 +65,7 @@ def infos(subject: Subject) -> None:
 def check_infos(
     subject: Subject, result: Result, infos: dict[str, Any], path: str = "infos"
 ) -> None:
-    """Expects under each key an array with a row for each lane, and beside it a mask."""
+    """Expects an array with a row for each lane under each key, and its mask under `_key`."""
     lanes = subject.lanes
     masks = {key for key in infos if key.startswith("_") and key[1:] in infos}
     for key, value in infos.items():
@@ -74,10 +74,10 @@ def check_infos(
             check_lane_array(subject, result, name, value)
             result.expect(value.dtype == np.bool_, f"the mask {name} as bool", value.dtype)
             continue
-        result.expect(not key.startswith("_"), f"{key[1:]!r} beside its mask {name}", "none")
-        # The nested dicts of Gymnasium's own wrappers hold no masks.
+        result.expect(not key.startswith("_"), f"{key[1:]!r} next to its mask {name}", "none")
+        # The nested dicts of Gymnasium's own wrappers contain no masks.
         has_mask = path != "infos" or f"_{key}" in masks
-        result.expect(has_mask, f"the mask '_{key}' beside {name}, bool ({lanes},)", "none")
+        result.expect(has_mask, f"the mask '_{key}' next to {name}, bool ({lanes},)", "none")
         if isinstance(value, dict):
             check_infos(subject, result, value, name)
         elif not (key == "final_obs" and isinstance(value, tuple)):
@@ -92,7 +92,7 @@ def check_infos(
 def action_mask(subject: Subject) -> None:
     """infos["action_mask"] is int8 (lanes, n) of 0 and 1, with a legal action on each running lane.
 
-    `Discrete.sample(mask=...)` needs int8.
+    `Discrete.sample(mask=...)` requires int8.
     """
     space = subject.envs.single_action_space
     if not any("action_mask" in result.infos for result in subject.recording):
@@ -106,7 +106,7 @@ def action_mask(subject: Subject) -> None:
         name = "infos['action_mask']"
         result.expect(has_shape, f"{name} of shape {shape} in each reset and step", kind_of(mask))
         assert mask is not None
-        needed = f"{name} of dtype int8, as Discrete.sample(mask=…) needs it"
+        needed = f"{name} of dtype int8, which Discrete.sample(mask=…) requires"
         result.expect(mask.dtype == np.int8, needed, mask.dtype)
         result.expect(bool(np.isin(mask, (0, 1)).all()), f"0 and 1 in {name}", np.unique(mask))
         is_stuck = ~mask.any(axis=1)
@@ -131,7 +131,7 @@ def close(subject: Subject) -> None:
 
 
 def check_values(subject: Subject, result: Result) -> None:
-    """Expects a tuple of all values: observations of the space first, a dict of infos last."""
+    """Expects a tuple of all values, with observations in the space first and a dict last."""
     names = (_NAMES[0], _NAMES[-1]) if result.actions is None else _NAMES
     kind, number = type(result.values).__name__, len(result.values)
     is_tuple = isinstance(result.values, tuple) and number == len(names)
@@ -144,18 +144,18 @@ def check_values(subject: Subject, result: Result) -> None:
 
 
 def check_is_dict(result: Result) -> None:
-    """Expects infos as a dict."""
+    """Expects infos to be a dict."""
     result.expect(isinstance(result.infos, dict), "infos as a dict", type(result.infos).__name__)
 
 
 def check_lane_array(subject: Subject, result: Result, name: str, value: Any) -> None:
-    """Expects a numpy array (lanes,)."""
+    """Expects a numpy array of shape (lanes,)."""
     is_right = isinstance(value, np.ndarray) and value.shape == (subject.lanes,)
     result.expect(is_right, f"{name} as a numpy array of shape ({subject.lanes},)", kind_of(value))
 
 
 def kind_of(value: Any) -> str:
-    """The type of a value; of an array its dtype and shape."""
+    """Returns the type of a value in words; for an array, its dtype and shape."""
     if isinstance(value, np.ndarray):
         return f"an array {value.dtype}{value.shape}"
     return f"a {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""The calls of an environment: one at a time, each applied once, no result lost."""
+"""The calls of an environment, which run one at a time, apply once and lose no result."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Calls:
     """The calls of a session, and the state of its newest request.
 
     Args:
-        timeout: Seconds that a call may take, and may wait for another thread's call.
+        timeout: The time limit in seconds of a call, and of waiting for another thread's call.
 
     Attributes:
-        is_busy: Whether a call is running that allows no other call within it. An interrupt may
+        is_busy: Whether a call is running that must not contain another call. An interrupt may
             leave it true.
-        lock: Held by the thread that is in a call.
+        lock: The lock that the thread in a call holds.
         state: The newest request's state; only the lock's holder changes it.
     """
 
-    # The process that may make calls; None before the session opens and after it closes.
+    # `system.generation` of the process that may make calls; None unless the session is open.
     _owner: object = None
     is_busy = False
 
@@ -63,7 +63,7 @@ class Calls:
         Raises:
             ClosedError: The session is closed, or belongs to the process that forked this one.
             DeadlineExceeded: Another thread's call has lasted for the whole timeout.
-            gymnasium.error.AlreadyPendingCallError: A step is under way, or this call interrupts
+            gymnasium.error.AlreadyPendingCallError: A step is in progress, or this call interrupts
                 another one.
         """
         # First, since a forked child has no thread that would release the lock.
@@ -76,7 +76,8 @@ class Calls:
             )
         if not self.lock.acquire(False) and not self.lock.acquire(timeout=self._timeout):
             raise DeadlineExceeded(
-                f"another thread has been in a call of this environment for {self._timeout:.3g} s"
+                f"another thread's call of this environment has not ended within the timeout of "
+                f"{self._timeout:.3g} s"
             )
         if self.is_busy or not self.state.is_settled:
             self._take_turn(is_wait)
@@ -88,9 +89,8 @@ class Calls:
         if self._is_interrupting():
             self.lock.release()
             raise gym.error.AlreadyPendingCallError(
-                "this call interrupts another call of the same environment, which has no result "
-                "yet: a signal handler or a finalizer can't step it; set a flag there, and step "
-                "after the call",
+                "this call interrupts an unfinished call of the same environment, because a signal "
+                "handler or a finalizer makes it; set a flag there, and step after that call",
                 "step",
             )
         # The previous call failed before `failed` ran, or contains this one.
@@ -101,8 +101,8 @@ class Calls:
         if self.state.is_awaited and not is_wait:
             self.lock.release()
             raise gym.error.AlreadyPendingCallError(
-                "a step is under way: call step_wait() or collect(), which return its result, or "
-                "discard(), which drops it, before anything else",
+                "a step is in progress: call step_wait() or collect(), which return its result, or "
+                "discard(), which drops it, before any other call",
                 "step",
             )
 
@@ -120,10 +120,10 @@ class Calls:
         return calls == 2
 
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
-        """Keeps an unreturned result for another try, and adds a note to an interrupt.
+        """Keeps an unreturned result for a repeated call, and adds a note to an interrupt.
 
         If an interrupt stops this method too, the next `enter` does the same. `kept` is the state
-        before the call returned, if it was just returning.
+        before the return, if the call had its result; else None.
         """
         if self._number != call:
             # Another thread's call has begun meanwhile.
@@ -150,12 +150,12 @@ def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Res
 
 
 def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Does the same as `exactly_once` for methods that may follow `step_async`."""
+    """Guards a method like `exactly_once`, and allows the method after `step_async`."""
     return _guarded(method, is_wait=True, is_busy=True)
 
 
 def in_parts(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Does the same for a method that makes, or lets callbacks make, calls between its requests."""
+    """Guards a method like `exactly_once`, but allows other calls between its requests."""
     return _guarded(method, is_wait=False, is_busy=False)
 
 

@@ -28,7 +28,7 @@ _MAX_BYTES = 64 << 20
 # Bytes of a reply to compare after a recovery; comparing all would cost more than a small step.
 _COMPARED_BYTES = 4096
 
-# Requests that change the boards; the others need no repeat.
+# Requests that change the boards; a recovery skips the others.
 _CHANGES = ("reset", "step", "restore", "rollout")
 
 
@@ -37,7 +37,7 @@ class Done(NamedTuple):
 
     operation: Operation
     steps: int = 0
-    """The steps that a rollout executed, perhaps fewer than requested."""
+    """The number of steps that a rollout executed, perhaps fewer than requested."""
 
 
 class Journal:
@@ -47,9 +47,9 @@ class Journal:
         is_complete: Whether the boards are new; otherwise a snapshot is due at once.
 
     Attributes:
-        is_complete: Whether boards can be recreated from its first operation.
+        is_complete: Whether the operations can recreate the boards.
         done: The operations to execute on new boards, in order; the first may bring a snapshot.
-        policy: The operations that uploaded the session's network, to execute first.
+        policy: The operations that uploaded the session's network; a recovery executes them first.
         takes_snapshots: False if snapshots are too large for the server's messages. The journal
             then keeps all operations.
     """
@@ -112,7 +112,7 @@ class Journal:
 
 
 def _begins_all_anew(operation: Operation) -> bool:
-    """Returns True if all boards are new afterwards, or from a snapshot."""
+    """Returns True if the operation restores all boards, or resets all of them with seeds."""
     if operation.slot == "step":
         return False
     request = envelope.Request.FromString(operation.request)
@@ -130,7 +130,7 @@ def _is_search(operation: Operation) -> bool:
 
 
 def part(operation: Operation, start: int, stop: int) -> Operation:
-    """Returns the part of a rollout with these steps."""
+    """Returns the part of a rollout from step `start` up to, but not including, `stop`."""
     request = envelope.Request.FromString(operation.request)
     rollout, payload = request.rollout, operation.payload
     if rollout.HasField("actions"):
@@ -150,7 +150,7 @@ def _mark(payload: NDArray[np.uint8]) -> int:
 
 
 def loses_boards(error: Exception, journal: Journal | None) -> bool:
-    """Returns True if an error means that the boards are lost and the journal can help."""
+    """Returns True if an error means that the boards are lost and the journal can recreate them."""
     if journal is None or not journal.is_complete:
         return False
     is_unknown = isinstance(error, NotFound) and error.field == "session"
@@ -169,7 +169,7 @@ def leaves_open(error: Exception, journal: Journal | None) -> bool:
 def begin_with_snapshot(
     journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
 ) -> None:
-    """Replaces the operations so far by a snapshot of the boards, which `take` requests."""
+    """Replaces the operations so far with a snapshot of the boards, which `take` requests."""
     try:
         _, blob = take()
     except RequestError as error:

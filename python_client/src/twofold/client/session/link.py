@@ -1,4 +1,4 @@
-"""A session's link to its service: the carrier, and the session's id and epoch there."""
+"""A session's link to its service: the carrier, the session's id and its epoch."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ CLOSE = Operation(
 
 
 class Link:
-    """Sends the requests of one session, and turns error replies into exceptions.
+    """The connection of one session to its service, which turns error replies into exceptions.
 
     Args:
         endpoint: The argument of `Session`; the attribute is the resolved endpoint.
         keys: Keys for an encrypted endpoint.
-        deadline: When to give up starting a server.
+        deadline: The time at which to give up starting a server.
         surroundings: The session's surroundings.
 
     Attributes:
-        carrier: Brings requests to the service.
+        carrier: The carrier to the service.
         id: The session's id; a secret, since any client that knows it can use the session.
         spec: The reply to the create request.
     """
@@ -52,7 +52,7 @@ class Link:
         self.endpoint, self.keys = resolve(endpoint), keys
         self._surroundings = surroundings
         self.carrier = open_carrier(self.endpoint, keys, deadline, surroundings)
-        # The holder of a resume that shuts out copies of this session's requests, until its reply.
+        # The holder id of a resume request that shuts out copies of requests; None once answered.
         self._holder: bytes | None = None
 
     def new_id(self) -> bytes:
@@ -66,7 +66,7 @@ class Link:
         deadline: float,
         session_id: bytes,
     ) -> None:
-        """Makes boards as a session with this id; `execute` makes the first request."""
+        """Creates the session with this id and its boards; `execute` makes the create request."""
         self.id, self._holder = session_id, None
         self._set_spec(1, environment.CreateReply())
         self.carrier.hello(deadline)
@@ -76,19 +76,19 @@ class Link:
         self._set_spec(reply.create.epoch, reply.create)
 
     def resume(self, session_id: bytes, deadline: float) -> tuple[environment.ResumeReply, Answer]:
-        """Takes a session over, shuts its holder out and returns the session's last reply too."""
+        """Takes over a session from its holder; returns the reply, and the session's last reply."""
         self.id = session_id
         self.carrier.hello(deadline)
         resume = environment.ResumeRequest(holder=self._surroundings.random_bytes(16))
         request = envelope.Request(session=session_id, resume=resume).SerializeToString()
         reply, payload = self.carrier.ask(Call("resume", 0, request, None, None), deadline)
         self._set_spec(reply.resume.epoch, reply.resume.created)
-        # The payload aligned and writable, as in other replies.
+        # The copy is aligned and writable, like the payloads of other replies.
         last = envelope.Reply.FromString(reply.resume.last_reply), payload.copy()
         return reply.resume, last
 
     def reconnect(self, deadline: float) -> None:
-        """Drops a request under way, and replaces a private server that has ended."""
+        """Drops a request in progress, and replaces a private server that has ended."""
         self.carrier.drop()
         if self.carrier.is_dead:
             dead = self.carrier
@@ -98,7 +98,7 @@ class Link:
     def transmit(
         self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None
     ) -> Answer:
-        """Sends an operation as the session's request of this number, and waits for its reply."""
+        """Sends an operation as the session's request `seq`, and waits for its reply."""
         are_copies_out = False
         while True:
             if self._holder is not None:
@@ -134,8 +134,8 @@ class Link:
     def _may_have_copies(self, error: RequestError) -> bool:
         """Returns True if copies of a refused request may arrive and be executed later.
 
-        This request has copies if it was sent more than once. If its number is taken, an earlier
-        request has copies.
+        A request has copies if it was sent more than once. If its number is taken, an earlier
+        request had copies.
         """
         if isinstance(error, Conflict):
             return error.field == "seq"
@@ -143,10 +143,10 @@ class Link:
         return is_final and self.carrier.was_repeated
 
     def _shut_copies_out(self, seq: int, deadline: float, into: Buffer | None) -> Answer | None:
-        """Resumes the session from itself, so that the server refuses requests of the old epoch.
+        """Resumes this client's own session, so that the server refuses copies of earlier requests.
 
         Returns:
-            The reply to the request of this number; None if the request was not executed.
+            The reply to request `seq`; None if the request was not executed.
         """
         assert self._holder is not None
         resume = environment.ResumeRequest(holder=self._holder)
@@ -171,13 +171,13 @@ class Link:
         return envelope.Reply.FromString(reply.resume.last_reply), payload
 
     def encode(self, operation: Operation, seq: int) -> Call:
-        """Encodes an operation as the session's request of this number.
+        """Encodes an operation as the session's request `seq`.
 
         Raises:
             ResourceExhausted: The request is larger than the service accepts.
         """
-        # Protobuf allows fields in any order: the header is the same for all requests but for the
-        # last eight bytes, and the operation follows it.
+        # Protobuf allows fields in any order. So all requests start with the same header except for
+        # its last eight bytes, and the operation follows.
         slot, request, payload, room, _ = operation
         if payload is not None and slot == "step":
             call = self._steps.call(seq, payload)
@@ -196,7 +196,7 @@ class Link:
         self._steps = Steps(self.id, epoch, header, size, max(size, spec.finals.size))
 
     def largest_payload(self, wanted: int) -> int:
-        """Returns the wanted bytes of a payload, or the service's limit if that is smaller."""
+        """Returns the wanted size of a payload, or the service's limit if that is smaller."""
         limit = self.carrier.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted
 

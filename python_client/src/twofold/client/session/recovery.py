@@ -24,18 +24,18 @@ class _Progress(NamedTuple):
     operation: int = 0
     """The index of the next operation."""
     steps: int = 0
-    """The steps of a rollout that were played again."""
+    """The number of steps that have been replayed of a rollout."""
     payload: NDArray[np.uint8] | None = None
     """The last operation's payload; None if the operation took several requests."""
 
 
 class Recovery:
-    """The recovery of lost boards: it recreates them in a new session and replays their operations.
+    """A recovery of lost boards, which recreates them in a new session and replays the operations.
 
     After an interrupt or a deadline it continues from the same place, in the same session.
 
     Args:
-        link: The lost session's link, which leads to the new session afterwards.
+        link: The lost session's link, which the recovery connects to the new session.
         journal: The operations to repeat.
         create: The create request of the boards.
         spec: The lost server's reply to that request.
@@ -57,7 +57,7 @@ class Recovery:
         """Makes the remaining requests.
 
         Args:
-            deadline: When to give up.
+            deadline: The time at which to give up.
 
         Returns:
             The number of executed requests of the new session.
@@ -73,7 +73,7 @@ class Recovery:
             self._play(self._operations[self._progress.operation], deadline)
         payload = self._progress.payload
         if payload is not None and not self._journal.agrees(payload):
-            self._fail("and played again at {}, and came out different", deadline)
+            self._fail("and its replay at {} gave different results", deadline)
         return self._progress.last_seq
 
     def _begin(self, deadline: float) -> None:
@@ -107,4 +107,6 @@ class Recovery:
         with contextlib.suppress(Exception):
             self._link.transmit(CLOSE, max(self._progress.last_seq, 1) + 1, deadline)
         place = problem.format(self._link.carrier.endpoint)
-        raise RecoveryFailed(f"the session was lost, {place}; is that server of another version?")
+        raise RecoveryFailed(
+            f"the session was lost, {place}; use a server of the same version as the first one"
+        )

@@ -60,20 +60,20 @@ class Session(Calls):
         endpoint: "embedded", "private" or an address. None means TWOFOLD_ENDPOINT, or without it
             "embedded" if that is available, else "private".
         keys: Keys for an encrypted endpoint.
-        timeout: Seconds that each call may take.
+        timeout: The time limit of each call in seconds.
         recover: Whether to recreate lost boards on any server that answers.
         resumed_id: The session to take over instead of making one; `create` is then unused.
         within: The surroundings; None for the current value of `surroundings`.
 
     Attributes:
         surroundings: The clock, the randomness and the connections.
-        link: Brings the requests to the service.
+        link: The link to the service.
         spec: The reply to create: spaces and array layouts.
         create: The create request.
         server_version: The service's version.
-        network: The n-tuple network whose form the session knows.
-        received: The bytes of the network's weights that the service has.
-        on_seeds: Called with each executed reset and restore, perhaps twice.
+        network: The n-tuple network whose form was uploaded.
+        received: The number of bytes of the network's weights that the service has.
+        on_seeds: A function to call with each executed reset or restore, perhaps twice.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
         was_reset: Whether a session that was taken over had been reset before.
@@ -140,7 +140,7 @@ class Session(Calls):
             slot: The request's slot.
             request: The request without session, epoch and seq.
             payload: The request's payload frame.
-            reply_room: Largest payload of the reply in bytes, if `spec` doesn't say.
+            reply_room: The largest payload of the reply in bytes, if `spec` does not fix it.
             into: A buffer large enough for the reply's payload; None for fresh memory.
 
         Returns:
@@ -148,7 +148,7 @@ class Session(Calls):
 
         Raises:
             RequestError: The service refused; nothing has changed.
-            ShuttingDown, TransportError: No answer; the request stays pending.
+            ShuttingDown, TransportError: No answer came; the request stays pending.
             ClosedError: The session is closed.
         """
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
@@ -160,7 +160,7 @@ class Session(Calls):
         return self._perform(_new(Operation, ("step", b"", payload, 0, width)), into, self._ask)
 
     def step_async(self, actions: NDArray[np.integer[Any]], into: Buffer | None) -> None:
-        """Begins a step with these actions; also finishes it if the carrier can't send ahead."""
+        """Begins a step with these actions; also finishes it if the service is in this process."""
         payload, width = self.link.carrier.pack(actions)
         act = self._send if self.link.carrier.is_remote else self._ask
         answer = self._perform(Operation("step", b"", payload, 0, width), into, act)
@@ -172,21 +172,23 @@ class Session(Calls):
         """Raises gymnasium.error.NoAsyncCallError unless `step_async` has begun a step."""
         if not self.state.is_awaited:
             raise gym.error.NoAsyncCallError(
-                "step_wait() returns the result of step_async(), which was not called before",
+                "step_wait() returns the result of step_async(); call step_async() first",
                 "step",
             )
 
     def collect(self, into: Buffer | None = None) -> Answer:
         """Returns the reply to the newest step, if no call has returned it.
 
-        `into` is the memory given to `step_async`, if that began the step.
+        If `step_async` began the step, `into` must be the memory that it was given.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: No step is unanswered.
+            gymnasium.error.NoAsyncCallError: No step lacks its result.
         """
         operation = self.unreturned_step
         if operation is None:
-            raise gym.error.NoAsyncCallError("there is no step whose result is missing", "collect")
+            raise gym.error.NoAsyncCallError(
+                "there is nothing to collect: no step lacks its result", "collect"
+            )
         if isinstance(self.state, states.Held):
             return self.state.answer
         return self._perform(operation, into, self._ask)
@@ -199,7 +201,7 @@ class Session(Calls):
     def begin(
         self, slot: str, request: envelope.Request, payload: bytes | None, reply_room: int
     ) -> None:
-        """Sends a request ahead, so that the server executes it meanwhile.
+        """Sends a request without waiting, so that the server executes it in the background.
 
         The request is then pending: `call` with the same arguments collects its reply. Any other
         call waits until the server has executed it.
@@ -234,7 +236,7 @@ class Session(Calls):
                         self._recover(deadline)
                 except (RequestError, ServerDied) as error:
                     if self._owner is None:  # closed by a signal handler
-                        raise ClosedError("this environment was closed in a call") from error
+                        raise ClosedError("this environment was closed during a call") from error
                     if not loses_boards(error, self._journal):
                         raise
                     if self.surroundings.now() >= deadline:
@@ -251,7 +253,7 @@ class Session(Calls):
         begin_with_snapshot(journal, self.link, self.create.num_envs, take)
 
     def _ask(self, state: Unanswered, deadline: float, into: Buffer | None = None) -> Answer:
-        """Waits for the reply to the newest request, whose state is given."""
+        """Sends the newest request, whose state becomes `state`, and waits for its reply."""
         self.state = state
         operation = state.operation
         try:
@@ -272,7 +274,7 @@ class Session(Calls):
         return answer
 
     def _send(self, state: Unanswered, deadline: float = 0, into: Buffer | None = None) -> Answer:
-        """Sends the newest request, whose state is given, without waiting."""
+        """Sends the newest request, whose state becomes `state`, without waiting."""
         call = self.link.encode(state.operation, state.seq)
         self.state = state
         self.link.carrier.begin(call)
@@ -305,7 +307,7 @@ class Session(Calls):
             raise
         # In this order: an interrupt in between starts over.
         self._recovery = None
-        # If the request had its answer, the recovery has played it last.
+        # If the request had been answered, the recovery has replayed it last.
         is_new = not self._journal.ends_with(lost.operation)
         self.state = lost.recovered(last_seq + is_new)
 
@@ -313,22 +315,22 @@ class Session(Calls):
 
     @property
     def token(self) -> str:
-        """The session's place and id, with which any client can take it over.
+        """The session's endpoint and id, with which any client can take it over.
 
         Raises:
             InvalidArgument: The session is in this process and ends with it.
         """
         if not self.link.carrier.is_remote:
             raise InvalidArgument(
-                "boards in this process can't be resumed by another and have no token: make them "
-                "on a server, with endpoint=",
+                "boards in this process have no token, because no other process can resume them: "
+                "make them on a server, with endpoint=",
                 field="endpoint",
             )
         return f"{self.link.carrier.endpoint}#{self.link.id.hex()}"
 
     @property
     def operation(self) -> Operation | None:
-        """The request whose result a call returns; a repeated call has the same object."""
+        """The request whose result a call returns; the same object for a repeated call."""
         return getattr(self.state, "operation", None)
 
     @property
@@ -337,11 +339,11 @@ class Session(Calls):
         return self.state.seq - isinstance(self.state, Unanswered)
 
     def again(self, create: environment.CreateRequest) -> Session:
-        """Returns another session at the same place, with the same choice of recovery.
+        """Opens another session with the same endpoint, keys, timeout and choice of recovery.
 
         Raises:
             RequestError: The service refused.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         return Session(
             create,
@@ -355,7 +357,7 @@ class Session(Calls):
     def keep_journal(self) -> None:
         """Lets a session that was taken over recover lost boards.
 
-        The journal begins with a snapshot, which the next call takes. Taken now, it would replace
+        The journal begins with a snapshot, which the next call takes. A snapshot now would replace
         the last reply, which the next client that resumes the session may still need.
         """
         self._journal = Journal(is_complete=not self.was_reset)

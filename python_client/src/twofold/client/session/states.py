@@ -11,12 +11,13 @@
     Carried ─────────────────────────────────────▲
     (in the process the reply comes with step_async)
 
-    The same call again makes Unanswered and Unseen Sent; another one finishes Unanswered first.
-    Sent, Unanswered, Begun ── the boards are gone ──► Lost ── made again ──► the state before
-    A refused request leaves Idle. Closing ends in Closed, from any state.
+    Repeating the call leads from Unanswered or Unseen to Sent. Any other call first finishes an
+    Unanswered request.
+    Sent, Unanswered, Begun ── the boards are lost ──► Lost ── recreated ──► the state before
+    A refused request leads to Idle. Closing leads to Closed, from any state.
 
 Each event returns a new state, and a session replaces its state in one assignment: no interrupt
-finds it half changed. States know no clock, no carrier and no lock.
+finds it half changed. States use no clock, carrier or lock.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from twofold.client.carrier import Answer
 from twofold.errors import ClosedError, StepPending
 
 STEP_PENDING = (
-    "the last step has no answer yet, and its rewards would be lost: collect() returns its result, "
-    "and discard() drops it"
+    "the last step has no answer yet, and another step would lose its rewards: call collect(), "
+    "which returns its result, or discard(), which drops it"
 )
 
 
@@ -43,17 +44,17 @@ class Operation(NamedTuple):
     slot: str
     """The slot of `op`."""
     request: bytes
-    """The encoded Request with nothing but its `op`."""
+    """The encoded Request with only its `op`."""
     payload: bytes | None
-    """Its payload frame, if it has one."""
+    """The request's payload frame; None if it has none."""
     reply_room: int = 0
-    """Largest payload of the reply in bytes, where the session's layouts don't say."""
+    """The largest payload of the reply in bytes, if the session's layouts do not fix it."""
     width: int = 1
-    """The bytes of a step's action in the payload, negative for signed ones."""
+    """The bytes of one action in a step's payload, negative for a signed dtype."""
 
 
 class Task(enum.Enum):
-    """The next task before an operation that is not the newest request."""
+    """The next task for an operation that does not repeat the newest request."""
 
     SEND = enum.auto()
     """Make the operation the next request."""
@@ -65,12 +66,12 @@ class Task(enum.Enum):
 
 @dataclass(slots=True)
 class State:
-    """An immutable state."""
+    """The base class of the states, which are never modified."""
 
     seq: int
     """The newest request's number in the session."""
     is_settled: ClassVar[bool] = False
-    """Whether any call may follow, whose request is then the next one."""
+    """Whether the next call may send its request immediately."""
 
     @property
     def is_awaited(self) -> bool:
@@ -86,7 +87,7 @@ class State:
         """Returns the state in which to ask for an operation's reply, or a task to do first.
 
         Raises:
-            StepPending: A step has no answer yet, and its rewards would be lost.
+            StepPending: A step has no answer yet, and the operation would lose its rewards.
             ClosedError: The session is closed.
         """
         return Task.SEND
@@ -118,7 +119,7 @@ class Closed(State):
 
 @dataclass(slots=True)
 class Unanswered(State):
-    """A request without an answer; in this class itself, its call has failed or it has no call."""
+    """A request without an answer. Unless a subclass says otherwise, its call has ended."""
 
     operation: Operation
 
@@ -131,7 +132,7 @@ class Unanswered(State):
     def wants(self, operation: Operation) -> Unanswered | Task:
         if operation == self.operation:
             return self.again()
-        # A network is given for a rollout.
+        # A policy request uploads a network, which a rollout needs.
         if self.operation.slot == "step" and operation.slot in ("step", "rollout", "policy"):
             raise StepPending(STEP_PENDING)
         return Task.FINISH
@@ -172,7 +173,7 @@ class Sent(Unanswered):
 
 @dataclass(slots=True)
 class Begun(Unanswered):
-    """A step that `step_async` has sent before it returned."""
+    """A step that `step_async` has sent, after that call returned."""
 
     is_awaited = True
 
@@ -248,7 +249,7 @@ class Unseen(State):
 
 @dataclass(slots=True)
 class Carried(Answered):
-    """A step whose answer `step_async` already has, but which has not returned."""
+    """A step whose answer has arrived before `step_async` returns."""
 
     answer: Answer
 
@@ -270,16 +271,16 @@ class Held(Unseen):
 
 
 def note(before: State, after: State) -> str:
-    """Returns the outcome of an interrupted call, and how to continue."""
+    """Returns a sentence with the outcome of an interrupted call, and the calls that may follow."""
     operation = after.unreturned
     if operation is None or (after == before and not after.is_awaited):
         return "the interrupted call was not applied; nothing was sent."
     what = "was applied"
     if isinstance(before, Unanswered):
         what = "was sent and has no answer yet; it is applied once, before anything else"
-    again, other = "The same call again", "any other goes on from there"
+    again, other = "Repeating the call", "any other call continues from there"
     if after.is_awaited:
-        other = "it comes before any other"
+        other = "it must come before any other call"
     elif operation.slot == "step":
         again += ", or collect(),"
     return f"the interrupted call {what}. {again} returns its result; {other}."
