@@ -131,7 +131,7 @@ def test_an_ended_episode_can_not_be_taken_over_and_its_id_is_free() -> None:
 def test_an_id_is_given_to_one_episode_until_its_time_is_up() -> None:
     episodes, clock = registry()
     entry = held(episodes, "a")
-    with pytest.raises(Conflict, match="has just been started by another connection"):
+    with pytest.raises(Conflict, match="another connection has just started episode"):
         held(episodes, "a", SECOND)
     episodes.drop(entry, FIRST)
     with pytest.raises(Conflict):

@@ -180,7 +180,7 @@ def test_a_hint_is_the_action_of_expectimax_and_changes_nothing(connect: Connect
             assert answer.facts["board"] == tile_values(board).tolist()
         assert len(seen) > 1
         small = call("new_game", rows=3, columns=3).facts["game_id"]
-        assert call("hint", game_id=small) == (True, "hints are for boards of 4 x 4 only", {})
+        assert call("hint", game_id=small) == (True, "hints in 2048 need a board of 4 x 4", {})
 
 
 def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) -> None:
@@ -222,8 +222,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("new_game", {"seed": -1}, "seed is -1; expected at least 0"),
     ("new_game", {"seed": 1.5}, "seed is 1.5; expected an integer, at least 0"),
-    ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense': start one"),
-    ("move", {"game_id": 7, "direction": "up"}, "there is no game 7: start one with new_game"),
+    ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense'; start one"),
+    ("move", {"game_id": 7, "direction": "up"}, "there is no game 7; start one with new_game"),
     ("move", {"direction": "up"}, "game_id"),
     ("move", {"game_id": "{tiles}"}, "direction"),
     (
@@ -356,7 +356,7 @@ def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
         refused = call("new_game")
         assert refused.is_error
         assert refused.text == (
-            "2 games are open, and no more are allowed: close one with end_game "
+            "2 games are open, which is the maximum; close one with end_game "
             f"({games[0]}, {games[1]})"
         )
         assert call("end_game", game_id=games[0]).text == f"Game {games[0]} is closed."
@@ -375,7 +375,7 @@ def test_a_client_without_sessions_can_not_make_up_one() -> None:
         with connected(named("first"), "auto") as call:
             assert not call("new_game").is_error
         with connected(named("second"), "auto") as call:
-            assert call("new_game").text.startswith("1 games are open, and no more are allowed")
+            assert call("new_game").text.startswith("1 games are open, which is the maximum")
 
 
 def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +390,7 @@ def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> 
             others("new_game")
             with connected(url, "legacy") as call:
                 assert not call("new_game").is_error
-                assert others("new_game").text == ("all 2 games of the server are taken: try later")
+                assert others("new_game").text == "the server already has 2 games; try again later"
             assert not others("new_game").is_error
     finally:
         runner.stop()
@@ -454,7 +454,7 @@ def test_a_restarted_server_of_boards_goes_on_with_its_games(own_server: Server,
         assert lost.is_error
         assert own_server.tcp in lost.text
         other = call("move", game_id=game, direction="up")
-        assert other == (True, "the last action got no answer: repeat 'down' first", {})
+        assert other == (True, "the last action got no answer; repeat 'down' first", {})
         own_server.start_again()
         board, *_ = env.step(2)
         answer = call("move", game_id=game, direction="down")
@@ -538,7 +538,7 @@ def test_a_client_reads_what_each_tool_takes(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["--json"], 2, "--json is for --http"),
+        (["--json"], 2, "--json requires --http"),
         (["--http", "--max-games", "0"], 2, "max_games is 0; expected at least 1"),
         (["--http", "--host", "192.0.2.1"], 1, ""),
         (["--http", "--port", "70000"], 2, "port is 70000; expected 0 ... 65535"),

@@ -161,7 +161,7 @@ def test_an_illegal_action_gets_a_sentence_and_the_same_board(connection: Connec
     data = connection.ask("step", {"direction": word})
     after = data["observation"]
     legal = ", ".join(seen["legal_actions"])
-    assert after["message"] == f"Nothing moves {word}; legal are {legal}."
+    assert after["message"] == f"Nothing moves {word}; legal actions: {legal}."
     assert after["board"] == seen["board"]
     assert (data["reward"], data["done"], after["step"]) == (0.0, False, 1)
     assert connection.step(direction=seen["legal_actions"][0])["message"] == ""
@@ -187,7 +187,7 @@ def test_a_card_that_can_not_be_flipped_gets_a_sentence(cards: list[Any], messag
         connection.reset(seed=1)
         first, second = (connection.step(card=card) for card in cards)
         assert first["message"] == ""
-        assert second["message"].startswith(f"{message}; legal are ")
+        assert second["message"].startswith(f"{message}; legal actions: ")
         assert second["legal_actions"] == [c for c in (0, 1, 2, 3, "peek") if c not in cards]
         assert connection.error("step", {"card": 4})["message"].startswith("card is 4; expected")
         connection.close()
@@ -200,7 +200,7 @@ def test_the_sentence_names_what_is_legal_after_the_step() -> None:
         connection.step(card=2)
         after = connection.step(card=2)
         legal = ", ".join(map(str, after["legal_actions"]))
-        assert after["message"] == f"Card 2 is face up already; legal are {legal}."
+        assert after["message"] == f"Card 2 is face up already; legal actions: {legal}."
         assert after["turns"] == 1
         connection.close()
 
@@ -226,12 +226,12 @@ def test_nothing_is_played_after_the_end(connection: Connection) -> None:
     for _ in range(3):
         last = connection.step(direction=0)
     assert (last["truncated"], last["terminated"]) == (True, False)
-    assert last["message"].endswith("The limit of 3 steps has ended the episode.")
+    assert last["message"].endswith("The limit of 3 steps ended the episode.")
     data = connection.ask("step", {"direction": "down"})
     after = data["observation"]
     assert (data["reward"], data["done"], after["step"]) == (0.0, True, 3)
     assert after["board"] == last["board"]
-    assert after["message"].endswith("Nothing is played any more.")
+    assert after["message"].endswith("The action was not played.")
     assert connection.ask("state")["step_count"] == 3
     assert connection.reset(seed=1)["step"] == 0
 
@@ -256,9 +256,9 @@ def test_arguments_of_a_reset_are_for_its_episode(connection: Connection) -> Non
     [
         ({"size": 99}, "size is 99; expected 2 ... 8"),
         ({"goal": "x"}, "goal is 'x'; expected an integer"),
-        ({"reward": "/etc/passwd"}, "reward is a string; expected its terms"),
-        ({"endpoint": "private"}, "reset can't set 'endpoint' here; the arguments"),
-        ({"start_tiles": 3}, "reset can't set 'start_tiles' here; the arguments"),
+        ({"reward": "/etc/passwd"}, "reward is a string; expected an object"),
+        ({"endpoint": "private"}, "this server's reset does not accept 'endpoint'; accepted"),
+        ({"start_tiles": 3}, "this server's reset does not accept 'start_tiles'; accepted"),
         ({"seed": -1}, "seed is -1; expected at least 0"),
         ({"seed": 1.5}, "seed is 1.5; expected an integer"),
         ({"episode_id": ""}, "episode_id has 0 characters; expected 1 ... 255"),
@@ -277,7 +277,7 @@ def test_a_reset_that_is_refused_changes_nothing(
 def test_a_step_before_the_first_reset_is_refused(connection: Connection) -> None:
     assert connection.ask("state")["episode_id"] is None
     error = connection.error("step", {"direction": 0})
-    assert error["message"].startswith("this connection has no episode: send reset first")
+    assert error["message"].startswith("this connection has no episode; send reset first")
     assert connection.reset(seed=1)["step"] == 0
 
 

@@ -118,10 +118,10 @@ def test_a_repeated_number_returns_the_stored_observation(url: str) -> None:
     [
         (
             {"direction": "up", "step": 3},
-            "step is 3, and the episode has taken 2 steps: send the step of the last observation",
+            "step is 3, but the episode has taken 2 steps; send the step of the last observation",
         ),
-        ({"direction": "up", "step": 0}, "step 0 is over, and the episode has taken 2 steps; "),
-        ({"direction": "up", "step": 1}, "step 1 has played 'left', not 'up'; "),
+        ({"direction": "up", "step": 0}, "step is 0, but the episode has already taken 2 steps; "),
+        ({"direction": "up", "step": 1}, "step 1 played 'left', not 'up'; "),
     ],
 )
 def test_a_number_out_of_turn_is_refused_and_plays_nothing(
@@ -242,7 +242,7 @@ def test_our_client_says_when_the_server_has_lost_the_episode(url: str) -> None:
             client.step(Game2048Action(direction="left"))
         other.reset(seed=1)  # ends it
         cut(client)
-        with pytest.raises(NotFound, match="does not have episode"):
+        with pytest.raises(NotFound, match="no longer has episode"):
             client.step(Game2048Action(direction="left"))
         assert client.reset(seed=2).observation.step == 0
         other.close()

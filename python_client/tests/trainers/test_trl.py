@@ -58,7 +58,7 @@ def test_a_game_of_2048_is_the_environments_own(endpoint: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "end"),
     [
-        ({"max_episode_steps": 3}, "the limit of steps is reached"),
+        ({"max_episode_steps": 3}, "the step limit was reached"),
         ({"goal": 8, "stop_at_goal": True}, "8 is reached"),
         ({"illegal_action": "terminate"}, "that action was illegal"),
     ],
