@@ -259,7 +259,7 @@ def test_training_continues_from_a_checkpoint_and_evaluates_on_the_way(
     second = train_ntuple.main([*arguments, "--seconds", "3", "--resume"])
     assert second["training"]["steps"] > first["training"]["steps"]
     assert len(second["training"]["evaluations"]) > len(first["training"]["evaluations"])
-    assert "going on after 0:0" in capsys.readouterr().out
+    assert "resuming after 0:0" in capsys.readouterr().out
 
 
 def test_networks_of_given_times_are_kept(tmp_path: Path) -> None:
