@@ -1,4 +1,4 @@
-"""An animation of pictures with few colours: a GIF, or an animated PNG of half its size."""
+"""Animations of pictures with few colours, as GIF or as animated PNG, which is half the size."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from PIL import Image, PngImagePlugin
 
 from twofold.games.drawing import Picture
 
-# The palette's last entry is transparent: such a pixel stays as it was in the frame before.
+# The palette's last entry is transparent: the pixel of the previous frame stays visible.
 _UNCHANGED = 255
 
 
 def save(path: Path, frames: Sequence[Picture], milliseconds: int | Sequence[int]) -> None:
-    """Writes an animation that repeats for ever.
+    """Writes an animation that repeats forever.
 
     Args:
         path: The file, .gif or .png.
-        frames: Pictures of one size.
-        milliseconds: How long each frame is shown, or all of them.
+        frames: The pictures, which have the same size.
+        milliseconds: The time for each frame, or one time for all of them.
     """
     number_of, palette = _palette(frames)
     images = []
@@ -34,7 +34,7 @@ def save(path: Path, frames: Sequence[Picture], milliseconds: int | Sequence[int
         image.putpalette(palette)
         images.append(image)
         before = numbers
-    # Each frame is drawn over the one before.
+    # Each frame is drawn over the previous one.
     over: dict[str, Any] = {"disposal": 1}
     if path.suffix == ".png":
         over = {
@@ -53,9 +53,10 @@ def save(path: Path, frames: Sequence[Picture], milliseconds: int | Sequence[int
 
 
 def _palette(frames: Sequence[Picture]) -> tuple[NDArray[np.uint8], bytes]:
-    """The number of each colour in the palette, uint8 (2^24,), and the palette, 256 colours.
+    """Returns each colour's number in the palette, uint8 (2^24,), and the palette of 256 colours.
 
-    It holds the most frequent colours; the others, on smooth edges, become the nearest of these.
+    The palette contains the most frequent colours. Other colours, on smooth edges, are mapped to
+    the nearest of these.
     """
     counts: Counter[int] = Counter()
     for frame in frames:
@@ -70,5 +71,5 @@ def _palette(frames: Sequence[Picture]) -> tuple[NDArray[np.uint8], bytes]:
 
 
 def _codes(frame: Picture) -> NDArray[np.uint32]:
-    """The colours of a picture, one number each: uint32 (height, width)."""
+    """Returns the colours of a picture as numbers, uint32 (height, width)."""
     return np.asarray(frame @ np.array([1 << 16, 1 << 8, 1], np.uint32), np.uint32)

@@ -1,4 +1,4 @@
-"""A board of 2048 and a table of Concentration, for the environments' pages."""
+"""Pictures of 2048 and Concentration, for the environments' pages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from twofold.games.drawing import Picture
 from twofold.policies import PerfectMemory
 from twofold.rules import Slide, explain
 
-# A board of this many pixels is filled by its four cells and five gaps.
+# The four cells and five gaps fill a board of this many pixels exactly.
 SIZE, CELL, GAP = 288, 62, 8
 MOVES = 30
 
 
 def draw_game2048(path: Path) -> None:
-    """Writes the moves that lead to a 2048, each with its tiles on their way."""
+    """Draws the moves that lead to a 2048, with sliding tiles."""
     envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", render_size=SIZE)
 
     def render(board: NDArray[np.uint8]) -> Picture:
@@ -47,7 +47,7 @@ def draw_game2048(path: Path) -> None:
 
 
 def _under_way(board: Picture, slides: list[Slide], share: float, empty: Picture) -> Picture:
-    """The picture of a board whose tiles have gone this share of their way."""
+    """Returns the picture of a board whose tiles have covered this share of their way."""
     picture: Picture = board.copy()
     for slide in slides:
         picture[_place(slide.source)] = empty
@@ -57,14 +57,14 @@ def _under_way(board: Picture, slides: list[Slide], share: float, empty: Picture
 
 
 def _place(cell: int, target: int = 0, share: float = 0) -> tuple[slice, slice]:
-    """Rows and columns of the pixels of a cell, or of a tile on its way from there."""
+    """Returns the rows and columns of pixels of a cell, or of a tile that slides from it."""
     place = np.array(divmod(cell, 4)) * (1 - share) + np.array(divmod(target, 4)) * share
     top, left = map(int, GAP + np.rint(place * (CELL + GAP)))
     return slice(top, top + CELL), slice(left, left + CELL)
 
 
 def draw_concentration(path: Path) -> None:
-    """Writes a game played from memory, with a peek after the third turn."""
+    """Draws a game played from memory, with a peek after the third turn."""
     env: Any = gym.make("twofold/Concentration-v0", render_mode="rgb_array", render_size=SIZE)
     memory, peek = PerfectMemory(env), env.action_space.n - 1
     observation, info = env.reset(seed=0)

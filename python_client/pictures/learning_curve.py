@@ -1,4 +1,4 @@
-"""The learning curve of the demo's agent: three runs of examples/train_ntuple.py."""
+"""The learning curve of the demo's agent, from three runs of examples/train_ntuple.py."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SEEDS = (0, 1, 2)
 
 
 def draw(path: Path, seconds: float, reports: Path) -> None:
-    """Trains three agents, one after the other, and draws mean and range of their scores.
+    """Trains three agents, one after the other, and draws the mean and range of their scores.
 
     Args:
-        path: The file of the picture.
-        seconds: The time of each training.
-        reports: The folder for the runs' own reports.
+        path: The picture's file.
+        seconds: The training time of each run, in seconds.
+        reports: The folder for the runs' reports.
     """
     runs = []
     for seed in SEEDS:
@@ -36,7 +36,7 @@ def draw(path: Path, seconds: float, reports: Path) -> None:
 
 
 def _figure(runs: list[dict[str, Any]], seconds: float) -> Figure:
-    """The curves, and the mean score of random play, which the same runs measure."""
+    """Returns a figure with the curves and the mean score of random play from the same runs."""
     curves = [
         np.array([(point["seconds"], point["mean_score"]) for point in run["training"]["curve"]]).T
         for run in runs

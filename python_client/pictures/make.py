@@ -1,7 +1,7 @@
-"""Makes the pictures of the documents, docs/pictures, from real runs.
+"""Makes the documents' pictures, in docs/pictures, from real runs.
 
-python python_client/pictures/make.py                   all pictures: ten minutes, of training
-python python_client/pictures/make.py wall.png          this one
+python python_client/pictures/make.py                   all pictures, in ten minutes
+python python_client/pictures/make.py wall.png          only this one
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RUNS = REPOSITORY / "runs"
 
 
 def benchmark(path: Path) -> None:
-    """Draws the figures of the documents."""
+    """Draws the benchmark's figures from docs/figures."""
     measured = figures.read("bench")
     plot.draw(measured["rows"], measured["machine"], path)
 
@@ -38,13 +38,13 @@ def benchmark(path: Path) -> None:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Makes the pictures in docs/pictures.")
-    parser.add_argument("pictures", nargs="*", help="their names (default: all)")
+    parser.add_argument("pictures", nargs="*", help="names of pictures (default: all)")
     parser.add_argument(
-        "--seconds", type=float, default=120, help="of each of the three trainings (default 120)"
+        "--seconds", type=float, default=120, help="of each of three training runs (default 120)"
     )
     arguments = parser.parse_args()
     learn = partial(learning_curve.draw, seconds=arguments.seconds, reports=RUNS / "learning_curve")
-    # Those that need something come first, and the one that takes minutes last.
+    # Pictures that need other results come first, and the picture that takes minutes comes last.
     draw: dict[str, Callable[[Path], None]] = {
         "benchmark.png": benchmark,
         "training.png": partial(training_curves.draw, runs=RUNS / "training"),
@@ -56,7 +56,7 @@ def main() -> None:
         "learning_curve.png": learn,
     }
     if unknown := set(arguments.pictures) - set(draw):
-        parser.error(f"no picture {', '.join(unknown)}; there are {', '.join(draw)}")
+        parser.error(f"there is no picture {', '.join(unknown)}; choose from {', '.join(draw)}")
     PICTURES.mkdir(exist_ok=True)
     for name in arguments.pictures or draw:
         path = PICTURES / name

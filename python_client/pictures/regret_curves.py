@@ -1,4 +1,4 @@
-"""Exact regret while learning on small boards: what `make regret` has measured."""
+"""The exact regret of learners on small boards, as `make regret` measured it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOARDS = {"2x2": "2 x 2", "2x3": "2 x 3", "3x3": "3 x 3"}
 
 
 class Line(NamedTuple):
-    """A line of the picture: a learner."""
+    """A line of the picture, which shows a learner."""
 
     learner: str
     label: str
@@ -33,11 +33,11 @@ LINES = (
 
 
 def draw(path: Path, runs: Path) -> None:
-    """Draws the median of the seeds, and their range, as parts of each board's optimum.
+    """Draws the median and range of the seeds, as shares of each board's optimum.
 
     Args:
-        path: The file of the picture.
-        runs: The folder of `make regret`.
+        path: The picture's file.
+        runs: The folder with the results of `make regret`.
     """
     known = runs / "known.json"
     if not known.exists():

@@ -1,4 +1,4 @@
-"""The learning curves of examples/: what `make training` has measured."""
+"""The learning curves of examples/, as `make training` measured them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STYLE = Path(__file__).with_name("twofold.mplstyle")
 
 
 class Line(NamedTuple):
-    """A line of the picture: a program of examples/."""
+    """A line of the picture, which shows a program of examples/."""
 
     program: str
     label: str
@@ -30,11 +30,11 @@ LINES = (
 
 
 def draw(path: Path, runs: Path) -> None:
-    """Draws the median of the seeds, and their range: scores of the games played while training.
+    """Draws the scores of the games played during training: median and range of the seeds.
 
     Args:
-        path: The file of the picture.
-        runs: The folder of `make training`.
+        path: The picture's file.
+        runs: The folder with the results of `make training`.
     """
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(8.5, 4))
@@ -63,7 +63,7 @@ def draw(path: Path, runs: Path) -> None:
 
 
 def _smooth(curve: list[dict[str, float]], times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A curve's scores at these times, each a mean over half a minute."""
+    """Returns a curve's scores at these times, each a mean over half a minute."""
     rows = [row for row in curve if row["episodes"] > 0]
     seconds = np.array([row["seconds"] for row in rows])
     scores = np.array([row["score_mean"] for row in rows])
