@@ -245,8 +245,10 @@ def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int
         check_output(output.path)
         file = output.path.resolve()
         if file in files:
-            message = f"{output.path} is named for two results; name a different file for each"
-            raise InvalidArgument(message, field="file")
+            raise InvalidArgument(
+                f"{output.path} is named for two results; name a different file for each",
+                field="file",
+            )
         files.add(file)
 
 
