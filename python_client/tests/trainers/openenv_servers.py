@@ -1,4 +1,4 @@
-"""Servers of OpenEnv's games, and raw connections to them."""
+"""Servers of games for OpenEnv, and raw connections to them."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from twofold.integrations.serving import Runner
 def serving(
     game: str = "2048", *, request_seconds: float = 30.0, **arguments: Any
 ) -> Iterator[str]:
-    """A server in a thread of this process; its address."""
+    """Runs a server in a thread of this process, and yields its address."""
     app = make_openenv_app(game, **arguments)
     runner = Runner(app, port=0, extra="openenv", request_seconds=request_seconds)
     thread = threading.Thread(target=runner.run)
@@ -35,7 +35,7 @@ def serving(
 
 
 class Connection:
-    """A WebSocket without any client's help, and without a thread that reads ahead."""
+    """A raw WebSocket, without a client or a thread that reads ahead."""
 
     def __init__(self, url: str) -> None:
         self._protocol = ClientProtocol(parse_uri(url.replace("http", "ws") + "/ws"))
@@ -58,7 +58,7 @@ class Connection:
         self.send_text(json.dumps({"type": kind} if data is None else {"type": kind, "data": data}))
 
     def receive(self) -> Any:
-        """The next message; ConnectionError with the reason if the server closes."""
+        """Returns the next message. Raises ConnectionError with the reason if the server closes."""
         event = self._next_event()
         return json.loads(event.data)
 
@@ -83,38 +83,38 @@ class Connection:
                 self.socket.sendall(data)
 
     def ask(self, kind: str, data: object = None) -> Any:
-        """The data of the reply, which is no error."""
+        """Sends a message and returns the data of its reply, which must not be an error."""
         self.send(kind, data)
         reply = self.receive()
         assert reply["type"] != "error", reply
         return reply["data"]
 
     def error(self, kind: str, data: object = None) -> Any:
-        """The data of the reply, which is an error."""
+        """Sends a message and returns the data of its reply, which must be an error."""
         self.send(kind, data)
         reply = self.receive()
         assert reply["type"] == "error", reply
         return reply["data"]
 
     def reset(self, **arguments: Any) -> Any:
-        """The observation of a reset."""
+        """Resets and returns the observation."""
         return self.ask("reset", arguments)["observation"]
 
     def step(self, **action: Any) -> Any:
-        """The observation of a step."""
+        """Steps and returns the observation."""
         return self.ask("step", action)["observation"]
 
     def wait_for_reply(self) -> None:
-        """Returns when the server's reply is there, and does not read it."""
+        """Waits for the server's reply without reading it."""
         assert select.select([self.socket], [], [], PATIENCE)[0]
 
     def cut(self) -> None:
-        """Ends the TCP connection with a reset, as a host that has lost it does."""
+        """Resets the TCP connection, as a host that has lost it does."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     def close(self) -> None:
-        """Returns when the server is done with the connection."""
+        """Closes the connection and waits until the server has finished with it."""
         self.send("close")
         with contextlib.suppress(ConnectionError):
             self._next_event()

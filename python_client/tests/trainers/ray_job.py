@@ -1,4 +1,4 @@
-"""A job for a Ray cluster that runs: games or a dataset, one of whose nodes is cut off midway.
+"""A job for a running Ray cluster: games or a dataset, during which one node is cut off.
 
 python ray_job.py ADDRESS random EPISODES RESULT.npz
 python ray_job.py ADDRESS games FOLDER IP RESULT.npz
@@ -18,33 +18,34 @@ import twofold
 
 GAMES = 400
 DATASET: dict[str, Any] = {"transitions": 700_000, "num_envs": 64, "seed": 7}
-# Steps of a row group of these lanes: 262,144 / 64.
+# The steps per row group of these lanes: 262,144 / 64.
 STEPS = 4096
 FIELDS = ("seeds", "scores", "moves", "lengths", "max_exponents")
 
 
 class Random(twofold.policies.Random):
-    """Random play in the service; prints the node on which a copy arrives."""
+    """A policy of random play in the service, which prints the node where each copy arrives."""
 
     def __reduce__(self) -> Any:
         return arrived, ()
 
 
 def arrived() -> Random:
-    """A copy."""
+    """Prints the node and returns a copy."""
     print("on", ray.util.get_node_ip_address(), flush=True)
     return Random()
 
 
 class FirstLegal:
-    """The first legal action; holds one node up, or reports that it has got so far.
+    """A policy of the first legal action, which reports progress on one node or holds it up.
 
     Args:
-        folder: Gets a line in `begun` for each copy that plays, with its node's address; the file
-            `held` once the node has got so far; and, from outside, `cut` when it is cut off.
-        ip: The node.
-        call: The call of the policy that is meant.
-        waits: Whether the node waits there until it is cut off.
+        folder: The folder for these files: `begun` has a line with the node's address for each copy
+            that plays; `held` appears once the node has reached the call; and another process
+            creates `cut` when it cuts the node off.
+        ip: The node's address.
+        call: The number of the policy's call.
+        waits: Whether the node waits at this call until it is cut off.
     """
 
     def __init__(self, folder: Path, ip: str, call: int, waits: bool) -> None:
@@ -66,7 +67,7 @@ class FirstLegal:
 
 
 def wait(folder: Path) -> None:
-    """Returns when the node is cut off."""
+    """Waits until the node is cut off."""
     while not (folder / "cut").exists():
         time.sleep(0.05)
 
@@ -89,7 +90,7 @@ def main() -> None:
         policy = FirstLegal(folder, ip, 50, waits=True)
         save(evaluate(policy, episodes=GAMES, workers=2), rest[2])
         return
-    # In the middle of the second row group; or when it is played, and the driver has not read it.
+    # In the middle of the second row group, or after it was played but before the driver read it.
     is_played = rest[2] == "played"
     policy = FirstLegal(folder, ip, 2 * STEPS if is_played else 3 * STEPS // 2, not is_played)
 

@@ -1,4 +1,4 @@
-"""Exports of datasets: Minari and `datasets` read every transition that Twofold wrote."""
+"""Tests that Minari and Hugging Face's `datasets` read every exported transition."""
 
 import json
 import os
@@ -30,7 +30,7 @@ GAMES: list[dict[str, Any]] = [
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
-    monkeypatch.setattr(file_format, "GROUP_ROWS", 512)  # an episode goes over several groups
+    monkeypatch.setattr(file_format, "GROUP_ROWS", 512)  # makes episodes span several groups
     monkeypatch.setattr(huggingface, "SHARD_GROUPS", 2)
 
 
@@ -40,7 +40,7 @@ def write(folder: Path, **arguments: Any) -> Path:
 
     generator = np.random.default_rng(0)
     path = folder / "data.parquet"
-    # The seeds go over the end of their range.
+    # The seeds wrap around at the end of their range.
     given = {"transitions": 3000, "num_envs": 8, "seed": 2**64 - 3, **arguments}
     twofold.datasets.write(path, policy, endpoint="embedded", **given)
     return path
@@ -57,7 +57,7 @@ def export(path: Path) -> Any:
 
 
 def episodes_of(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """The episodes of each lane in turn, the unfinished ones truncated."""
+    """Returns the episodes of each lane in turn, with unfinished ones truncated."""
     order = np.lexsort((data["time"], data["lane"]))
     data = {name: values[order] for name, values in data.items()}
     is_last = np.append(np.diff(data["lane"]) > 0, True)
@@ -140,7 +140,7 @@ def test_an_unfinished_episode_is_truncated_and_shows_what_was_legal(tmp_path: P
         np.testing.assert_array_equal(each.infos["action_mask"], legal)
 
 
-def test_the_metadata_says_who_played_what(tmp_path: Path) -> None:
+def test_the_metadata_names_the_policy_and_the_environment(tmp_path: Path) -> None:
     made = export(write(tmp_path, size=(3, 4), max_episode_steps=40))
     found = made.storage.metadata
     assert found["algorithm_name"] == "policy"

@@ -1,4 +1,4 @@
-"""`twofold mcp` with the official client, over standard input and output and over HTTP."""
+"""Tests of `twofold mcp` with the official client, over standard input and output and over HTTP."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ from twofold.integrations.mcp import make_mcp_server
 from twofold.integrations.serving import Runner
 
 COMMAND = [sys.executable, "-m", "twofold", "mcp"]
-# The newer protocol, which has no sessions over HTTP, and the one before.
+# The newer protocol, which has no sessions over HTTP, and the previous one.
 MODES = ["auto", "legacy"]
 
 
@@ -75,7 +75,7 @@ def connected(target: Any, mode: str) -> Iterator[Call]:
 
 
 def over_stdio(*options: str) -> Any:
-    """A server that the client starts."""
+    """Connects to a server that the client starts."""
     return mcp.StdioServerParameters(
         command=COMMAND[0], args=[*COMMAND[1:], *options], env=dict(os.environ)
     )
@@ -83,7 +83,7 @@ def over_stdio(*options: str) -> Any:
 
 @contextlib.contextmanager
 def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of a server, and its process."""
+    """Starts an HTTP server, and yields its address and its process."""
     command = [*COMMAND, "--http", "--port", "0", "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -94,7 +94,7 @@ def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 
 def has_ipv6() -> bool:
-    """Returns whether this machine has the address ::1."""
+    """Returns True if this machine has the address ::1."""
     with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
         return True
     return False
@@ -102,7 +102,7 @@ def has_ipv6() -> bool:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The address of an HTTP server that all tests share."""
+    """Returns the address of an HTTP server that all tests share."""
     with over_http() as (url, _):
         yield url
 
@@ -279,7 +279,7 @@ def test_two_clients_play_at_once_and_only_their_own_games(connect: Connect) -> 
             thread.start()
         for thread in threads:
             thread.join()
-        # The same seed and moves, so the same game twice: neither has moved in the other's.
+        # Equal seeds and moves give equal games, so neither client has moved in the other's game.
         assert [answer.text for answer in answers[0]] == [answer.text for answer in answers[1]]
         assert answers[0][-1].facts["moves"] > 20
 
@@ -294,7 +294,7 @@ def test_a_session_has_no_access_to_anothers_game(transport: str, url: str) -> N
         assert not first("look", game_id=game).is_error
 
 
-def test_without_sessions_a_game_is_found_by_its_id_again(url: str) -> None:
+def test_without_sessions_a_game_is_found_by_its_id(url: str) -> None:
     with connected(url, "auto") as call:
         begun = call("new_game", seed=4)
     with connected(url, "auto") as call:
@@ -302,7 +302,7 @@ def test_without_sessions_a_game_is_found_by_its_id_again(url: str) -> None:
         assert again.facts["board"] == begun.facts["board"]
 
 
-def test_a_hundred_calls_that_get_no_answer_hold_up_no_other(
+def test_a_hundred_unanswered_calls_do_not_delay_another(
     mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started, answer = threading.Semaphore(0), threading.Event()
@@ -350,7 +350,7 @@ def test_a_new_game_does_not_wait_for_the_end_of_an_idle_one(
             answer.set()
 
 
-def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
+def test_a_session_has_at_most_the_allowed_number_of_games(mode: str) -> None:
     with over_http("--max-games", "2") as (url, _), connected(url, mode) as call:
         games = [call("new_game").facts["game_id"] for _ in range(2)]
         refused = call("new_game")
@@ -365,7 +365,7 @@ def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
         assert not call("look", game_id=games[1]).is_error
 
 
-def test_a_client_without_sessions_can_not_make_up_one() -> None:
+def test_a_client_without_sessions_cannot_invent_one() -> None:
     with over_http("--max-games", "1") as (url, _):
 
         def named(session_id: str) -> Any:
@@ -397,7 +397,7 @@ def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> 
         thread.join(PATIENCE)
 
 
-def test_a_game_that_begins_while_its_session_ends_frees_its_place(
+def test_a_game_that_starts_while_its_session_ends_frees_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(served, "_MAX_GAMES", 1)
@@ -421,7 +421,7 @@ def test_a_game_that_begins_while_its_session_ends_frees_its_place(
                     answer = pool.submit(call, "new_game")
                     assert begins.wait(PATIENCE)
                 has_ended.set()
-                with contextlib.suppress(Exception):  # nobody answers a session that has ended
+                with contextlib.suppress(Exception):  # a session that has ended gets no answer
                     answer.result(PATIENCE)
             with connected(url, "legacy") as others:
                 assert not others("new_game").is_error
@@ -439,7 +439,7 @@ def test_without_uvicorn_the_error_names_the_extra(
     assert "pip install 'twofold[mcp]'" in capsys.readouterr().err
 
 
-def test_a_restarted_server_of_boards_goes_on_with_its_games(own_server: Server, mode: str) -> None:
+def test_games_continue_on_a_restarted_server_of_boards(own_server: Server, mode: str) -> None:
     env = gym.make("twofold/Game2048-v0").unwrapped
     env.reset(seed=1)
     options = ["--endpoint", own_server.tcp, "--timeout", "2"]
@@ -458,7 +458,7 @@ def test_a_restarted_server_of_boards_goes_on_with_its_games(own_server: Server,
         own_server.start_again()
         board, *_ = env.step(2)
         answer = call("move", game_id=game, direction="down")
-        while answer.is_error:  # the client connects again with pauses in between
+        while answer.is_error:  # the client pauses between attempts to connect
             answer = call("move", game_id=game, direction="down")
         assert answer.facts["board"] == tile_values(board).tolist()
         assert answer.facts["moves"] == 3
@@ -506,7 +506,7 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-def test_an_address_of_ipv6_is_served(mode: str) -> None:
+def test_an_ipv6_address_is_served(mode: str) -> None:
     with over_http("--host", "::1") as (url, _), connected(url, mode) as call:
         assert url.startswith("http://[::1]:")
         assert not call("new_game").is_error
@@ -517,7 +517,7 @@ def test_the_end_of_the_input_ends_the_server() -> None:
     assert (ran.returncode, ran.stdout) == (0, b"")
 
 
-def test_a_client_reads_what_each_tool_takes(connect: Connect) -> None:
+def test_a_client_reads_the_arguments_of_each_tool(connect: Connect) -> None:
     with connect() as call:
         tools = {tool.name: tool.model_dump(by_alias=True) for tool in call.tools()}  # type: ignore[attr-defined]
     assert tools.keys() == {"new_game", "move", "turn_card", "look", "hint", "end_game"}

@@ -1,4 +1,4 @@
-"""Games over OpenEnv's WebSockets: the same boards, in words, and no harm from bad input."""
+"""Tests of games over OpenEnv's WebSockets: the same boards as text, and harmless bad input."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ REWARD = {"merge_score": 1.0, "illegal_action": -2.0}
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server of 2048 that allows all that a test needs, and that no test harms."""
+    """Returns a shared server of 2048 that allows all arguments that the tests set."""
     allowed = ["size", "goal", "stop_at_goal", "max_episode_steps", "reward", "illegal_action"]
     with serving(max_sessions=20, allow=[*allowed, "dialect"]) as url:
         yield url
@@ -65,7 +65,7 @@ def test_openenvs_own_client_plays_a_game_to_its_end(game: str) -> None:
         assert state["pairs"] == 8
 
 
-def test_2048_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
+def test_2048_equals_the_gymnasium_environment_on_every_carrier(endpoint: str) -> None:
     generator = np.random.default_rng(1)
     boards = gym.make("twofold/Game2048-v0", endpoint="embedded")
     batch = gym.make_vec("twofold/Game2048-v0", num_envs=1, endpoint="embedded")
@@ -82,7 +82,7 @@ def test_2048_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
             assert seen["highest_tile"] == 2 ** infos["max_exponent"]
             if not seen["legal_actions"]:
                 break
-            word = picked(generator, WORDS)  # illegal ones, too
+            word = picked(generator, WORDS)  # including illegal ones
             expected, reward, _, _, infos = boards.step(WORDS.index(word))
             np.testing.assert_array_equal(batch.step([WORDS.index(word)])[0][0], expected)
             data = connection.ask("step", {"direction": word})
@@ -94,7 +94,7 @@ def test_2048_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
     batch.close()
 
 
-def test_concentration_is_that_of_gymnasium_over_every_carrier(endpoint: str) -> None:
+def test_concentration_equals_the_gymnasium_environment_on_every_carrier(endpoint: str) -> None:
     generator = np.random.default_rng(2)
     table = gym.make("twofold/Concentration-v0", peeks=3, endpoint="embedded")
     expected, infos = table.reset(seed=4)
@@ -121,7 +121,7 @@ def test_concentration_is_that_of_gymnasium_over_every_carrier(endpoint: str) ->
     table.close()
 
 
-def test_a_drawn_seed_plays_the_episode_again(connection: Connection) -> None:
+def test_a_drawn_seed_repeats_the_episode(connection: Connection) -> None:
     first = connection.reset()["board"]
     seed = connection.ask("state")["seed"]
     connection.reset()
@@ -148,7 +148,7 @@ def test_words_mean_the_same_under_the_rules_of_another_package(connection: Conn
 
 
 def illegal(connection: Connection, **arguments: Any) -> tuple[Any, Any]:
-    """An observation of 2 x 2 tiles with an illegal direction, and the direction."""
+    """Returns an observation of 2 x 2 tiles and a direction that is illegal on it."""
     for seed in range(100):
         seen = connection.reset(seed=seed, size=2, **arguments)
         if len(seen["legal_actions"]) < 4:
@@ -167,7 +167,7 @@ def test_an_illegal_action_gets_a_sentence_and_the_same_board(connection: Connec
     assert connection.step(direction=seen["legal_actions"][0])["message"] == ""
 
 
-def test_the_reward_and_the_rules_decide_about_an_illegal_action(connection: Connection) -> None:
+def test_reward_and_rules_determine_the_effect_of_an_illegal_action(connection: Connection) -> None:
     _, word = illegal(connection, reward=REWARD)
     assert connection.ask("step", {"direction": word})["reward"] == -2.0
     seen, word = illegal(connection, illegal_action="terminate")
@@ -181,7 +181,7 @@ def test_the_reward_and_the_rules_decide_about_an_illegal_action(connection: Con
     ("cards", "message"),
     [([3, 3], "Card 3 is face up already"), (["peek", "peek"], "No peek is left")],
 )
-def test_a_card_that_can_not_be_flipped_gets_a_sentence(cards: list[Any], message: str) -> None:
+def test_a_card_that_cannot_be_flipped_gets_a_sentence(cards: list[Any], message: str) -> None:
     with serving("concentration", size=(2, 2), peeks=1) as url:
         connection = Connection(url)
         connection.reset(seed=1)
@@ -193,7 +193,7 @@ def test_a_card_that_can_not_be_flipped_gets_a_sentence(cards: list[Any], messag
         connection.close()
 
 
-def test_the_sentence_names_what_is_legal_after_the_step() -> None:
+def test_the_sentence_names_the_legal_actions_after_the_step() -> None:
     with serving("concentration", illegal_action="end_turn", peeks=0, size=(1, 4)) as url:
         connection = Connection(url)
         connection.reset(seed=1)
@@ -244,7 +244,7 @@ def test_a_goal_can_end_the_game(connection: Connection) -> None:
     assert connection.ask("state")["goal_reached"]
 
 
-def test_arguments_of_a_reset_are_for_its_episode(connection: Connection) -> None:
+def test_arguments_of_a_reset_apply_to_its_episode(connection: Connection) -> None:
     assert np.shape(connection.reset(size=[2, 3])["board"]) == (2, 3)
     assert connection.ask("state")["arguments"] == {"size": [2, 3]}
     assert np.shape(connection.reset()["board"]) == (4, 4)
@@ -298,7 +298,7 @@ def test_a_step_before_the_first_reset_is_refused(connection: Connection) -> Non
         {"direction": "up", "steps": 0},
     ],
 )
-def test_what_is_no_action_gets_openenvs_error_and_plays_nothing(
+def test_an_invalid_action_gets_openenvs_error_and_plays_nothing(
     connection: Connection, action: dict[str, Any]
 ) -> None:
     seen = connection.reset(seed=1)
@@ -325,7 +325,7 @@ def test_what_is_no_action_gets_openenvs_error_and_plays_nothing(
         (json.dumps({"type": "step", "data": {"direction": "x" * 100_000}}), "VALIDATION_ERROR"),
     ],
 )
-def test_a_message_that_is_wrong_gets_an_error_and_the_connection_stays(
+def test_a_wrong_message_gets_an_error_and_the_connection_stays_open(
     connection: Connection, text: str, code: str
 ) -> None:
     connection.reset(seed=1)
@@ -337,7 +337,7 @@ def test_a_message_that_is_wrong_gets_an_error_and_the_connection_stays(
 
 
 @pytest.mark.parametrize("text", ['"' + "x" * 2**20 + '"', "[1]", '{"type": "step", "data": {'])
-def test_the_worst_messages_reach_no_other_connection(
+def test_the_worst_messages_do_not_affect_other_connections(
     connection: Connection, url: str, text: str
 ) -> None:
     seen = connection.reset(seed=1)
@@ -355,7 +355,7 @@ def test_the_worst_messages_reach_no_other_connection(
     assert connection.step(direction=seen["legal_actions"][0])["step"] == 1
 
 
-def test_only_so_many_connections_play() -> None:
+def test_the_number_of_playing_connections_is_limited() -> None:
     with serving(max_sessions=2) as url:
         first, second = Connection(url), Connection(url)
         seen = first.reset(seed=1)
@@ -382,7 +382,7 @@ def test_only_so_many_connections_play() -> None:
         ({"game": "concentration", "deck_info": True}, "deck_info"),
     ],
 )
-def test_a_server_with_a_wrong_argument_is_not_made(arguments: Any, field: str) -> None:
+def test_a_server_with_a_wrong_argument_is_refused(arguments: Any, field: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
         make_openenv_app(**arguments)
     assert raised.value.field == field

@@ -1,4 +1,4 @@
-"""OpenEnv's server and clients that send too much, too little, or what is not a message."""
+"""Tests of OpenEnv's server with clients that send too much, too little, or invalid messages."""
 
 import contextlib
 import http.client
@@ -38,7 +38,7 @@ def address(url: str) -> tuple[str, int]:
 
 
 def post(url: str, path: str, body: Any) -> tuple[int, str]:
-    """The status and the detail of an answer that is an error."""
+    """Posts a request, and returns the status and the detail of the error."""
     connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
     with contextlib.closing(connection):
         connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -62,7 +62,7 @@ def test_a_body_that_is_too_long_is_refused(url: str, path: str, is_chunked: boo
         ("/reset", {"goal": 64}, 422, "this server's reset does not accept 'goal'"),
     ],
 )
-def test_a_refusal_over_http_says_why(
+def test_a_refusal_over_http_gives_the_reason(
     url: str, path: str, body: Any, status: int, detail: str
 ) -> None:
     answer = post(url, path, json.dumps(body))
@@ -70,13 +70,13 @@ def test_a_refusal_over_http_says_why(
     assert answer[1].startswith(detail)
 
 
-def test_boards_that_are_out_of_reach_are_no_error_of_the_server(own_server: Any) -> None:
+def test_unreachable_boards_are_reported_as_unavailable(own_server: Any) -> None:
     with serving(endpoint=own_server.tcp, timeout=0.2) as url:
         own_server.kill()
         assert post(url, "/reset", "{}")[0] == 503
 
 
-def test_requests_over_http_take_no_places_of_connections() -> None:
+def test_requests_over_http_do_not_occupy_connections() -> None:
     with serving(max_sessions=2) as url:
         for _ in range(3):
             connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
@@ -101,7 +101,7 @@ def test_requests_over_http_take_no_places_of_connections() -> None:
         b"GET /health HTTP/1.1\r\nHost: a\r\n\r\nGET /health",
     ],
 )
-def test_a_connection_without_a_whole_request_is_closed(sent: bytes) -> None:
+def test_a_connection_without_a_complete_request_is_closed(sent: bytes) -> None:
     with serving(request_seconds=0.1) as url, socket.create_connection(address(url)) as half:
         half.settimeout(PATIENCE)
         half.sendall(sent)
@@ -109,10 +109,10 @@ def test_a_connection_without_a_whole_request_is_closed(sent: bytes) -> None:
             pass
 
 
-def test_a_connection_that_plays_outlives_that_time() -> None:
+def test_a_playing_connection_is_not_closed() -> None:
     with serving(request_seconds=0.1) as url:
         connection = None
-        while connection is None:  # a handshake may be cut on a busy machine
+        while connection is None:  # on a busy machine, a handshake may be cut off
             with contextlib.suppress(OSError, AssertionError):
                 connection = Connection(url)
         connection.reset(seed=1)
@@ -138,7 +138,7 @@ def test_a_connection_that_plays_outlives_that_time() -> None:
         '{"type": "step", "data": ' + '{"a": ' * 40_000,
     ],
 )
-def test_what_is_not_a_json_object_gets_an_error_and_the_episode_goes_on(
+def test_a_message_other_than_a_json_object_gets_an_error_and_the_episode_continues(
     connection: Connection, text: str
 ) -> None:
     connection.reset(seed=1)
@@ -149,7 +149,7 @@ def test_what_is_not_a_json_object_gets_an_error_and_the_episode_goes_on(
     assert connection.step(direction="up")["step"] == 1
 
 
-def test_bytes_get_an_error_and_the_episode_goes_on(connection: Connection) -> None:
+def test_bytes_get_an_error_and_the_episode_continues(connection: Connection) -> None:
     connection.reset(seed=1)
     connection.send_bytes(b'{"type": "state"}')
     assert connection.receive()["data"]["message"] == "Invalid JSON: expected text, not bytes"

@@ -1,4 +1,4 @@
-"""OpenEnv's episodes outlive their connections, and no action is lost or played twice."""
+"""Tests that episodes outlive their connections, and that no action is lost or played twice."""
 
 import threading
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def test_200_cut_connections_lose_no_action_and_play_none_twice(url: str) -> Non
                 assert back["resumed"]
                 taken = back["step"] - seen["step"]
                 assert taken in {"before": {0}, "before the reply": {1}}.get(kind, {0, 1})
-            data = connection.ask("step", action)  # again, whether it was played or not
+            data = connection.ask("step", action)  # repeated, whether it was played or not
             seen = data["observation"]
             played += data["reward"]
             assert seen["step"] == action["step"] + 1
@@ -90,7 +90,7 @@ def test_a_resumed_episode_shows_its_last_step_again(url: str) -> None:
     second.close()
 
 
-def test_an_episode_that_is_over_shows_its_end_again(url: str) -> None:
+def test_a_resumed_episode_that_is_over_shows_its_end_again(url: str) -> None:
     first = Connection(url)
     seen = first.reset(seed=1, size=2)
     while not seen["terminated"]:
@@ -124,7 +124,7 @@ def test_a_repeated_number_returns_the_stored_observation(url: str) -> None:
         ({"direction": "up", "step": 1}, "step 1 played 'left', not 'up'; "),
     ],
 )
-def test_a_number_out_of_turn_is_refused_and_plays_nothing(
+def test_a_number_out_of_order_is_refused_and_plays_nothing(
     url: str, action: dict[str, Any], message: str
 ) -> None:
     connection = Connection(url)
@@ -137,7 +137,7 @@ def test_a_number_out_of_turn_is_refused_and_plays_nothing(
     connection.close()
 
 
-def test_a_second_connection_takes_an_episode_over_and_shuts_the_first_out(url: str) -> None:
+def test_a_second_connection_takes_over_an_episode_and_shuts_the_first_one_out(url: str) -> None:
     first, second = Connection(url), Connection(url)
     episode_id = first.reset(seed=1)["episode_id"]
     assert second.reset(episode_id=episode_id)["resumed"]
@@ -145,7 +145,7 @@ def test_a_second_connection_takes_an_episode_over_and_shuts_the_first_out(url: 
         error = first.error(kind, data)
         assert error["message"].startswith("another connection has taken over episode")
     assert second.step(direction="left", step=0)["step"] == 1
-    assert first.reset(seed=2)["step"] == 0  # an episode of its own
+    assert first.reset(seed=2)["step"] == 0  # a separate episode
     first.cut()
     assert second.step(direction="left")["step"] == 2
     second.close()
@@ -157,13 +157,13 @@ def test_a_known_episode_keeps_its_seed_and_its_arguments(url: str) -> None:
     for arguments in ({"seed": 2}, {"size": 4}):
         error = second.error("reset", {"episode_id": "mine", **arguments})
         assert error["message"].startswith("episode 'mine' has the s")
-    assert first.step(direction="left")["step"] == 1  # it was not taken over
+    assert first.step(direction="left")["step"] == 1  # the episode was not taken over
     assert second.reset(episode_id="mine", seed=1, size=3)["resumed"]
     second.close()
     first.close()
 
 
-def test_an_episode_goes_on_whose_arguments_are_the_named_ones_in_json() -> None:
+def test_an_episode_continues_if_the_arguments_equal_its_own_in_json() -> None:
     with serving(size=(2, 3), allow=["size"]) as url:
         first, second = Connection(url), Connection(url)
         episode_id = first.reset(seed=1)["episode_id"]
@@ -173,7 +173,7 @@ def test_an_episode_goes_on_whose_arguments_are_the_named_ones_in_json() -> None
         first.close()
 
 
-def test_the_episode_of_a_lost_connection_is_kept_for_a_time_and_in_a_number() -> None:
+def test_episodes_of_lost_connections_are_kept_up_to_a_time_and_a_number() -> None:
     clock = Clock()
     with serving(keep_seconds=10, keep_episodes=2, clock=clock) as url:
         for name in ("a", "b", "c"):
@@ -189,7 +189,7 @@ def test_the_episode_of_a_lost_connection_is_kept_for_a_time_and_in_a_number() -
 
 
 def is_resumed(url: str, episode_id: str) -> bool:
-    """Whether a new connection finds this episode; it leaves it again."""
+    """Returns True if a new connection finds this episode. Closes the connection."""
     connection = Connection(url)
     resumed = bool(connection.reset(episode_id=episode_id)["resumed"])
     connection.close()
@@ -207,7 +207,7 @@ def cut(client: Any) -> None:
 
 
 @pytest.mark.parametrize("game", ["2048", "concentration"])
-def test_our_client_goes_on_by_itself(game: str) -> None:
+def test_our_client_continues_automatically(game: str) -> None:
     generator = np.random.default_rng(3)
     kind, action_of, name = {
         "2048": (Game2048Client, Game2048Action, "direction"),
@@ -233,14 +233,14 @@ def test_our_client_goes_on_by_itself(game: str) -> None:
         again.close()
 
 
-def test_our_client_says_when_the_server_has_lost_the_episode(url: str) -> None:
+def test_our_client_reports_that_the_server_has_lost_the_episode(url: str) -> None:
     with Game2048Client(base_url=url).sync() as client:
         episode_id = client.reset(seed=1).observation.episode_id
         other = Connection(url)
         other.reset(episode_id=episode_id)
         with pytest.raises(RuntimeError, match="another connection has taken over"):
             client.step(Game2048Action(direction="left"))
-        other.reset(seed=1)  # ends it
+        other.reset(seed=1)  # ends the episode
         cut(client)
         with pytest.raises(NotFound, match="no longer has episode"):
             client.step(Game2048Action(direction="left"))

@@ -1,4 +1,4 @@
-"""The program that serves OpenEnv's clients, the folder for a Space, and OpenEnv's own checks."""
+"""Tests of the program that serves OpenEnv's clients and of the Space's folder."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ def running(
     ended_by: int = signal.SIGTERM,
     status: int = 143,
 ) -> Iterator[str]:
-    """A program that serves; its address. A signal ends it."""
+    """Runs a program that serves, yields its address, and ends it with a signal."""
     with subprocess.Popen(
         command, cwd=directory, env=variables, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -71,14 +71,14 @@ def get(url: str) -> str:
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[str]:
-    """A program with the page at /web."""
+    """Runs a program with the page at /web."""
     variables = os.environ | {"ENABLE_WEB_INTERFACE": "true"}
     with running([*SERVE, "--json", "--allow", "size"], variables=variables) as url:
         yield url
 
 
 def validate(*arguments: str) -> dict[str, Any]:
-    """The report of `openenv validate`, which succeeds."""
+    """Runs `openenv validate`, which must succeed, and returns its report."""
     command = [sys.executable, "-m", "openenv.cli", "validate", *arguments, "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -100,7 +100,7 @@ def test_openenv_validates_the_folder_of_the_space() -> None:
     assert set(results.values()) == {"pass", "skip"}
 
 
-def test_openenvs_graders_pass_what_the_space_declares() -> None:
+def test_openenvs_graders_accept_the_declarations_of_the_space() -> None:
     manifest = OpenEnvYamlParser().parse(SPACE)
     with serving(allow=["size", "goal", "max_episode_steps"]) as url:
         plan = load_runtime_plan(SPACE, manifest.execution)

@@ -1,8 +1,8 @@
-"""PufferLib: the program of docs/guides/training.md, as it stands there.
+"""Tests of the PufferLib program of docs/guides/training.md, exactly as printed there.
 
-PufferLib 3.0 asks for a Gymnasium older than Twofold's, so `make trainers` has no environment for
-it. These tests run where it can be imported; each in a process and a folder of its own, because
-importing it makes a link in the folder, and its trainer takes over signals and warnings.
+PufferLib 3.0 requires an older Gymnasium than Twofold, so `make trainers` has no environment for
+it. These tests run if PufferLib can be imported. Each runs in a separate process and folder,
+because the import makes a link in the folder, and the trainer takes over signals and warnings.
 """
 
 import importlib.util
@@ -69,7 +69,7 @@ def run(program: str, folder: Path) -> str:
     return ran.stdout
 
 
-def test_the_boards_are_those_of_gymnasium(tmp_path: Path) -> None:
+def test_the_boards_equal_the_gymnasium_environment(tmp_path: Path) -> None:
     run(f"{DEFINITIONS}\n{SAME}", tmp_path)
 
 

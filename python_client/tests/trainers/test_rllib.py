@@ -1,4 +1,4 @@
-"""RLlib takes the boards as they are: our vector entry point, and its own module with masks."""
+"""Tests that RLlib works with the vector entry point and its own module with masks."""
 
 import sys
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import rllib_ppo
 
-# A cluster takes the machine's CPUs and memory for its own.
+# A cluster assumes that it has all CPUs and memory of the machine.
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,7 +31,7 @@ def _ray() -> Iterator[None]:
 
 
 def settings(num_env_runners: int = 2, **arguments: Any) -> Any:
-    """PPO as in the example; more arguments are those of the environment."""
+    """Returns PPO's settings as in the example. Takes arguments of the environment."""
     config = rllib_ppo.configure(
         PPOConfig(), rllib_ppo.parse_arguments(["--threads", "1"]), num_env_runners
     )
@@ -41,11 +41,11 @@ def settings(num_env_runners: int = 2, **arguments: Any) -> Any:
 
 
 def exponents(episode: Any) -> Any:
-    """The boards of an episode, (steps + 1, 4, 4)."""
+    """Returns the boards of an episode, (steps + 1, 4, 4)."""
     return episode.get_observations()["observations"].argmax(axis=-1)
 
 
-def test_episodes_begin_and_end_where_those_of_the_boards_do() -> None:
+def test_episodes_begin_and_end_with_the_boards_episodes() -> None:
     config = settings(0, max_episode_steps=130).debugging(seed=3)
     runner = SingleAgentEnvRunner(config=config)
     episodes = [each.to_numpy() for each in runner.sample(num_episodes=100)]
@@ -58,7 +58,7 @@ def test_episodes_begin_and_end_where_those_of_the_boards_do() -> None:
         assert (exponents(episode)[0] > 0).sum() == 2
         assert episode.is_truncated == (len(episode) == 130 and masks[-1].any())
         assert episode.is_terminated == (not masks[-1].any())
-        # The score, of which the infos know.
+        # The infos contain the score.
         assert episode.get_return() == episode.get_infos(-1)["score"]
         assert len(episode) == episode.get_infos(-1)["episode_length"]
     assert any(each.is_truncated for each in ended)
@@ -89,7 +89,7 @@ def test_two_runners_have_different_boards_and_plausible_returns() -> None:
     assert len(first & second) < 16
     for _ in range(2):
         results = algorithm.train()["env_runners"]
-    assert 800 < results["episode_return_mean"] < 1500  # random play's is 1,095
+    assert 800 < results["episode_return_mean"] < 1500  # random play scores 1,095
     assert results["num_env_steps_sampled_lifetime"] >= 2 * 8192
     algorithm.stop()
 

@@ -1,4 +1,4 @@
-"""On several of Ray's workers: the games and the files of one process, also when one is lost."""
+"""Tests that Ray's workers play the same games and files as one process, even if one is lost."""
 
 import contextlib
 import importlib
@@ -27,7 +27,7 @@ from ray_calls import evaluate, write_dataset
 
 from twofold.integrations import ray as on_ray
 
-# A cluster takes the machine's CPUs and memory for its own.
+# A cluster assumes that it has all CPUs and memory of the machine.
 
 FIRST_SEED = 2**63
 CONCENTRATION = "twofold/Concentration-v0"
@@ -37,7 +37,7 @@ FIELDS = ("seeds", "scores", "moves", "lengths", "max_exponents")
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    # The workers don't find this module.
+    # The workers can't import this module, so it is pickled by value.
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     ray.shutdown()
@@ -52,7 +52,7 @@ def worst(observations: Any, action_mask: Any) -> Any:
 
 
 class Counting:
-    """Turns to the next legal action with each step of a game; remembers how many those were."""
+    """A policy that takes the next legal action in each step, and remembers the number of steps."""
 
     def __init__(self) -> None:
         self.steps = np.zeros(0, np.int64)
@@ -70,11 +70,11 @@ class Counting:
 
 
 class Dying:
-    """The last legal action; the first copy to get so far ends its process.
+    """A policy of the last legal action. The first copy that reaches a call ends its process.
 
     Args:
-        folder: Gets a line in `begun` for each copy that plays.
-        call: The call that ends it.
+        folder: The folder with the file `begun`, which gets a line for each copy that plays.
+        call: The call that ends the process.
         always: Whether all copies die.
     """
 
@@ -109,9 +109,9 @@ def assert_same(ours: twofold.Evaluation, alone: twofold.Evaluation) -> None:
 
 
 def sessions(server: Server, capsys: pytest.CaptureFixture[str]) -> list[int]:
-    """The numbers of sessions that were made on a server, and of those that were closed."""
+    """Returns the numbers of sessions that were created and closed on a server."""
     cli.main(["stats", "--json", "--endpoint", server.tcp])
-    # Ray prints messages of its nodes.
+    # Ray prints messages of its nodes, too.
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     counters = json.loads(line)["counters"]
     return [counters["sessions_created"], counters["sessions_closed"]]
@@ -133,7 +133,7 @@ def sessions(server: Server, capsys: pytest.CaptureFixture[str]) -> list[int]:
     ],
     ids=lambda value: str(value).split(" at ")[0],
 )
-def test_games_are_those_of_one_process(policy: Any, env: str, workers: int | None) -> None:
+def test_games_are_the_same_as_in_one_process(policy: Any, env: str, workers: int | None) -> None:
     arguments: dict[str, Any] = {"env": env, "episodes": 50, "first_seed": FIRST_SEED + 9}
     if env == "twofold/Game2048-v0":
         arguments["size"] = 4 if isinstance(policy, twofold.policies.Expectimax) else (3, 4)
@@ -143,7 +143,7 @@ def test_games_are_those_of_one_process(policy: Any, env: str, workers: int | No
     assert_same(ours, twofold.evaluate(policy, **arguments))
 
 
-def test_more_parts_than_workers_are_put_together_in_order(
+def test_more_parts_than_workers_are_joined_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(on_ray, "_MAX_EPISODES", 9)
@@ -169,7 +169,7 @@ def test_recorded_games_are_the_same(tmp_path: Path) -> None:
         assert (tmp_path / "ours").read_bytes() == (tmp_path / "alone").read_bytes()
 
 
-def test_the_failures_of_a_program_are_those_of_one_process() -> None:
+def test_the_failures_of_a_program_are_the_same_as_in_one_process() -> None:
     source = (
         "import random\n"
         "def strategy(board):\n"
@@ -233,14 +233,14 @@ def test_a_lost_worker_plays_its_part_again_once(tmp_path: Path) -> None:
     assert_same(ours, twofold.evaluate(policy, episodes=60))
 
 
-def test_a_part_that_is_lost_again_and_again_is_given_up(tmp_path: Path) -> None:
+def test_a_part_that_is_lost_repeatedly_is_given_up(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
     with pytest.raises(errors.TransportError, match=r"episodes 0 \.\.\. 9 were lost"):
         evaluate(policy, episodes=10, workers=1, ray_options={"max_task_retries": 1})
     assert len((tmp_path / "begun").read_text().split()) == 2
 
 
-def test_an_error_of_the_policy_is_the_error_itself_and_counts_as_one_process_does() -> None:
+def test_an_error_of_the_policy_is_raised_with_the_counts_of_one_process() -> None:
     def fails_late(observations: Any, action_mask: Any) -> Any:
         if len(action_mask) < 5:
             return worst(observations, action_mask)
@@ -259,7 +259,7 @@ def test_an_error_of_the_policy_is_the_error_itself_and_counts_as_one_process_do
 
 
 def interrupt_when(is_time: Callable[[], bool]) -> None:
-    """Presses Ctrl-C in this process, as soon as it is time."""
+    """Sends SIGINT to this process as soon as a condition is met."""
 
     def press() -> None:
         while not is_time():
@@ -325,7 +325,9 @@ def assert_same_file(folder: Path, policy: Any, workers: int | None, **arguments
 @pytest.mark.parametrize(
     ("num_envs", "workers"), [(8, None), (8, 1), (8, 2), (7, 3), (2, 5), (1, 2), (300, 2)]
 )
-def test_a_file_is_that_of_one_process(num_envs: int, workers: int | None, tmp_path: Path) -> None:
+def test_a_file_is_the_same_as_from_one_process(
+    num_envs: int, workers: int | None, tmp_path: Path
+) -> None:
     assert_same_file(tmp_path, "random", workers, num_envs=num_envs)
 
 
@@ -340,7 +342,7 @@ def test_a_file_is_that_of_one_process(num_envs: int, workers: int | None, tmp_p
     ],
     ids=["served", "function", "memory", "seed"],
 )
-def test_policies_and_arguments_write_the_file_of_one_process(
+def test_policies_and_arguments_write_the_same_file_as_one_process(
     policy: Any, arguments: dict[str, Any], tmp_path: Path
 ) -> None:
     assert_same_file(tmp_path, policy, 3, **arguments)
@@ -352,13 +354,13 @@ def test_a_lost_worker_plays_its_lanes_again_once(tmp_path: Path) -> None:
     done: list[tuple[int, int]] = []
     assert_same_file(tmp_path, policy, 2, progress=lambda *each: done.append(each))
     assert (tmp_path / "died").exists()
-    # Two workers, the one that was begun again, and the one process.
+    # Two workers, the restarted one, and the single process.
     assert len((tmp_path / "begun").read_text().split()) == 4
     half = len(done) // 2
     assert done[:half] == done[half:]
 
 
-def test_lanes_that_are_lost_again_and_again_are_given_up(tmp_path: Path) -> None:
+def test_lanes_that_are_lost_repeatedly_are_given_up(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
     options = {"max_task_retries": 1}
     with pytest.raises(errors.TransportError, match=r"lanes 0 \.\.\. 3 were lost"):
@@ -369,10 +371,10 @@ def test_lanes_that_are_lost_again_and_again_are_given_up(tmp_path: Path) -> Non
     assert not (tmp_path / "a").exists()
 
 
-def test_an_illegal_action_is_reported_with_the_lane_of_the_whole(tmp_path: Path) -> None:
+def test_an_illegal_action_is_reported_with_its_lane_in_the_whole_batch(tmp_path: Path) -> None:
     class WorstOfTwo(Counting):
         def __call__(self, observations: Any, action_mask: Any) -> Any:
-            # It has a memory, so it always gets all lanes of its worker.
+            # This policy has a memory, so it always gets all lanes of its worker.
             if len(action_mask) == 2:
                 return worst(observations, action_mask)
             return super().__call__(observations, action_mask)
@@ -427,7 +429,7 @@ def test_a_chat_model_is_refused() -> None:
     assert info.value.field == "policy"
 
 
-def test_an_environment_that_is_made_already_is_refused() -> None:
+def test_an_open_environment_is_refused() -> None:
     envs: Any = twofold.Game2048VectorEnv(2)
     with pytest.raises(errors.InvalidArgument) as info:
         evaluate("random", env=envs)

@@ -1,6 +1,6 @@
-"""Two hosts, which are network namespaces of this machine: one may be cut off.
+"""Tests on two hosts, which are network namespaces of this machine; one may be cut off.
 
-A million games on both:
+This command plays a million games on both:
 
     python -m pytest -s --scale 50 --timeout 0 tests/trainers/test_rllib_ray_hosts.py
 """
@@ -26,7 +26,7 @@ pytest.importorskip("ray", reason="`make trainers` has it")
 
 from ray_job import DATASET, FIELDS, GAMES, FirstLegal
 
-# Its network has fixed addresses, and a host that is slow to answer counts as lost.
+# The network has fixed addresses, and a host that answers slowly counts as lost.
 
 JOB = Path(__file__).with_name("ray_job.py")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rllib_ppo.py"
@@ -34,10 +34,10 @@ NETWORK = "10.231.17"
 
 
 class Hosts:
-    """A Ray cluster of two hosts with one CPU each, joined by a cable; the first is the head.
+    """A Ray cluster of two connected hosts with one CPU each, of which the first is the head.
 
     Attributes:
-        ips: Their addresses.
+        ips: The hosts' addresses.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,7 +82,7 @@ class Hosts:
         assert start.returncode == 0, output
 
     def begin(self, host: int, *arguments: str) -> "subprocess.Popen[str]":
-        """Begins a program of Python on a host; stdout has all of its output."""
+        """Starts a Python program on a host. Its stdout gets all of its output."""
         return subprocess.Popen(
             ["ip", "netns", "exec", self._names[host], sys.executable, *arguments],
             env=self._variables,
@@ -92,11 +92,11 @@ class Hosts:
         )
 
     def job(self, *arguments: object) -> "subprocess.Popen[str]":
-        """Begins ray_job.py on the head."""
+        """Starts ray_job.py on the head."""
         return self.begin(0, str(JOB), f"{self.ips[0]}:6379", *map(str, arguments))
 
     def cut(self) -> None:
-        """Pulls the cable."""
+        """Disconnects the second host."""
         ip("-n", self._names[1], "link", "set", "cable", "down")
 
     def __exit__(self, *_: object) -> None:
@@ -111,14 +111,14 @@ class Hosts:
 
 
 def ip(*arguments: str) -> str:
-    """What the command `ip` prints."""
+    """Runs the command `ip` and returns its output."""
     ran = subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
     return ran.stdout
 
 
 @pytest.fixture
 def hosts() -> Iterator[Hosts]:
-    # Sockets below it have long names, and a socket's path is short.
+    # Ray's sockets have long names, and a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
     try:
         with Hosts(folder) as hosts:
@@ -128,7 +128,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 def cut_midway(hosts: Hosts, folder: Path, *job: object) -> None:
-    """Runs a job whose second host is cut off when it has got so far."""
+    """Runs a job, and cuts off its second host when it has reached the call."""
     running = hosts.job(*job)
     while not (folder / "held").exists():
         assert running.poll() is None, running.communicate()[0]
@@ -137,7 +137,7 @@ def cut_midway(hosts: Hosts, folder: Path, *job: object) -> None:
     (folder / "cut").touch()
     output, _ = running.communicate()
     assert running.returncode == 0, output
-    # What was lost was begun once more, on the other host.
+    # The lost part was started once more, on the other host.
     begun = (folder / "begun").read_text().split()
     assert sorted(begun[:2]) == hosts.ips
     assert begun[2:] == hosts.ips[:1]
@@ -150,7 +150,9 @@ def assert_same_games(path: Path, alone: twofold.Evaluation) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_games_on_two_hosts_are_those_of_one(hosts: Hosts, tmp_path: Path, scale: int) -> None:
+def test_games_on_two_hosts_are_the_same_as_on_one(
+    hosts: Hosts, tmp_path: Path, scale: int
+) -> None:
     episodes, path = 20_000 * scale, tmp_path / "games.npz"
     job = hosts.job("random", episodes, path)
     output, _ = job.communicate()

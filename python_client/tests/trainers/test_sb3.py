@@ -1,4 +1,4 @@
-"""Stable-Baselines3 and sb3-contrib on one batch of boards."""
+"""Tests of Stable-Baselines3 and sb3-contrib with one batch of boards."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def boards() -> Any:
     made.close()
 
 
-def test_steps_are_those_of_the_batch(boards: Any) -> None:
+def test_steps_equal_steps_of_the_batch(boards: Any) -> None:
     plain = twofold.Game2048VectorEnv(
         6, size=2, endpoint="embedded", max_episode_steps=12, autoreset_mode="same_step"
     )
@@ -67,7 +67,7 @@ def test_steps_are_those_of_the_batch(boards: Any) -> None:
     plain.close()
 
 
-def test_seeds_and_options_count_for_the_next_reset_only(boards: Any) -> None:
+def test_seeds_and_options_apply_only_to_the_next_reset(boards: Any) -> None:
     boards.seed(1)
     first = boards.reset()
     boards.step(np.zeros(6, int))
@@ -111,7 +111,7 @@ def test_wrong_options_are_refused(boards: Any, options: Any, field: str) -> Non
     assert caught.value.field == field
 
 
-def test_a_board_has_what_sb3_asks_of_an_environment(boards: Any) -> None:
+def test_a_board_has_the_attributes_that_sb3_needs(boards: Any) -> None:
     assert boards.get_attr("action_space", 0) == [gym.spaces.Discrete(4)]
     assert boards.get_attr("observation_space") == [boards.observation_space] * 6
     assert boards.env_is_wrapped(Monitor) == [True] * 6
@@ -137,14 +137,14 @@ def test_sb3s_checker_accepts_a_single_board(game: str, obs: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["autoreset_mode", "copy"])
-def test_what_the_adapter_decides_is_refused(name: str) -> None:
+def test_arguments_that_the_adapter_sets_are_refused(name: str) -> None:
     arguments: Any = {name: True}
     with pytest.raises(errors.InvalidArgument) as caught:
         make_sb3_vec(GAME, 2, **arguments)
     assert caught.value.field == name
 
 
-def test_pictures_are_those_of_all_boards() -> None:
+def test_pictures_show_all_boards() -> None:
     boards = make_sb3_vec(GAME, 4, endpoint="embedded", render_mode="rgb_array", render_size=64)
     boards.reset()
     assert boards.render().shape == (128, 128, 3)
@@ -152,7 +152,7 @@ def test_pictures_are_those_of_all_boards() -> None:
 
 
 @pytest.mark.parametrize("wrapper", [VecMonitor, VecNormalize, lambda envs: VecFrameStack(envs, 2)])
-def test_wrappers_of_sb3_take_the_boards(boards: Any, wrapper: Any) -> None:
+def test_sb3s_wrappers_accept_the_boards(boards: Any, wrapper: Any) -> None:
     wrapped = wrapper(boards)
     wrapped.reset()
     for _ in range(50):
@@ -180,13 +180,13 @@ def test_an_algorithm_trains_and_reports_episodes(algorithm: str, obs: str) -> N
     policy = "MultiInputPolicy" if obs == "dict" else "MlpPolicy"
     if algorithm == "RecurrentPPO":
         policy = policy.replace("Policy", "LstmPolicy")
-    # Those without masks would try the same illegal action for ever.
+    # Algorithms without masks would repeat the same illegal action forever.
     boards = make_sb3_vec(GAME, 8, size=2, endpoint="embedded", obs=obs, illegal_action="terminate")
     model = make(policy, boards, device="cpu", seed=0, **FEW[algorithm])
     model.learn(600)
     assert len(model.ep_info_buffer) > 20
     if algorithm == "MaskablePPO":
-        assert min(info["r"] for info in model.ep_info_buffer) > 0  # never an illegal action
+        assert min(info["r"] for info in model.ep_info_buffer) > 0  # no illegal action
     else:
         returns, _ = evaluate_policy(model, boards, n_eval_episodes=20)
         assert returns >= 0
@@ -221,4 +221,4 @@ def test_maskable_ppo_learns_four_by_four() -> None:
 
     mean, _ = evaluate(model, with_score, n_eval_episodes=128)
     with_score.close()
-    assert mean > 1.5 * 1095  # chance earns 1,095
+    assert mean > 1.5 * 1095  # random play scores 1,095

@@ -1,4 +1,4 @@
-"""The examples that need PyTorch alone."""
+"""Tests of the examples that need only PyTorch."""
 
 import json
 import re
@@ -27,7 +27,7 @@ import torch
 
 
 def turns(out: Path, *words: str) -> float:
-    """Mean turns on 2 x 3 cards after a short training."""
+    """Returns the mean number of turns on 2 x 3 cards after a short training."""
     words = ("--size", "2", "3", "--num-steps", "32", "--steps", "50000", *words)
     options = recurrent_ppo.parse_arguments(list(words))
     agent = recurrent_ppo.train(options, recurrent_ppo.make_boards(options), out)
@@ -44,8 +44,8 @@ def turns(out: Path, *words: str) -> float:
 
 @pytest.mark.timeout(600)
 def test_a_recurrent_network_learns_to_remember_cards(tmp_path: Path) -> None:
-    # Without a memory, chance takes 9 turns, and trying each card with the same one takes 6. A
-    # perfect memory takes 13/3.
+    # Without a memory, random play takes 9 turns, and trying each card with the same one takes 6.
+    # A perfect memory takes 13/3.
     assert turns(tmp_path) < 5
     assert turns(tmp_path, "--forget") > 5.5
 
@@ -74,7 +74,7 @@ def test_the_recurrent_example_saves_what_it_evaluates(tmp_path: Path, server: S
     assert run("--evaluate", str(tmp_path / "model.pt")) == [trained]
 
 
-# POPGym's easy game with four cards instead of 52.
+# This is POPGym's easy game, but with four cards instead of 52.
 FOUR_CARDS: dict[str, Any] = {
     "size": (2, 2),
     "peeks": 0,
@@ -85,7 +85,7 @@ FOUR_CARDS: dict[str, Any] = {
 }
 
 
-def test_a_gru_learns_more_than_play_without_a_memory_attains(tmp_path: Path) -> None:
+def test_a_trained_gru_exceeds_the_best_play_without_memory(tmp_path: Path) -> None:
     words = ["--steps", "16000", "--num-envs", "64", "--hidden", "32", "--epochs", "4"]
     boards = gym.make_vec(
         popgym_gru.ENVIRONMENT, num_envs=64, observe_last_action=True, **FOUR_CARDS
@@ -121,7 +121,7 @@ def test_a_gru_remembers_each_board_since_its_reset() -> None:
         assert torch.allclose(player.state[:, board], state[:, 0], atol=1e-6)
 
 
-def test_an_episode_is_worth_its_discounted_rewards_up_to_its_end() -> None:
+def test_the_value_of_an_episode_is_its_discounted_rewards_up_to_its_end() -> None:
     rewards = torch.tensor([[1.0, 1.0], [2.0, 4.0], [4.0, 0.0]])
     values = torch.tensor([[0.5, 0.5], [0.25, 0.25], [0.125, 0.0]])
     advantages = popgym_gru.advantages_of(rewards, values, gamma=0.5, gae_lambda=1.0)
@@ -130,7 +130,7 @@ def test_an_episode_is_worth_its_discounted_rewards_up_to_its_end() -> None:
 
 
 @pytest.mark.timeout(300)
-def test_the_gru_example_prints_its_returns_beside_the_ceilings(
+def test_the_gru_example_prints_its_returns_and_the_ceilings(
     tmp_path: Path, server: Server
 ) -> None:
     def run(*words: str) -> list[tuple[str, str]]:
@@ -163,10 +163,10 @@ def test_the_gru_example_prints_its_returns_beside_the_ceilings(
 
 @pytest.mark.parametrize(
     ("module", "name", "words"),
-    # With small batches, each of them has learnt something by then.
+    # With small batches, each agent has learned something by then.
     [(ppo, "model", ["--num-steps", "8"]), (dqn_afterstates, "network", ["--batch", "8"])],
 )
-def test_an_example_keeps_its_agents_of_given_times(
+def test_an_example_saves_its_agents_at_given_times(
     module: ModuleType, name: str, words: list[str], tmp_path: Path
 ) -> None:
     words = [*words, "--seconds", "6", "--save-at", "3", "6", "--num-envs", "32"]
@@ -186,7 +186,7 @@ def test_an_example_keeps_its_agents_of_given_times(
     assert twofold.evaluate(module.policy_of(*parts), episodes=50).scores.mean() > 500
 
 
-def test_ppo_plays_small_boards_and_is_watched_while_it_learns(tmp_path: Path) -> None:
+def test_ppo_plays_small_boards_and_calls_watch_while_it_learns(tmp_path: Path) -> None:
     words = ["--seconds", "inf", "--steps", "3000", "--num-envs", "32", "--num-steps", "32"]
     options = ppo.parse_arguments([*words, "--threads", "1"])
     envs = gym.make_vec(

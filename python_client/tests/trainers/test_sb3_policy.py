@@ -1,4 +1,4 @@
-"""Models of Stable-Baselines3: their algorithm is recognised, they play their best legal action."""
+"""Tests of Stable-Baselines3's models as policies: algorithms, forms and legal actions."""
 
 import json
 import pickle
@@ -57,7 +57,7 @@ def space_of(shape: tuple[int, ...], high: float) -> gym.Space[Any]:
 @pytest.mark.parametrize(
     ("shape", "high"), [((4, 4), 31), ((16,), 31), ((18, 4, 4), 1), ((4, 4, 18), 1)]
 )
-def test_boards_take_the_form_that_the_model_was_trained_on(
+def test_boards_get_the_form_that_the_model_was_trained_on(
     shape: tuple[int, ...], high: float
 ) -> None:
     space = space_of(shape, high)
@@ -71,7 +71,7 @@ def test_boards_take_the_form_that_the_model_was_trained_on(
     np.testing.assert_array_equal(exponents.reshape(5, 4, 4), BOARDS)
 
 
-def test_a_model_of_dicts_gets_the_mask_too() -> None:
+def test_a_model_of_dicts_also_gets_the_mask() -> None:
     space = gym.spaces.Dict(
         {"observation": space_of((18, 4, 4), 1), "action_mask": gym.spaces.MultiBinary(4)}
     )
@@ -92,7 +92,7 @@ def test_a_model_of_dicts_gets_the_mask_too() -> None:
     ],
     ids=str,
 )
-def test_a_model_that_saw_something_else_is_refused(space: Any, message: str) -> None:
+def test_a_model_trained_on_other_observations_is_refused(space: Any, message: str) -> None:
     with pytest.raises(errors.InvalidArgument, match=message) as caught:
         sb3.fit_observations(BOARDS, MASK, space)
     assert caught.value.field == "policy"
@@ -134,7 +134,7 @@ def test_a_trained_model_plays_whole_games(
     assert printed["score"]["mean"] > 100
 
 
-def test_dropout_is_for_training_only() -> None:
+def test_dropout_is_off_in_play() -> None:
     package = pytest.importorskip("stable_baselines3", reason="`make trainers` has it")
     import torch
     from stable_baselines3.common.torch_layers import FlattenExtractor

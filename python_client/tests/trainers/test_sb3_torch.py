@@ -1,4 +1,4 @@
-"""Tensors of PyTorch as actions and as memory, and PyTorch in the same process as the boards."""
+"""Tests of PyTorch tensors as actions and memory, and of PyTorch in the boards' process."""
 
 import pickle
 import threading
@@ -40,7 +40,7 @@ def make(num_envs: int = 6, **arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-def test_a_tensors_actions_are_those_of_an_array(endpoint: str, dtype: Any) -> None:
+def test_a_tensor_of_actions_works_like_an_array(endpoint: str, dtype: Any) -> None:
     envs, twin = make(endpoint=endpoint), make(endpoint=endpoint)
     generator = torch.Generator().manual_seed(0)
     actions = torch.randint(0, 4, (20, 6), generator=generator).to(dtype)
@@ -48,7 +48,7 @@ def test_a_tensors_actions_are_those_of_an_array(endpoint: str, dtype: Any) -> N
         assert number(envs.step(row)) == number(twin.step(row.numpy()))
     envs.step_async(actions[0])
     assert number(envs.step_wait()) == number(twin.step(actions[0].numpy()))
-    # Every other row: memory with gaps.
+    # Every other row, which is memory with gaps.
     assert_same(
         envs.rollout(10, actions=actions[::2]), twin.rollout(10, actions=actions.numpy()[::2])
     )
@@ -69,7 +69,7 @@ def test_a_tensors_actions_are_those_of_an_array(endpoint: str, dtype: Any) -> N
         (lambda shape: torch.full(shape, 4), "is 4; expected 0 ... 3"),
     ],
 )
-def test_a_tensor_that_has_no_actions_is_refused(actions: Any, text: str) -> None:
+def test_a_tensor_that_does_not_hold_actions_is_refused(actions: Any, text: str) -> None:
     envs = make()
     before = envs.observe()[0]
     for call, wrong in (
@@ -89,7 +89,7 @@ def test_a_tensor_that_has_no_actions_is_refused(actions: Any, text: str) -> Non
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
 @pytest.mark.parametrize("policy", ["random", RandomPolicy()], ids=["random", "function"])
-@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx counts the actions from the left
+@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx numbers the actions starting with left
 def test_results_become_tensors_without_a_copy_and_without_a_warning(
     mode: str, policy: Any, dialect: str | None
 ) -> None:
@@ -129,7 +129,7 @@ def tensors(steps: int) -> dict[str, Any]:
 
 
 class Network:
-    """A policy of PyTorch, with weights that never change."""
+    """A PyTorch policy whose weights never change."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -169,7 +169,7 @@ def test_a_rollout_is_written_to_tensors(policy: Any) -> None:
     ],
     ids=["gradient", "device", "float64", "bfloat16", "shape"],
 )
-def test_a_tensor_of_no_use_is_refused_by_its_name(rewards: Any) -> None:
+def test_an_unsuitable_tensor_is_refused_by_its_name(rewards: Any) -> None:
     envs = make()
     before = envs.observe()[0]
     for policy in ("random", Network()):
@@ -183,8 +183,8 @@ def test_a_tensor_of_no_use_is_refused_by_its_name(rewards: Any) -> None:
 # ---- two libraries in one process ----------------------------------------------------------------
 
 
-def test_a_learner_trains_while_another_thread_steps_boards_of_its_own(server: Server) -> None:
-    """Each result is the one that it would have been alone, in the process and on a server."""
+def test_a_learner_trains_while_another_thread_steps_separate_boards(server: Server) -> None:
+    """Each result equals the result alone, in the process and on a server."""
 
     def weights() -> Any:
         boards = make_sb3_vec("twofold/Game2048-v0", 8, endpoint="embedded", max_episode_steps=50)
@@ -236,7 +236,7 @@ def test_a_network_in_a_worker_process_plays_as_it_does_here() -> None:
 
 
 class Linear(torch.nn.Module):  # type: ignore[misc]
-    """Logits and a value from observations of any form."""
+    """A network from observations of any form to logits and a value."""
 
     def __init__(self, numbers: int) -> None:
         super().__init__()
@@ -252,7 +252,9 @@ FORMED = {"array": 6, "flat": 6, "one_hot": 48, "one_hot_last": 48}
 
 
 @pytest.mark.parametrize(("obs", "numbers"), FORMED.items())
-def test_a_network_plays_the_same_whoever_forms_its_observations(obs: Any, numbers: int) -> None:
+def test_a_network_plays_the_same_with_either_form_of_its_observations(
+    obs: Any, numbers: int
+) -> None:
     policy = twofold.policies.TorchPolicy(Linear(numbers), obs, planes=8)
     boards, formed = make(size=(2, 3)), make(size=(2, 3), obs=obs)
     assert_same(boards.rollout(50, policy), formed.rollout(50, policy))
@@ -260,7 +262,7 @@ def test_a_network_plays_the_same_whoever_forms_its_observations(obs: Any, numbe
     formed.close()
 
 
-def test_a_network_plays_the_legal_action_that_it_values_the_most() -> None:
+def test_a_network_plays_the_legal_action_with_the_highest_logit() -> None:
     net = Linear(16)
     policy = twofold.policies.TorchPolicy(net, "flat")
     envs = make()

@@ -1,4 +1,4 @@
-"""The page's program for several processes."""
+"""Tests of the documents' program for several processes."""
 
 import os
 import re
@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "training.md"
 
 
 def run(directory: Path, **variables: str) -> list[str]:
-    """What both ranks print, sorted."""
+    """Runs both ranks, and returns their sorted output."""
     programs = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     [program] = [text for text in programs if "init_process_group" in text]
     program = program.replace(

@@ -1,4 +1,4 @@
-"""Boards of `make_tianshou_vec`: as Tianshou's own environments, but stepped in one call."""
+"""Tests that the boards of `make_tianshou_vec` work like Tianshou's own environments."""
 
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ def random_policy() -> Any:
 
 
 def tianshous_own(n_envs: int, **arguments: Any) -> Any:
-    """The same boards in Tianshou's own vector environment, each in a session of its own."""
+    """Returns the same boards in Tianshou's own vector environment, each in a separate session."""
     keys: Any = {"observation_key": "obs", "mask_key": "mask"}
     return DummyVectorEnv(
         [lambda: gym.make("twofold/Game2048-v0", obs="one_hot", **keys, **arguments)] * n_envs
@@ -47,7 +47,7 @@ def assert_same(own: Any, ours: Any) -> None:
     assert ours.mask.dtype == np.bool_
 
 
-def test_steps_and_resets_of_some_boards_are_those_of_tianshous_own_environments(
+def test_steps_and_resets_of_some_boards_equal_tianshous_own_environments(
     endpoint: str,
 ) -> None:
     own = tianshous_own(5, max_episode_steps=170, endpoint="embedded")
@@ -62,7 +62,7 @@ def test_steps_and_resets_of_some_boards_are_those_of_tianshous_own_environments
     terminations = truncations = 0
     for _ in range(3000):
         if finished.any() and (finished.all() or generator.random() < 0.2):
-            # Finished boards stay as they are until somebody resets them.
+            # Finished boards stay unchanged until they are reset.
             lanes = np.flatnonzero(finished)
             assert_same(own.reset(lanes)[0], ours.reset(lanes)[0])
             finished[lanes] = False
@@ -96,7 +96,7 @@ def test_a_collector_keeps_the_last_observation_of_an_episode() -> None:
     assert not rows.obs_next.mask[rows.terminated].any()
     assert rows.obs.mask.any(axis=1).all()
     assert rows.obs.mask[np.arange(len(rows)), rows.act].all()
-    # Exponents, from the planes: an episode begins with two tiles, and goes on from its last board.
+    # The planes give exponents: an episode begins with two tiles, and each step continues the last.
     tiles = (rows.obs.obs.argmax(axis=1) > 0).sum(axis=(1, 2))
     begins = np.roll(rows.done, 1) | (np.arange(len(rows)) % 800 == 0)
     assert (tiles[begins] == 2).all()
@@ -112,7 +112,7 @@ def test_a_collector_plays_a_number_of_episodes_and_leaves_boards_idle_at_the_en
     np.random.seed(0)
     result = Collector(random_policy(), envs).collect(n_episode=21, reset_before_collect=True)
     assert result.n_collected_episodes == 21
-    assert 700 < result.returns.mean() < 1600  # the mean is 1,095
+    assert 700 < result.returns.mean() < 1600  # random play scores 1,095
     envs.close()
 
 
@@ -131,7 +131,7 @@ def test_deep_q_learning_chooses_legal_actions() -> None:
     envs.close()
 
 
-def test_it_is_a_vector_environment_of_tianshou() -> None:
+def test_the_boards_are_a_vector_environment_of_tianshou() -> None:
     envs = make_tianshou_vec(n_envs=3, render_mode="ansi")
     assert isinstance(envs, BaseVectorEnv)
     assert len(envs) == 3
@@ -146,7 +146,7 @@ def test_it_is_a_vector_environment_of_tianshou() -> None:
 
 
 @pytest.mark.parametrize("name", ["autoreset_mode", "copy", "observation_key", "mask_key"])
-def test_arguments_of_the_adapter_are_refused(name: str) -> None:
+def test_arguments_that_the_adapter_sets_are_refused(name: str) -> None:
     arguments: Any = {name: "mask"}
     with pytest.raises(InvalidArgument, match="leave it out"):
         make_tianshou_vec(**arguments)
@@ -172,7 +172,7 @@ def test_wrong_actions_and_boards_are_refused(actions: Any, lanes: Any, text: st
     envs.close()
 
 
-def test_concentration_is_collected_too() -> None:
+def test_concentration_can_also_be_collected() -> None:
     envs = make_tianshou_vec("twofold/Concentration-v0", 4, obs="flat")
     envs.seed(0)
     np.random.seed(0)

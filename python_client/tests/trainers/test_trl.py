@@ -1,4 +1,4 @@
-"""Games for TRL's `environment_factory`: as the environments play, and trained on for real."""
+"""Tests of games for TRL's `environment_factory`: they equal the environments, and GRPO trains."""
 
 import copy
 import sys
@@ -125,13 +125,13 @@ def test_a_card_that_cannot_be_turned_gets_a_sentence() -> None:
 
 
 def fresh_pair(tools: ConcentrationTools, card: int) -> str:
-    """The answer to turning card 0 and then this one, in the same deck."""
+    """Returns the answer to turning card 0 and then this card, in the same deck."""
     tools.reset(seed=1)
     tools.turn_card(0)
     return tools.turn_card(card)
 
 
-def test_seeds_decide_the_boards_and_no_seed_goes_on() -> None:
+def test_seeds_determine_the_boards_and_no_seed_continues_the_stream() -> None:
     tools, others = Game2048Tools(), Game2048Tools()
     assert tools.reset(seed=4) == others.reset(seed=4)
     assert [tools.move(name) for name in DIRECTIONS] == [others.move(name) for name in DIRECTIONS]
@@ -173,7 +173,7 @@ def test_the_tools_have_schemas_that_name_every_choice() -> None:
 
 @pytest.fixture
 def trainer(tmp_path: Path, endpoint: str) -> Any:
-    """The example's, with two boards and four completions of each."""
+    """Returns the example's trainer, with two boards and four completions per board."""
     words = ["--tiny", "--steps", "2", "--groups", "2", "--generations", "4", "--tokens", "600"]
     words += ["--learning-rate", "1e-3", "--out", str(tmp_path), "--endpoint", endpoint]
     return grpo_2048.make_trainer(grpo_2048.parse_arguments(words))
@@ -215,6 +215,6 @@ def test_grpo_trains_a_model_that_plays_by_tool_calls(trainer: Any) -> None:
             if answers:
                 direction = calls[0]["function"]["arguments"]["direction"]
                 first_answers.setdefault((seed, direction), set()).add(answers[0])
-        # A group plays the same board: the same first move gets the same answer.
+        # A group plays the same board, so the same first move gets the same answer.
         assert first_answers
         assert all(len(answers) == 1 for answers in first_answers.values())
