@@ -1,4 +1,4 @@
-"""docs/reference/minimal_client.c: a whole client, and the session that it plays."""
+"""Tests of docs/reference/minimal_client.c, a complete client, and of the session that it plays."""
 
 import contextlib
 import queue
@@ -28,7 +28,7 @@ PAGE = (REFERENCE / "protocol.md").read_text()
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, compiled as the page and the file say; without cc by Swift's clang."""
+    """Returns the program, compiled as the page and the file say, or with Swift's clang."""
     (command,) = re.findall(r"^cc .*$", PAGE, re.MULTILINE)
     assert f"//     {command}\n" in SOURCE.read_text()
     directory = tmp_path_factory.mktemp("minimal_client")
@@ -43,18 +43,18 @@ def run(client: Path, endpoint: str) -> "subprocess.CompletedProcess[str]":
 
 
 def plays_the_session(client: Path, endpoint: str) -> str:
-    """Runs the program, which has to print what the page says; its errors."""
+    """Runs the program, checks that it prints the page's text, and returns its standard error."""
     ran = run(client, endpoint)
     assert (ran.returncode, ran.stdout) == (0, PRINTED), ran.stderr
     return ran.stderr
 
 
-def test_it_has_less_than_150_lines() -> None:
+def test_the_client_has_fewer_than_150_lines() -> None:
     assert len(SOURCE.read_text().splitlines()) < 150
 
 
 @pytest.mark.parametrize("transport", ["ipc", "tcp"])
-def test_it_prints_what_the_page_says_and_closes_its_session(
+def test_the_client_prints_the_text_of_the_page_and_closes_its_session(
     client: Path, server: Server, transport: str
 ) -> None:
     before = statistics_of(server.ipc)
@@ -71,7 +71,7 @@ def test_the_python_client_gets_the_same_bytes(server: Server) -> None:
     digest = 14695981039346656037
 
     def add(arrays: dict[str, Any]) -> None:
-        """Adds the payload that has the first of the layout's arrays."""
+        """Adds the payload that contains the layout's first array."""
         nonlocal digest
         payload = bytearray()
         for array in list(step.arrays)[: len(arrays)]:
@@ -110,13 +110,13 @@ def test_a_bad_network_changes_nothing(
     assert counters.steps == 4 * 100
 
 
-# Decides about a request that passes, and whether it has passed before: an error, or none.
+# Takes a request and whether it was seen before, and returns the error to answer with, or None.
 Refuse = Callable[[envelope.Request, bool], envelope.Error | None]
 
 
 @contextlib.contextmanager
 def refusing(server: Server, refuse: Refuse) -> Iterator[str]:
-    """An address that passes requests on to a server, or answers them with an error instead."""
+    """Yields an address that forwards requests to a server, or answers them with an error."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.linger = 0
     endpoint: queue.Queue[str] = queue.Queue()
@@ -167,7 +167,7 @@ def test_a_server_that_stops_gets_the_same_bytes_again_later(
     with refusing(own_server, refuse) as endpoint:
         errors = plays_the_session(client, endpoint)
     assert len(refused) == 1 + 1 + 100 + 1
-    # A refusal that comes late is not printed: the request was made again before.
+    # A late refusal is not printed, because the request was already repeated.
     assert set(errors.splitlines()) == {"error 10, field '', lane -1: "}
 
 
@@ -197,7 +197,7 @@ def test_a_refused_create_is_printed(client: Path) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """An address that accepts connections and answers nothing."""
+    """Yields an address that accepts connections but never answers."""
     with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
         socket.bind("tcp://127.0.0.1:*")
         yield str(socket.get_string(zmq.LAST_ENDPOINT))

@@ -1,4 +1,4 @@
-"""Observations in other forms: planes and flat vectors, made in the client."""
+"""Tests of other forms of observations: planes and flat vectors, which the client makes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ each_game = pytest.mark.parametrize("game", GAMES)
 
 
 def pair(game: type[Any], form: str, **arguments: Any) -> tuple[Any, Any, int]:
-    """The same boards in that form and as they are, and the number of planes."""
+    """Returns boards in a form, the same boards as arrays, and the number of planes."""
     own, planes = GAMES[game]
     common = {"num_envs": 6, "endpoint": "embedded", **own, **arguments}
     return game(obs=form, **common), game(**{**common, "mask_key": None}), planes
@@ -89,7 +89,7 @@ def test_a_single_environment_has_the_forms(form: str) -> None:
     env.close()
 
 
-def test_snapshots_forks_and_pictures_have_the_boards_behind_a_form() -> None:
+def test_snapshots_forks_and_pictures_show_the_boards_and_not_their_form() -> None:
     envs, plain, planes = pair(
         twofold.Game2048VectorEnv, "one_hot", render_mode="ansi", autoreset_mode="disabled"
     )

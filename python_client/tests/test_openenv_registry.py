@@ -1,4 +1,4 @@
-"""The registry of OpenEnv's episodes, with a clock of its own; it needs no OpenEnv."""
+"""Tests of the registry of OpenEnv's episodes, with a simulated clock and without OpenEnv."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_an_episode_is_found_by_its_id_while_it_is_held_and_after_it_was_dropped
     assert episodes.find("a") is entry
 
 
-def test_a_dropped_episode_is_let_go_when_its_time_is_up() -> None:
+def test_a_dropped_episode_is_removed_when_its_time_is_up() -> None:
     episodes, clock = registry()
     first, second = held(episodes, "a"), held(episodes, "b")
     episodes.drop(first, FIRST)
@@ -50,7 +50,7 @@ def test_a_dropped_episode_is_let_go_when_its_time_is_up() -> None:
     assert len(episodes) == 2
 
 
-def test_a_held_episode_is_kept_whatever_its_age() -> None:
+def test_a_held_episode_is_kept_at_any_age() -> None:
     episodes, clock = registry(keep_seconds=1, keep_episodes=0)
     entry = held(episodes, "a")
     clock.seconds = 1e9
@@ -58,7 +58,7 @@ def test_a_held_episode_is_kept_whatever_its_age() -> None:
     assert episodes.find("a") is entry
 
 
-def test_of_too_many_dropped_episodes_the_oldest_are_let_go() -> None:
+def test_if_too_many_episodes_are_dropped_the_oldest_are_removed() -> None:
     episodes, _ = registry(keep_episodes=2)
     entries = [held(episodes, name) for name in "abcd"]
     gone = [episodes.drop(entry, FIRST) for entry in reversed(entries)]
@@ -66,13 +66,13 @@ def test_of_too_many_dropped_episodes_the_oldest_are_let_go() -> None:
     assert [episodes.find(name) for name in "abcd"] == [*entries[:2], None, None]
 
 
-def test_with_nothing_to_keep_a_dropped_episode_is_let_go_at_once() -> None:
+def test_a_registry_that_keeps_no_episodes_removes_a_dropped_one_immediately() -> None:
     episodes, _ = registry(keep_episodes=0)
     assert episodes.drop(held(episodes, "a"), FIRST) == ["board a"]
     assert len(episodes) == 0
 
 
-def test_another_connection_takes_an_episode_over_and_shuts_the_first_out() -> None:
+def test_another_connection_takes_over_an_episode_and_shuts_the_first_one_out() -> None:
     episodes, _ = registry()
     entry = held(episodes, "a")
     episodes.check(entry, FIRST)

@@ -1,4 +1,4 @@
-"""The package's exports and imports."""
+"""Tests of the package's exports, imports and metadata."""
 
 import contextlib
 import copy
@@ -76,7 +76,7 @@ def test_importing_registers_the_environments(game: str) -> None:
     assert spec.vector_entry_point == f"twofold:{game}VectorEnv"
 
 
-def test_importing_takes_the_four_dependencies_and_starts_nothing() -> None:
+def test_importing_loads_four_dependencies_and_starts_no_thread() -> None:
     code = (
         "import sys, os, threading; before = set(sys.modules); import twofold; "
         "names = {name.partition('.')[0] for name, module in sys.modules.items() "
@@ -99,12 +99,12 @@ def test_importing_takes_the_four_dependencies_and_starts_nothing() -> None:
 
 
 def plain(distribution: str) -> str:
-    """The normalised spelling of a package's name."""
+    """Returns the normalised spelling of a package's name."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def with_dependencies(distribution: str) -> set[str]:
-    """The names of an installed package and of all packages that it requires."""
+    """Returns the names of an installed package and of all packages that it requires."""
     names: set[str] = set()
     wanted = [distribution]
     while wanted:

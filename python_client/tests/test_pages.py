@@ -1,4 +1,4 @@
-"""The generated parts of the documents agree with the sources: `make pages` writes them."""
+"""Tests that the documents' generated parts, from `make pages`, agree with the sources."""
 
 import re
 import sys
@@ -42,7 +42,7 @@ def test_each_file_of_figures_says_how_they_were_measured_and_is_on_a_page() -> 
         assert generate.setting(path.stem) in text, path
 
 
-def test_a_command_publishes_its_rows_with_its_words(
+def test_a_command_publishes_its_rows_with_its_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "FOLDER", tmp_path)
@@ -55,8 +55,8 @@ def test_a_command_publishes_its_rows_with_its_words(
     assert "some.py --games 3` repeats the measurement" in generate.setting("some")
 
 
-def test_a_figure_stands_in_generated_parts_only() -> None:
-    """Of more than three digits: shorter ones mean other things, too."""
+def test_a_measured_figure_appears_only_in_generated_parts() -> None:
+    """Checks numbers of more than three digits, because shorter ones have other meanings."""
     shown = {number for make in generate.FIGURES.values() for number in long_numbers(make())}
     assert {"66,888", "1,093.4"} <= shown
     typed = {
@@ -68,7 +68,7 @@ def test_a_figure_stands_in_generated_parts_only() -> None:
 
 
 def long_numbers(text: str) -> set[str]:
-    """The numbers with a comma that are neither round nor a power of two."""
+    """Returns the numbers with a comma that are neither round nor powers of two."""
     found = re.findall(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])", text)
     values = {number: float(number.replace(",", "")) for number in found}
     return {number for number, value in values.items() if value % 1000 and not is_power(value)}

@@ -1,4 +1,4 @@
-"""A step without an answer: its rewards are collected or dropped, and never lost by accident."""
+"""Tests of unanswered steps, whose rewards are collected or discarded, but never lost silently."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
 
 @pytest.fixture
 def pending(own_server: Server) -> Any:
-    """Boards with an unanswered step, on a server that answers again, and their twins."""
+    """Returns boards with an unanswered step, on a server that answers again, and their twins."""
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)
@@ -58,7 +58,7 @@ def test_other_actions_are_refused_until_the_step_is_collected(
     assert envs.requests == twin.requests
 
 
-def test_the_same_actions_collect_it_too(pending: Pending) -> None:
+def test_the_same_actions_also_collect_the_step(pending: Pending) -> None:
     envs, twin = pending
     with pytest.raises(StepPending):
         envs.step(actions(2))
@@ -84,7 +84,7 @@ def test_a_discarded_step_was_applied_once(pending: Pending) -> None:
     ],
     ids=["observe", "snapshot", "reset", "close"],
 )
-def test_calls_without_actions_finish_it_first(
+def test_calls_without_actions_finish_the_pending_step_first(
     pending: Pending, call: Callable[[TwofoldVectorEnv], object]
 ) -> None:
     envs, twin = pending
@@ -92,7 +92,7 @@ def test_calls_without_actions_finish_it_first(
     assert call(envs) == call(twin)
 
 
-def test_without_such_a_step_there_is_nothing_to_collect(endpoint: str) -> None:
+def test_without_a_pending_step_there_is_nothing_to_collect(endpoint: str) -> None:
     envs = make(endpoint)
     for _ in range(2):
         with pytest.raises(NoAsyncCallError, match="no step"):
@@ -122,7 +122,7 @@ def test_an_interrupted_step_is_collected(endpoint: str, monkeypatch: pytest.Mon
     twin.close()
 
 
-def test_a_single_environment_has_both(own_server: Server) -> None:
+def test_a_single_environment_can_collect_and_discard(own_server: Server) -> None:
     env: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc).unwrapped
     twin: Any = gym.make("twofold/Game2048-v0", endpoint=own_server.ipc).unwrapped
     env.reset(seed=7)
@@ -172,7 +172,7 @@ def test_a_first_reset_that_was_never_sent_can_be_made_later(own_server: Server)
 def test_seeds_are_those_of_the_executed_requests(pending: Pending, own_server: Server) -> None:
     envs, twin = pending
     with own_server.stopped(), hurried(envs), pytest.raises(DeadlineExceeded):
-        envs.reset(seed=9)  # not sent: the step comes first
+        envs.reset(seed=9)  # not sent, because the step comes first
     assert number(envs.collect()) == number(twin.step(PLAYED))
     assert envs.np_random_seed == 7
     blob = envs.snapshot()
@@ -185,7 +185,7 @@ def test_seeds_are_those_of_the_executed_requests(pending: Pending, own_server: 
 # ---- calls within calls --------------------------------------------------------------------------
 
 
-def test_a_step_within_a_rollouts_progress_is_a_step(endpoint: str) -> None:
+def test_a_step_inside_a_rollouts_progress_callback_is_a_normal_step(endpoint: str) -> None:
     envs = make(endpoint)
     envs.reset(seed=7)
     envs.rollout(10, "random", progress=lambda _: envs.step(PLAYED))
@@ -195,7 +195,7 @@ def test_a_step_within_a_rollouts_progress_is_a_step(endpoint: str) -> None:
     envs.close()
 
 
-def test_the_results_before_a_resume_have_memory_of_their_own(server: Server) -> None:
+def test_results_from_before_a_resume_have_separate_memory(server: Server) -> None:
     envs = make(server.ipc)
     envs.reset(seed=7)
     resumed: Any = twofold.resume(envs.unwrapped.token)
@@ -228,7 +228,7 @@ def test_another_reset_after_an_unseen_first_one_continues_its_streams(
 
 
 class Stopping:
-    """A session's service is about to stop while this lasts, and none takes its place."""
+    """A context in which a session's service is about to stop and no other service replaces it."""
 
     def __init__(self, envs: TwofoldVectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
         self._carrier, self._patch = envs._session.link.carrier, monkeypatch
@@ -246,7 +246,7 @@ class Stopping:
 def test_a_step_that_a_stopping_server_refuses_stays_pending(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A copy of it may be on its way to the next server.
+    # A copy of the step may be on its way to the next server.
     envs, twin = make(server.ipc), make(server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)
@@ -268,7 +268,7 @@ def test_a_step_that_a_stopping_server_refuses_stays_pending(
     twin.close()
 
 
-def test_a_stopping_server_that_refuses_a_journals_snapshot_confuses_nothing(
+def test_a_stopping_server_that_refuses_a_journals_snapshot_changes_nothing(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(server.ipc, recover=True), make(server.ipc)

@@ -1,4 +1,4 @@
-"""The documents' pictures: `make pictures`."""
+"""Tests of the documents' pictures, which `make pictures` makes."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ ANIMATIONS = ["concentration.gif", "game2048.gif", "wall.png"]
 CHARTS = ["benchmark.png", "learning_curve.png", "regret.png", "training.png"]
 
 
-def test_every_picture_is_there_and_they_are_small() -> None:
+def test_every_picture_exists_and_is_small() -> None:
     sizes = {path.name: path.stat().st_size for path in PICTURES.iterdir()}
     assert sizes.keys() >= {*ANIMATIONS, *CHARTS, "replay.png"}
     assert sizes["wall.png"] < 1e6
@@ -23,20 +23,20 @@ def test_every_picture_is_there_and_they_are_small() -> None:
 
 
 @pytest.mark.parametrize("name", ANIMATIONS)
-def test_an_animation_moves_for_ever(name: str) -> None:
+def test_an_animation_repeats_forever(name: str) -> None:
     with Image.open(PICTURES / name) as picture:
         assert picture.n_frames > 10
         assert picture.info["loop"] == 0
 
 
 @pytest.mark.parametrize("name", CHARTS)
-def test_a_chart_has_no_ground_of_its_own(name: str) -> None:
+def test_a_chart_has_a_transparent_background(name: str) -> None:
     with Image.open(PICTURES / name) as picture:
         assert picture.convert("RGBA").getpixel((0, 0))[3] == 0
 
 
 @pytest.mark.parametrize("suffix", ["gif", "png"])
-def test_the_frames_of_an_animation_are_the_pictures(tmp_path: Path, suffix: str) -> None:
+def test_the_frames_of_an_animation_equal_its_pictures(tmp_path: Path, suffix: str) -> None:
     rng = np.random.default_rng(0)
     colours = rng.integers(0, 256, (255, 3), np.uint8)
     frames = [colours[rng.integers(0, 255, (20, 30))] for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Other processes: policies travel to them, and workers play in the process and on a server."""
+"""Tests of other processes: pickled policies, and workers that play there or on a server."""
 
 import copy
 import multiprocessing
@@ -47,7 +47,7 @@ POLICIES: dict[str, Callable[[], Any]] = {
     "network": network,
     "named network": lambda: resolve(network()),
 }
-# Not found by a name: pickle alone can't.
+# Plain pickle can't do this, because the function can't be imported by name.
 BY_VALUE: dict[str, Callable[[], Any]] = {
     "loaded function": lambda: load(f"{__file__}:first_legal"),
     "lambda": lambda: lambda observations, mask: mask.argmax(axis=1),
@@ -72,7 +72,7 @@ def test_a_pickled_policy_plays_the_same_games(name: str, pickler: str) -> None:
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, *PICKLES.values()])
-def test_a_perfect_memory_goes_on_from_what_it_has_seen(duplicate: Callable[[Any], Any]) -> None:
+def test_a_pickled_perfect_memory_keeps_what_it_has_seen(duplicate: Callable[[Any], Any]) -> None:
     envs, twin = make("embedded", "Concentration"), make("embedded", "Concentration")
     envs.reset(seed=1), twin.reset(seed=1)
     mine, its = policies.PerfectMemory(envs), policies.PerfectMemory(twin)
@@ -99,7 +99,7 @@ def test_a_pickled_rollout_is_the_same_rollout() -> None:
 
 
 def play(endpoints: list[str], policy: Any, seed: int) -> list[list[int]]:
-    """Games at each endpoint: those of a rollout, and of steps after it."""
+    """Returns the games at each endpoint: a rollout, and the steps after it."""
     results = []
     for endpoint in endpoints:
         envs = make(endpoint)
@@ -125,8 +125,8 @@ def wrong(observations: Any, action_mask: Any) -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_workers_play_in_their_process_and_on_a_server_at_once(method: str, server: Server) -> None:
-    """Their results and their errors are those of this process, which has boards of both kinds."""
+def test_workers_play_both_in_their_process_and_on_a_server(method: str, server: Server) -> None:
+    """Compares results and errors with those of this process, which has boards of both kinds."""
     endpoints = ["embedded", server.ipc, server.tcp]
     mine = [make(endpoint) for endpoint in endpoints]
     for envs in mine:
@@ -175,8 +175,8 @@ def test_gymnasiums_async_workers_share_a_server(method: str, server: Server) ->
 # ---- several in one process ----------------------------------------------------------------------
 
 
-def test_threads_with_boards_of_their_own_do_not_disturb_each_other(server: Server) -> None:
-    """Boards of both games, in the process and on a server, by steps and by rollouts."""
+def test_threads_with_separate_boards_do_not_disturb_each_other(server: Server) -> None:
+    """Plays both games, in the process and on a server, with steps and with rollouts."""
 
     def results(game: str, endpoint: str) -> list[int]:
         envs = make(endpoint, game)

@@ -1,4 +1,4 @@
-"""The generated code and the messages that Swift's tests decode match proto/."""
+"""Tests that the generated code, and the messages that Swift's tests decode, match proto/."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ PROTO = Path(__file__).resolve().parents[2] / "proto"
 
 
 def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
-    """Protoc writes these to a descriptor set, and omits them from generated code."""
+    """Removes JSON names, which protoc writes to a descriptor set but not to generated code."""
     for message in file.message_type:
         for field in message.field:
             field.ClearField("json_name")
@@ -22,7 +22,7 @@ def without_json_names(file: FileDescriptorProto) -> FileDescriptorProto:
 
 
 def test_the_checked_in_code_is_generated_from_the_proto_files(tmp_path: Path) -> None:
-    protoc = pytest.importorskip("grpc_tools.protoc")  # not installable beside protobuf 6 and 7
+    protoc = pytest.importorskip("grpc_tools.protoc")  # can't be installed with protobuf 6 or 7
     output = tmp_path / "descriptors"
     paths = [str(path) for path in sorted(PROTO.glob("twofold/v1/*.proto"))]
     arguments = ["protoc", f"-I{PROTO}", f"--descriptor_set_out={output}", *paths]
@@ -33,7 +33,7 @@ def test_the_checked_in_code_is_generated_from_the_proto_files(tmp_path: Path) -
         checked_in = FileDescriptorProto()
         FILES[file.name].DESCRIPTOR.CopyToProto(checked_in)
         assert without_json_names(checked_in) == without_json_names(file), (
-            f"{file.name} has changed: run proto/generate.sh"
+            f"{file.name} has changed; run proto/generate.sh"
         )
 
 

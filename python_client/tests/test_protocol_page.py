@@ -1,4 +1,4 @@
-"""docs/reference/protocol.md is true of proto/, of the sources and of a server."""
+"""Tests that docs/reference/protocol.md agrees with proto/, the sources and a server."""
 
 import math
 import re
@@ -31,7 +31,7 @@ ENUMS = {
 
 
 def table(first_cell: str) -> list[list[str]]:
-    """The rows of the table whose header begins with this cell."""
+    """Returns the rows of the table whose header begins with this cell."""
     text = PAGE.split(f"\n| {first_cell} |", 1)[1].split("\n\n", 1)[0]
     return [
         [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -40,7 +40,7 @@ def table(first_cell: str) -> list[list[str]]:
 
 
 def names(cell: str) -> list[str]:
-    """What a cell has in backticks."""
+    """Returns the words in backticks in a cell."""
     return re.findall("`([^`]*)`", cell)
 
 
@@ -60,7 +60,7 @@ def test_the_table_of_requests_has_every_slot_and_every_field() -> None:
 
 
 def fields_of(descriptor: Descriptor) -> list[tuple[int, str, str, str]]:
-    """Number, name, type and mark of each field, without the slots of requests."""
+    """Returns number, name, type and mark of each field, without the slots of requests."""
     message = DescriptorProto()
     descriptor.CopyToProto(message)
     slots = envelope.Request.DESCRIPTOR.oneofs_by_name["op"].fields
@@ -97,12 +97,12 @@ def test_the_fields_of_messages_are_those_of_the_proto_files() -> None:
 
 # ---- payloads ------------------------------------------------------------------------------------
 
-# A name, a dtype, and the number of axes.
+# Name, dtype and number of axes.
 Array = tuple[str, str, int]
 
 
 def arrays_of(layout: environment.PayloadLayout) -> list[Array]:
-    """The arrays of a layout."""
+    """Returns the arrays of a layout."""
     dtypes = [environment.DataType.Name(array.dtype) for array in layout.arrays]
     return [
         (array.name, dtype.removeprefix("DATA_TYPE_").lower(), len(array.shape))
@@ -111,7 +111,7 @@ def arrays_of(layout: environment.PayloadLayout) -> list[Array]:
 
 
 def arrays_in(cell: str, axes: int = 0) -> list[Array]:
-    """The arrays in a cell of the page, with so many axes before those that it shows."""
+    """Returns the arrays in a cell of the page, with `axes` more axes than the cell shows."""
     found = re.findall(r"(\w+) (bool|u?int\d+|float\d+)(?: \[([^]]*)\])?", cell)
     assert found
     return [
@@ -187,7 +187,7 @@ def test_the_bytes_between_arrays_are_zero(server: Server) -> None:
 
 # ---- errors --------------------------------------------------------------------------------------
 
-# Where an error is made: with a code of its own, or by a function that is named for it.
+# The code that makes an error: with an explicit code, or by a function named after the code.
 NAMED = re.compile(r'ServiceError\(\s*\.(\w+),(?:\s*field: "(\w*)")?')
 MADE = re.compile(r"\.(invalid|precondition|exhausted)\(\s*([^,]+),(\s*lane:)?")
 CODES = {
@@ -195,8 +195,8 @@ CODES = {
     "precondition": "FAILED_PRECONDITION",
     "exhausted": "RESOURCE_EXHAUSTED",
 }
-# Where the second finds a variable, these are its values: the names of a snapshot's rules, those of
-# the numbers and tables in a reward, and that of an array of boards.
+# The values of the variables that the second pattern finds: the names of a snapshot's rules, of the
+# numbers and tables in a reward, and of an array of boards.
 RULE = re.compile(r'Rule\("(\w+)"')
 NUMBER = re.compile(r'checked\([^",]+, "([^"]+)"')
 TABLE = re.compile(r'let field = "([^"]+)"')
@@ -208,16 +208,16 @@ Refusal = tuple[str, str]
 
 
 def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
-    """What the code refuses that answers over ZeroMQ; and what it names a lane with."""
+    """Returns the refusals in the code that answers over ZeroMQ, and those that name a lane."""
     folders = ("Core", "Optimum", "Service", "Sessions", "Server")
     paths = [path for each in folders for path in ROOT.glob(f"Sources/Twofold{each}/**/*.swift")]
     definitions = ("EnvironmentError.swift", "ServiceError.swift", "CallerRefusals.swift")
     code = "\n".join(path.read_text() for path in paths if path.name not in definitions)
-    assert "EnvironmentError(kind" not in code, "these functions are not the only ones"
+    assert "EnvironmentError(kind" not in code, "other functions also make errors"
     refused = {
         (re.sub("(?=[A-Z])", "_", kind).upper(), field) for kind, field in NAMED.findall(code)
     }
-    refused.add(("INVALID_ARGUMENT", "environment_id"))  # the first rule of every snapshot
+    refused.add(("INVALID_ARGUMENT", "environment_id"))  # checked first in every snapshot
     with_lane = set()
     variables = set()
     for kind, argument, lane in MADE.findall(code):
@@ -237,7 +237,7 @@ def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
 
 
 def refusals_of_page() -> tuple[set[Refusal], set[Refusal]]:
-    """What the table has; and what it has with an asterisk."""
+    """Returns the refusals in the page's table, and those with an asterisk."""
     cells: list[tuple[str, str]] = []
     text = PAGE.split("\n| request | `INVALID_ARGUMENT` |", 1)[1].split("\n\n", 1)[0]
     for row in text.splitlines()[2:]:
@@ -292,9 +292,9 @@ class Frame:
     """A frame as the page shows it.
 
     Attributes:
-        size: Its size, where the page states it.
-        shown: The bytes that it shows, with zeros in the gaps; `..` and `…` have none.
-        pattern: What a frame has to match.
+        size: The frame's size, or None if the page does not state it.
+        shown: The bytes that the page shows, with zeros in the gaps; `..` and `…` show none.
+        pattern: The pattern that a frame must match.
     """
 
     def __init__(self, size: str | None) -> None:
@@ -303,7 +303,7 @@ class Frame:
         self.pattern = b""
 
     def add(self, line: str) -> None:
-        """Adds a line: perhaps an offset, then bytes, then words behind three spaces or more."""
+        """Adds a line: an optional offset, bytes, and after at least three spaces a comment."""
         if place := re.match(r" +@(\d+) +", line):
             line = "00 " * (int(place[1]) - len(self.shown)) + line[place.end() :]
         for token in re.split(" {3,}", line.strip())[0].split():
@@ -315,7 +315,7 @@ class Frame:
 
 
 def frames(block: str) -> dict[str, Frame]:
-    """The frames of a request and its reply."""
+    """Returns the frames of a request and its reply."""
     found: dict[str, Frame] = {}
     for line in block.splitlines():
         if label := LABEL.fullmatch(line):

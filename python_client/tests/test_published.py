@@ -1,4 +1,4 @@
-"""Networks of other programs: files written here as those programs write them, and a real one."""
+"""Tests of networks of other programs, in files written here in their formats, and a real one."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def some_tables(*tuples: tuple[int, ...]) -> list[Any]:
 
 
 def java_tuple(cells: tuple[int, ...], table: Any, exponents: int = EXPONENTS) -> bytes:
-    # A board has a margin of one cell: six places in each row.
+    # A board has a margin of one cell, so each row has six places.
     places = [(cell // 4 + 1) * 6 + cell % 4 + 1 for cell in cells]
     head = struct.pack(f">iiii{len(places)}i", 570718399, exponents, 14, len(places), *places)
     return head + struct.pack(f">ii{len(table)}d", 1234, len(table), *table)
@@ -39,7 +39,7 @@ def java_file(*parts: bytes, expander: bytes = IDENTITY) -> bytes:
 
 
 def java_value(board: Any, tuples: Any, tables: Any, is_expanded: bool) -> float:
-    """V as the Java program computes it."""
+    """Returns V as the Java program computes it."""
     value = 0.0
     for cells, table in zip(tuples, tables, strict=True):
         seen: list[list[tuple[int, int]]] = []
@@ -61,7 +61,7 @@ def java_value(board: Any, tuples: Any, tables: Any, is_expanded: bool) -> float
 
 
 def expect_the_same_actions(network: policies.NTuple, tuples: Any, tables: Any, all8: bool) -> None:
-    """Whether a network chooses on many boards what the Java program would choose."""
+    """Asserts that a network chooses the Java program's actions on many boards."""
     boards = np.random.default_rng(4).integers(0, EXPONENTS, (400, 4, 4), dtype=np.uint8)
     boards = boards[rules.legal(boards).any(axis=1)]
     assert len(boards) > 300
@@ -70,7 +70,7 @@ def expect_the_same_actions(network: policies.NTuple, tuples: Any, tables: Any, 
     chosen = envs.rollout(1, network).actions[0]
     envs.close()
     after = rules.afterstates(boards)
-    # Merges may exceed the table; the program is undefined there, and Twofold caps.
+    # Merges may exceed the table. The program's behaviour is then undefined; Twofold caps tiles.
     capped = np.minimum(after.boards, EXPONENTS - 1)
     for lane, mask in enumerate(after.mask):
         worth = {
@@ -78,7 +78,7 @@ def expect_the_same_actions(network: policies.NTuple, tuples: Any, tables: Any, 
             + java_value(capped[lane, action], tuples, tables, all8)
             for action in np.flatnonzero(mask)
         }
-        # Mirrored afterstates are worth the same, but for rounding.
+        # Mirrored afterstates have the same value, except for rounding.
         assert worth[chosen[lane]] == pytest.approx(max(worth.values()), abs=1e-3)
 
 
@@ -98,7 +98,7 @@ def test_a_network_of_the_java_program_chooses_its_actions(
     expect_the_same_actions(network, tuples, tables, is_expanded)
 
 
-def test_tables_are_shared_where_all_tuples_have_eight_images(tmp_path: Path) -> None:
+def test_tables_are_shared_if_all_tuples_have_eight_images(tmp_path: Path) -> None:
     path = tmp_path / "network.bin"
     cases: Any = [([AXE], True, 1), ([AXE, LINE], False, 12), ([LINE], False, 4)]
     for tuples, symmetric, count in cases:
@@ -213,7 +213,7 @@ def test_a_converted_network_is_evaluated(
     assert json.loads(capsys.readouterr().out)["episodes"] == 20
 
 
-def test_the_best_standard_network_of_szubert_and_jaskowski_plays_as_well_as_elsewhere(
+def test_the_best_standard_network_of_szubert_and_jaskowski_scores_as_published(
     tmp_path: Path,
 ) -> None:
     path = Path(os.environ.get("TWOFOLD_PUBLISHED_NETWORK", DOWNLOADED))

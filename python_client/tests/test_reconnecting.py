@@ -1,4 +1,4 @@
-"""An abandoned socket is closed in an order that never freezes the process."""
+"""Tests that abandoned sockets are closed in an order that never freezes the process."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ BUSY = "while True: pass"
 
 
 def test_an_address_without_zeromq_can_be_asked_forever() -> None:
-    """Beside two busy processes the wrong order froze within seconds, each time."""
+    """Next to two busy processes, the wrong order always froze within seconds."""
     neighbours = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
         subprocess.run(

@@ -1,4 +1,4 @@
-"""Recordings: a few kilobytes that replay to the same board and score, or report why not."""
+"""Tests of recordings: small files that replay to the same board and score, or report a fault."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from twofold.recordings.recording import chi_square_tail
 
 
 def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
-    """A game of the tests' own reference, with pseudo-random legal actions; and its boards."""
+    """Plays random legal actions with the tests' reference. Returns the game and its boards."""
     game, rng = reference.Game(seed, **arguments), np.random.default_rng(seed)
     boards = [game.board]
     actions: list[int] = []
@@ -77,7 +77,7 @@ def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
     assert made.verify().illegal_actions == 1
 
 
-def test_motions_are_listed_from_the_wall_on() -> None:
+def test_motions_are_listed_starting_at_the_edge() -> None:
     board = [1, 1, 1, 1, 0, 2, 0, 2]
     reward, motions = replay.move(board, 2, 4, 3)
     assert (reward, board) == (16, [2, 2, 0, 0, 3, 0, 0, 0])
@@ -151,7 +151,7 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
         ("score", None, "'score' is missing"),
     ],
 )
-def test_a_damaged_file_is_reported_with_the_part(part: str, value: Any, text: str) -> None:
+def test_a_damaged_file_is_reported_with_the_damaged_part(part: str, value: Any, text: str) -> None:
     document = json.loads(recording().to_json())
     with pytest.raises(errors.InvalidRecording, match=text):
         Recording.from_json(change(document, part, value))
@@ -235,7 +235,7 @@ def test_a_score_that_contradicts_the_rules_does_not_verify() -> None:
 
 
 def spoilt(kind: str) -> Any:
-    """A long game of an engine with wrong spawns."""
+    """Returns a long game of an engine with wrong spawns."""
     rng = np.random.default_rng(2)
     board = [0] * 16
     for cell in (0, 15):
@@ -279,7 +279,7 @@ def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
 
 @pytest.mark.parametrize(
     ("value", "degrees", "tail"),
-    [  # from tables of the chi-square distribution
+    [  # values from tables of the chi-square distribution
         (3.841, 1, 0.05),
         (5.991, 2, 0.05),
         (7.815, 3, 0.05),
@@ -290,7 +290,7 @@ def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
         (0.0, 4, 1.0),
     ],
 )
-def test_chi_square_tails(value: float, degrees: int, tail: float) -> None:
+def test_chi_square_tails_match_published_tables(value: float, degrees: int, tail: float) -> None:
     assert chi_square_tail(value, degrees) == pytest.approx(tail, rel=2e-3)
 
 
@@ -320,7 +320,7 @@ def test_an_evaluation_records_best_worst_and_median() -> None:
             result.recording(bad)
 
 
-def test_long_games_are_recorded_whole() -> None:
+def test_long_games_are_recorded_completely() -> None:
     def corner(observations: Any, action_mask: Any) -> Any:
         order = np.array([0, 3, 1, 2])
         return order[action_mask[:, order].argmax(axis=1)]
@@ -328,7 +328,7 @@ def test_long_games_are_recorded_whole() -> None:
     result = twofold.evaluate(
         corner, episodes=40, num_envs=4, record=True, size=5, endpoint="embedded"
     )
-    assert result.lengths.max() > 600  # more than the log's first table holds
+    assert result.lengths.max() > 600  # more than fits in the log's first table
     for episode in range(40):
         assert result.recording(episode).score == result.scores[episode]
 
@@ -376,14 +376,14 @@ def test_a_game_with_wrong_spawns_exits_with_1(
 # ---- the page ------------------------------------------------------------------------------------
 
 
-def test_the_page_needs_nothing_else() -> None:
+def test_the_page_loads_nothing_else() -> None:
     page = recording().to_html()
     assert "{{" not in page
     for outside in ("http:", "https:", "//cdn", "src=", "@import", "url("):
         assert outside not in page
 
 
-def test_names_in_a_page_are_text() -> None:
+def test_names_in_a_page_are_escaped() -> None:
     made = recording()
     rules, evil = made.rules, "</script><script>alert(1)</script>"
     other = Recording.of_seed(rules, 5, made.actions, {"policy": evil})

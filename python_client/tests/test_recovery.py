@@ -1,4 +1,4 @@
-"""Bad networks, killed servers and interrupts: the training loop notices a delay and no more."""
+"""Tests that bad networks, killed servers and interrupts only delay a training loop."""
 
 import asyncio
 import code
@@ -69,7 +69,7 @@ def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> N
         results = []
         for step in range(300):
             if step % 15 == 7:
-                # The proxy passes the step on before it looks: what is lost is the reply.
+                # The proxy forwards the step before it looks, so only the reply is lost.
                 proxy.cut()
             results.append(one_step(envs, step))
         assert results == expected
@@ -81,12 +81,12 @@ def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> N
 
 
 def notes_of(error: BaseException) -> list[str]:
-    """The notes; mypy reads the code as Python 3.10's, which has none."""
+    """Returns an error's notes, which mypy does not know, as it assumes Python 3.10."""
     return list(getattr(error, "__notes__", []))
 
 
 def play_through_interrupts(envs: Any, expected: list[int], times: int, longest: float) -> int:
-    """Repeats each interrupted call; returns the interrupts that there were."""
+    """Repeats each interrupted call, and returns the interrupts."""
     interrupts, step = 0, 0
     notes: set[str] = set()
     with Interrupts(seed=3, longest=longest):
@@ -95,8 +95,8 @@ def play_through_interrupts(envs: Any, expected: list[int], times: int, longest:
                 result = one_step(envs, step)
             except KeyboardInterrupt as interrupt:
                 interrupts += 1
-                # One that hits before the call has begun has no note, nor has another one while the
-                # first is being explained.
+                # An interrupt before the call has begun has no note, and neither has a second one
+                # while the note of the first is being added.
                 notes.update(note.split(";")[0].split(".")[0] for note in notes_of(interrupt))
                 continue
             assert result == expected[step], f"step {step}"
@@ -134,7 +134,7 @@ def check_notes(envs: Any, twin: Any, own_server: Server, proxy: FaultProxy) -> 
     assert "was sent and has no answer yet; it is applied once" in notes_of(caught.value)[0]
     np.testing.assert_array_equal(envs.step(action)[0], twin.step(action)[0])
 
-    # The reply is there, and the interrupt comes before the user has it.
+    # The reply has arrived, but the interrupt comes before the user gets it.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(envs._results, "_observations", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
@@ -155,7 +155,7 @@ def check_notes(envs: Any, twin: Any, own_server: Server, proxy: FaultProxy) -> 
     np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
 
 
-def test_another_step_after_an_applied_one_goes_on_from_there(endpoint: str) -> None:
+def test_another_step_continues_after_an_applied_step(endpoint: str) -> None:
     envs, twin = make(endpoint), make(endpoint)
     envs.reset(seed=0)
     twin.reset(seed=0)
@@ -195,7 +195,7 @@ for _ in range(10):
 
 def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> None:
     async def notebook() -> None:
-        # What a notebook's kernel does: cells in one namespace, inside a running event loop.
+        # As in a notebook's kernel: cells share a namespace, inside a running event loop.
         shell = code.InteractiveInterpreter()
         ids, pids = [], set()
         for _ in range(3):
@@ -222,7 +222,7 @@ def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> 
 
 @contextlib.contextmanager
 def killed_again_and_again(server: Server, times: int, longest: float) -> Iterator[list[int]]:
-    """Kills and restarts a server at random moments, until it was killed so often."""
+    """Kills and restarts a server at random moments, this many times."""
     kills: list[int] = []
     is_over = threading.Event()
 
@@ -243,7 +243,7 @@ def killed_again_and_again(server: Server, times: int, longest: float) -> Iterat
 
 
 def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) -> None:
-    """Plays the same steps over and over, until it is enough."""
+    """Plays the same steps repeatedly until a condition is met."""
     while True:
         for step, result in enumerate(expected):
             assert one_step(envs, step) == result, f"step {step}"
@@ -251,9 +251,7 @@ def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) ->
             return
 
 
-def test_a_server_that_is_killed_again_and_again_changes_nothing(
-    own_server: Server, scale: int
-) -> None:
+def test_a_server_that_is_killed_repeatedly_changes_nothing(own_server: Server, scale: int) -> None:
     expected = undisturbed(own_server.ipc, 1300)
     times = 20 * scale
     with killed_again_and_again(own_server, times, 0.3) as kills:
@@ -262,7 +260,7 @@ def test_a_server_that_is_killed_again_and_again_changes_nothing(
     envs.close()
 
 
-def test_another_empty_server_in_midway_changes_nothing(server: Server, own_server: Server) -> None:
+def test_an_empty_new_server_halfway_changes_nothing(server: Server, own_server: Server) -> None:
     expected = undisturbed(server.ipc, 700)
     with FaultProxy(server.ipc, rate=0.02, seed=5) as proxy:
         envs = make(proxy.endpoint, recover=True)
@@ -317,7 +315,7 @@ def test_a_recovery_starts_a_new_token_and_a_new_count_of_requests(own_server: S
     own_server.start_again()
     one_step(envs, 10)
     assert envs.token != token
-    # The creation, the reset and ten steps, without the requests that only looked.
+    # The creation, the reset and ten steps, but no requests that changed nothing.
     assert envs.requests == 12
     saved = envs.token, envs.requests
     one_step(envs, 11)
@@ -336,7 +334,7 @@ def test_without_recover_a_lost_session_is_an_error(own_server: Server) -> None:
     envs.close()
 
 
-def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Server) -> None:
+def test_a_lost_server_ends_in_a_deadline_and_a_new_one_continues(own_server: Server) -> None:
     expected = undisturbed(own_server.ipc, 20)
     envs = make(own_server.ipc, recover=True)
     results = play(envs, 10)
@@ -348,7 +346,7 @@ def test_nobody_comes_back_is_a_deadline_and_then_somebody_does(own_server: Serv
     envs.close()
 
 
-def test_a_snapshot_takes_the_place_of_what_was_done_before(
+def test_a_snapshot_replaces_the_requests_before_it(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
@@ -368,7 +366,7 @@ def test_a_snapshot_takes_the_place_of_what_was_done_before(
     envs.close()
 
 
-def test_boards_whose_snapshot_no_message_could_bring_back_are_played_again_from_the_start(
+def test_boards_whose_snapshot_exceeds_a_message_are_replayed_from_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
@@ -387,7 +385,7 @@ def last_legal(observations: Any, action_mask: Any) -> Any:
 
 
 def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
-    """A number for the rollout that begins with this step; the first one seeds its streams."""
+    """Plays the rollout that starts at this step. The first rollout seeds its streams."""
     seed = 5 if first == 0 and policy is not last_legal else None
     rollout = envs.rollout(20, policy, policy_seed=seed, infos=["score"])
     code = 0
@@ -398,7 +396,7 @@ def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
 
 @pytest.mark.parametrize("policy", ["random", "expectimax", last_legal])
 @pytest.mark.parametrize("one_step_a_request", [True, False])
-def test_rollouts_go_on_after_a_lost_server(
+def test_rollouts_continue_after_a_lost_server(
     policy: Any, one_step_a_request: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if one_step_a_request:
@@ -418,7 +416,7 @@ def test_rollouts_go_on_after_a_lost_server(
         twin.close()
 
 
-def test_a_rollout_by_a_function_goes_on_where_the_server_was_lost(own_server: Server) -> None:
+def test_a_rollout_by_a_function_continues_where_the_server_was_lost(own_server: Server) -> None:
     envs, twin = make(own_server.ipc, recover=True), make("private")
     for each in (envs, twin):
         each.reset(seed=3)
@@ -467,7 +465,7 @@ def test_a_fork_is_as_lost_as_its_environment_without_recover(own_server: Server
         fork.observe()
 
 
-def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
+def test_a_server_that_replays_differently_is_reported(own_server: Server) -> None:
     envs = make(own_server.ipc, recover=True)
     play(envs, 10)
     journal = envs._session._journal
@@ -481,7 +479,7 @@ def test_a_server_that_plays_otherwise_is_told(own_server: Server) -> None:
     envs.close()
 
 
-def test_a_part_of_a_rollout_plays_its_own_actions_and_goes_on_with_the_streams() -> None:
+def test_a_part_of_a_rollout_replays_its_actions_and_continues_the_streams() -> None:
     given = wire.RolloutRequest(steps=5, actions={})
     request = envelope.Request(rollout=given).SerializeToString()
     whole = Operation("rollout", request, bytes(range(15)))
@@ -499,7 +497,7 @@ def test_a_part_of_a_rollout_plays_its_own_actions_and_goes_on_with_the_streams(
         assert later.payload == (whole.payload if start == 0 else None)
 
 
-def test_a_recovery_that_takes_several_calls_goes_on_where_it_was(
+def test_a_recovery_over_several_calls_continues_where_it_stopped(
     own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(own_server.ipc, recover=True), make("private")
@@ -512,7 +510,7 @@ def test_a_recovery_that_takes_several_calls_goes_on_where_it_was(
     def gives_up_often(*arguments: Any) -> Any:
         number = next(calls)
         if number % 10 == 0:
-            # Before or after the step was carried out.
+            # The request is lost before or after the step was executed.
             if number % 20 == 0:
                 step(*arguments)
             raise errors.DeadlineExceeded

@@ -1,4 +1,4 @@
-"""Boards as text and as pictures, of every game."""
+"""Tests of the boards of every game as text and as pictures."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def colours(picture: Any) -> set[tuple[int, ...]]:
 
 @pytest.mark.parametrize("game", IDS)
 @pytest.mark.parametrize("size", [32, 33, 100, 512, 1000])
-def test_a_picture_has_the_size_asked_for_and_even_sides(game: str, size: int) -> None:
+def test_a_picture_has_the_requested_size_and_even_sides(game: str, size: int) -> None:
     env = gym.make(game, render_mode="rgb_array", render_size=size)
     env.reset(seed=0)
     picture = env.render()
@@ -50,14 +50,14 @@ def test_a_picture_is_as_wide_as_its_board(size: tuple[int, int]) -> None:
     env.close()
 
 
-def test_tiles_have_the_colours_that_2048_is_known_by() -> None:
+def test_tiles_have_the_usual_colours_of_2048() -> None:
     envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", endpoint="embedded", size=2)
     envs.reset(seed=0, options={"boards": [[[1, 0], [2, 0]]]})
     frames = envs.render()
     assert frames is not None
     picture: Any = frames[0]
     quarter = picture.shape[0] // 4
-    # Off the middle of each cell, where no digit is.
+    # Away from the middle of each cell, where there is no digit.
     corners = [
         picture[row, column]
         for row in (quarter // 2, 5 * quarter // 2)
@@ -108,7 +108,7 @@ def test_cards_look_different_face_down_face_up_and_removed() -> None:
     envs.close()
 
 
-def test_cards_as_text() -> None:
+def test_cards_are_shown_as_text() -> None:
     envs = twofold.ConcentrationVectorEnv(
         1, size=2, render_mode="ansi", observe_last_action=True, endpoint="embedded"
     )
@@ -120,7 +120,7 @@ def test_cards_as_text() -> None:
 
 
 @pytest.mark.parametrize("game", IDS)
-def test_all_boards_fit_on_a_wall(game: str) -> None:
+def test_all_boards_fit_on_one_picture(game: str) -> None:
     envs = gym.make_vec(game, num_envs=7)
     envs.reset(seed=0)
     unwrapped: Any = envs.unwrapped
@@ -191,7 +191,7 @@ def test_a_number_is_centred_and_fits_its_tile(text: str) -> None:
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (4, 4), (8, 16), (16, 2)])
-def test_all_cells_of_a_grid_are_alike_and_inside(rows: int, columns: int) -> None:
+def test_all_cells_of_a_grid_have_one_size_and_fit(rows: int, columns: int) -> None:
     sides: list[int] = []
 
     def cell(_: int, side: int) -> Picture:

@@ -1,4 +1,4 @@
-"""Taking a session over: by another process, after a crash, or to shut somebody out."""
+"""Tests of sessions taken over by another process, after a crash, or to shut a client out."""
 
 import random
 import signal
@@ -20,7 +20,7 @@ import twofold
 from twofold import errors, policies
 
 
-def test_another_client_goes_on_where_the_first_one_was(server: Server) -> None:
+def test_another_client_continues_where_the_first_one_was(server: Server) -> None:
     expected = undisturbed(server.ipc, 40)
     first = make(server.ipc)
     results = play(first, 20)
@@ -33,7 +33,7 @@ def test_another_client_goes_on_where_the_first_one_was(server: Server) -> None:
     second.close()
 
 
-def test_whoever_had_the_session_is_shut_out(server: Server) -> None:
+def test_the_previous_holder_of_the_session_is_shut_out(server: Server) -> None:
     first = make(server.ipc)
     first.reset(seed=0)
     second = twofold.resume(first.token)
@@ -51,7 +51,7 @@ def test_whoever_had_the_session_is_shut_out(server: Server) -> None:
         twofold.resume(third.token)
 
 
-def test_the_environment_is_what_its_maker_made(server: Server) -> None:
+def test_a_resumed_environment_has_the_arguments_of_its_creator(server: Server) -> None:
     envs = gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=3,
@@ -76,7 +76,7 @@ def test_the_environment_is_what_its_maker_made(server: Server) -> None:
     again.close()
 
 
-def test_a_resumed_environment_has_the_reward_that_a_file_held(
+def test_a_resumed_environment_has_the_reward_from_its_creators_file(
     server: Server, tmp_path: Path
 ) -> None:
     path = tmp_path / "reward.json"
@@ -91,7 +91,7 @@ def test_a_resumed_environment_has_the_reward_that_a_file_held(
     second.close()
 
 
-def test_a_resumed_environment_goes_on_with_its_streams(server: Server) -> None:
+def test_a_resumed_environment_continues_its_streams(server: Server) -> None:
     envs, twin = make(server.ipc), make(server.ipc)
     for one in (envs, twin):
         one.reset(seed=5)
@@ -110,7 +110,7 @@ def test_an_environment_that_was_never_reset_is_resumed_as_such(
     server: Server, recover: bool
 ) -> None:
     envs = make(server.ipc)
-    # Requests that are no reset.
+    # Requests other than reset.
     envs.keepalive()
     envs.keepalive()
     again = twofold.resume(envs.token, recover=recover)
@@ -142,7 +142,7 @@ def test_a_resumed_environment_survives_the_loss_of_its_server(
     second.close()
 
 
-def test_a_resumed_environment_recovers_if_its_maker_said_so(own_server: Server) -> None:
+def test_a_resumed_environment_recovers_if_its_creator_asked_for_it(own_server: Server) -> None:
     expected = undisturbed(own_server.ipc, 30)
     first = make(own_server.ipc, recover=True)
     results = play(first, 10)
@@ -161,7 +161,7 @@ def test_a_resumed_environment_recovers_if_its_maker_said_so(own_server: Server)
         third.step(actions(0))
 
 
-def test_a_resume_that_recovers_leaves_the_last_results_to_the_next_one(server: Server) -> None:
+def test_a_resume_that_recovers_keeps_the_last_results_for_the_next_resume(server: Server) -> None:
     first = make(server.ipc)
     results = play(first, 20)
     for _ in range(3):
@@ -185,7 +185,7 @@ def test_boards_that_were_lost_before_their_snapshot_are_not_found(own_server: S
             second.step(actions(0))
 
 
-def test_rollouts_go_on_after_the_loss_of_the_server(own_server: Server) -> None:
+def test_rollouts_continue_after_the_loss_of_the_server(own_server: Server) -> None:
     network = policies.NTuple([(0, 1)], [np.arange(256, dtype=np.float32)])
     first, twin = make(own_server.ipc), make(own_server.ipc, recover=True)
     for envs in (first, twin):
@@ -202,7 +202,7 @@ def test_rollouts_go_on_after_the_loss_of_the_server(own_server: Server) -> None
     twin.close()
 
 
-def test_recover_is_a_bool(server: Server) -> None:
+def test_recover_must_be_a_bool(server: Server) -> None:
     envs = make(server.ipc)
     with pytest.raises(errors.InvalidArgument, match="recover"):
         twofold.resume(envs.token, recover="yes")  # type: ignore[arg-type]
@@ -214,23 +214,23 @@ def test_recover_is_a_bool(server: Server) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "#", "tcp://h:1#12", "x" * 32, "tcp://127.0.0.1:5555"])
-def test_what_is_no_token_is_refused(token: str) -> None:
+def test_an_invalid_token_is_refused(token: str) -> None:
     with pytest.raises(errors.InvalidArgument, match="token") as caught:
         twofold.resume(token)
     assert caught.value.field == "token"
 
 
-def test_a_session_that_is_not_there_is_not_found(server: Server) -> None:
+def test_a_missing_session_is_not_found(server: Server) -> None:
     with pytest.raises(errors.NotFound):
         twofold.resume(f"{server.ipc}#{'ab' * 16}")
 
 
-def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> None:
+def test_a_session_of_another_kind_of_client_is_refused_and_kept(server: Server) -> None:
     with RawSession(server.ipc) as session:
         session.create()
         with pytest.raises(errors.InvalidArgument, match="not known here"):
             twofold.resume(f"{server.ipc}#{session.id.hex()}")
-        # It was taken over before its class was known, and is still there.
+        # It was taken over before its class was known, and still exists.
         answer = session.ask(epoch=0, seq=0, resume={"holder": bytes(16)})
         session.epoch = answer.reply.resume.epoch
         assert session.epoch == 3
@@ -238,7 +238,7 @@ def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> No
 
 
 def grows(file: Path) -> Callable[[], bool]:
-    """Whether a file has grown since this call."""
+    """Returns a function that says whether a file has grown since this call."""
 
     def size() -> int:
         return file.stat().st_size if file.exists() else 0
@@ -247,10 +247,10 @@ def grows(file: Path) -> Callable[[], bool]:
     return lambda: size() > before
 
 
-def test_a_process_that_is_killed_again_and_again_changes_nothing(
+def test_a_process_that_is_killed_repeatedly_changes_nothing(
     server: Server, game: str, tmp_path: Path, scale: int
 ) -> None:
-    # So many lives are too short for all steps; the last one is not killed.
+    # These processes are killed before the last step; the final process is not killed.
     steps, times, life = 360 * scale, 6 * scale, 50
     expected = undisturbed(server.ipc, steps, game)
     log = tmp_path / "log"

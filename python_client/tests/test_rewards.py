@@ -1,4 +1,4 @@
-"""Declared rewards: their declaration, each term's formula, and the limits of shaping."""
+"""Tests of declared rewards: declarations, each term's formula, and the limits of shaping."""
 
 import json
 import os
@@ -30,7 +30,7 @@ WEIGHTS = [[15, 14, 13, 12], [8, 9, 10, 11], [7, 6, 5, 4], [0, -1, -2, -10_000]]
 # ---- declarations --------------------------------------------------------------------------------
 
 
-def test_a_reward_is_a_dict_a_list_or_a_file_and_all_mean_the_same(tmp_path: Path) -> None:
+def test_a_dict_a_list_and_a_file_declare_the_same_reward(tmp_path: Path) -> None:
     forms: list[Any] = [
         {
             "merge_score": 1.0,
@@ -64,7 +64,7 @@ def test_a_reward_is_a_dict_a_list_or_a_file_and_all_mean_the_same(tmp_path: Pat
     assert (spec.scale, spec.clip_low, spec.HasField("clip_high")) == (0.5, -1.0, False)
 
 
-def test_the_order_of_the_terms_is_that_of_the_columns() -> None:
+def test_the_terms_and_the_columns_have_the_same_order() -> None:
     reward = ["goal", ("empty_cells", {"gamma": 1.0}), "merge_count", ("goal", 2.0)]
     envs = twofold.Game2048VectorEnv(
         2, reward=reward, extra_infos=["reward_terms"], endpoint="embedded"
@@ -141,7 +141,7 @@ def test_a_scale_or_a_clip_among_the_terms_is_refused_with_its_place(
     assert caught.value.field == field
 
 
-def test_a_function_is_refused_with_the_way_to_code_a_reward() -> None:
+def test_a_function_is_refused_with_a_hint_on_custom_rewards() -> None:
     reward: Any = lambda *_: 1.0  # noqa: E731
     with pytest.raises(errors.InvalidArgument, match=r'VectorWrapper.*page "Rewards"') as caught:
         twofold.Game2048VectorEnv(2, reward=reward, endpoint="embedded")
@@ -168,7 +168,7 @@ def test_a_file_is_read_as_text_and_a_pipe_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ['"score"', '"other.json"', "null", "1"])
-def test_a_file_holds_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
+def test_a_file_may_contain_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
     path = tmp_path / "reward.json"
     path.write_text(content)
     with pytest.raises(errors.InvalidArgument, match="expected a dict of terms") as caught:
@@ -176,7 +176,7 @@ def test_a_file_holds_only_a_dict_or_a_list(content: str, tmp_path: Path) -> Non
     assert caught.value.field == "reward"
 
 
-def test_the_single_environment_has_them_too() -> None:
+def test_the_single_environment_also_has_declared_rewards() -> None:
     env = twofold.Game2048Env(
         reward={"merge_count": 2.0}, extra_infos=("chance", "merges"), endpoint="embedded"
     )
@@ -190,11 +190,11 @@ def test_the_single_environment_has_them_too() -> None:
     env.close()
 
 
-# ---- every term is its formula -------------------------------------------------------------------
+# ---- every term follows its formula --------------------------------------------------------------
 
 
 def full_spec(size: tuple[int, int]) -> dict[str, Any]:
-    """Every term once, with weights that a float can't represent exactly."""
+    """Returns a spec with every term once, with weights that a float can't represent exactly."""
     names = [*sorted(EVENTS), *sorted(POTENTIALS)]
     terms: list[dict[str, Any]] = []
     for index, name in enumerate(names):
@@ -227,7 +227,7 @@ def shaped(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @st.composite
 def board_list(draw: st.DrawFn, cells: int) -> list[int]:
-    """Dense and sparse boards of few and many kinds of tiles."""
+    """Returns dense and sparse boards, with few and with many kinds of tiles."""
     low = draw(st.integers(1, 15))
     tiles = st.integers(low, draw(st.integers(low, 17)))
     empty = draw(st.sampled_from([0, 1, 3]))
@@ -237,7 +237,7 @@ def board_list(draw: st.DrawFn, cells: int) -> list[int]:
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_every_term_is_its_formula(shaped: Any, data: st.DataObject) -> None:
+def test_every_term_follows_its_formula(shaped: Any, data: st.DataObject) -> None:
     rows, columns = shaped.single_observation_space.shape
     drawn = data.draw(st.lists(board_list(rows * columns), min_size=1, max_size=NUM_ENVS))
     boards = [tuple(board) for board in drawn if has_move(tuple(board), rows, columns)]
@@ -331,15 +331,15 @@ POTENTIAL_TERMS: dict[str, Any] = {
     "tile_sum": {"weight": -0.2, "gamma": GAMMA},
 }
 Action = int
-# For each board and legal action the outcomes: probability, reward, next board, terminated.
+# For each board and legal action, the outcomes: probability, reward, next board, terminated.
 Model = dict[Board, dict[Action, list[tuple[float, float, Board, bool]]]]
 
 
 def model_2x2(reward: Any) -> Model:
-    """The whole of 2 x 2 as the server plays it: every board, action and spawn.
+    """Returns the complete model of 2 x 2 as the server plays it: every board, action and spawn.
 
-    Spawns are drawn, not chosen, so each pair is played from 72 seeds; twos and fours are equally
-    likely, and so are all outcomes of a pair.
+    Spawns are random, so each pair of board and action is played from 72 seeds. Twos and fours are
+    equally likely, and so are all outcomes of a pair.
     """
     copies, pairs = 72, 4 * 400
     envs = twofold.Game2048VectorEnv(
@@ -376,7 +376,7 @@ def model_2x2(reward: Any) -> Model:
 
 
 def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
-    """Optimal discounted values and actions; a move never makes the tile sum smaller."""
+    """Returns optimal discounted values and actions, by decreasing tile sum, which only grows."""
     values: dict[Board, float] = {}
     best: dict[Board, set[Action]] = {}
     for board in sorted(model, key=lambda b: sum(2**e for e in b if e), reverse=True):
@@ -388,7 +388,7 @@ def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
             for action, outcomes in model[board].items()
         }
         values[board] = max(returns.values())
-        # Rewards are float32 and symmetric boards tie: closer values count as equal.
+        # Rewards are float32 and symmetric boards tie, so nearly equal values count as equal.
         best[board] = {a for a, value in returns.items() if value > values[board] - 2e-3}
     return values, best
 
@@ -405,14 +405,14 @@ def phi(board: Board) -> float:
     )
 
 
-def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_as_it_is() -> None:
+def test_shaping_by_potentials_does_not_change_the_optimal_policy_of_2x2() -> None:
     values, best = solve(model_2x2(None))
     shaped_values, shaped_best = solve(model_2x2({"merge_score": 1.0, **POTENTIAL_TERMS}))
     assert len(best) > 200
     assert shaped_best == best
     for board, value in values.items():
         assert shaped_values[board] == pytest.approx(value - phi(board), abs=2e-3)
-    # A bonus that is not a potential does change it, so the comparison could have failed.
+    # A bonus that is not a potential changes it, so the comparison can fail.
     _, other_best = solve(model_2x2({"merge_score": 1.0, "merge_count": -30.0}))
     assert other_best != best
 
@@ -441,7 +441,7 @@ def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(size:
     active = np.ones(num_envs, np.bool_)
     ends = {"terminated": 0, "truncated": 0}
     for step in range(limit):
-        # Mostly legal actions: an illegal one is a step of its own, with gamma phi(s) - phi(s).
+        # Most actions are legal. An illegal action is also a step, with gamma phi(s) - phi(s).
         actions = np.argmax(rng.random((num_envs, 4)) * (infos["action_mask"] + 0.05), axis=1)
         observations, _, terminations, truncations, infos = envs.step(actions)
         returns[active] += GAMMA**step * infos["reward_terms"][active]
@@ -463,7 +463,7 @@ def test_the_shaped_return_telescopes_in_terminated_and_truncated_episodes(size:
 def potentials(
     observations: Any, spec: dict[str, Any], names: tuple[str, ...], size: int
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Weighted phi of each board and term, (N, terms)."""
+    """Returns the weighted phi of each board and term, (N, terms)."""
     return np.array(
         [
             [
@@ -484,7 +484,7 @@ def potentials(
 
 @pytest.mark.parametrize("mode", ["same_step", "disabled"])
 def test_a_transition_earns_the_same_in_every_autoreset_mode(mode: str) -> None:
-    """In SAME_STEP s' is the episode's last board, not the new episode's first that is returned."""
+    """In SAME_STEP, s' is the episode's last board, not the returned first board of the next."""
     lanes, limit = 40, 17
     told = []
     infos: Any
@@ -502,7 +502,7 @@ def test_a_transition_earns_the_same_in_every_autoreset_mode(mode: str) -> None:
         played: list[list[Any]] = [[] for _ in range(lanes)]
         waits = np.zeros(lanes, np.bool_)
         for _ in range(3 * limit + 3):
-            # The action depends on what the lane has played, so that all modes play the same.
+            # The action depends on the lane's history, so that all modes play the same.
             actions = [(lane * 7 + len(played[lane]) ** 2) % 4 for lane in range(lanes)]
             _, rewards, terminations, truncations, infos = envs.step(actions)
             for lane in np.flatnonzero(~waits):

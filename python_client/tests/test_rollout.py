@@ -1,4 +1,4 @@
-"""Rollouts equal a loop of policy and step, however they are cut; policies behave as documented."""
+"""Tests that rollouts equal a loop of policy and step, and that policies behave as documented."""
 
 import importlib.util
 import os
@@ -38,7 +38,7 @@ def make(endpoint: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx counts the actions from the left
+@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx numbers the actions starting with left
 def test_the_same_actions_stepped_one_by_one_give_the_same_results(
     make: Any, mode: str, dialect: str | None
 ) -> None:
@@ -95,7 +95,7 @@ def test_the_same_actions_stepped_one_by_one_give_the_same_results(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("policy", ["random", "fixed-order", "greedy"])
-def test_a_rollout_in_pieces_is_the_same_rollout(
+def test_a_rollout_in_pieces_equals_a_whole_rollout(
     make: Any, mode: str, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs = [make(70, autoreset_mode=mode) for _ in range(3)]
@@ -113,7 +113,9 @@ def test_a_rollout_in_pieces_is_the_same_rollout(
     np.testing.assert_array_equal(second.observations[0], first.observations[-1])
 
 
-def test_given_actions_are_played_in_pieces_too(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_actions_are_also_played_in_pieces(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     envs, twin = make(33), make(33)
     actions = np.random.default_rng(0).integers(0, 4, (300, 33))
     for one in (envs, twin):
@@ -159,7 +161,7 @@ def test_policy_seeds_change_the_actions_and_not_the_boards_streams(make: Any) -
     np.testing.assert_array_equal(envs.reset(seed=5)[0], first)
 
 
-def test_fixed_order_takes_the_first_legal_action_and_draws_nothing_from_the_boards(
+def test_fixed_order_takes_the_first_legal_action_and_leaves_the_boards_streams(
     make: Any,
 ) -> None:
     envs, twin = make(40), make(40)
@@ -200,11 +202,11 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     greedy, one, two = scores.values()
     assert greedy < 4500
     assert one > greedy
-    # 400 moves without a loss score about 7,000.
+    # 400 moves without a game over score about 7,000.
     assert two > 6000
 
 
-def test_a_long_search_comes_in_several_requests(server: Server) -> None:
+def test_a_long_search_takes_several_requests(server: Server) -> None:
     with Server("--max-search-milliseconds", "20") as hasty:
         envs = twofold.Game2048VectorEnv(16, endpoint=hasty.ipc)
         patient = twofold.Game2048VectorEnv(16, endpoint=server.ipc)
@@ -214,7 +216,7 @@ def test_a_long_search_comes_in_several_requests(server: Server) -> None:
         data = envs.rollout(1000, "expectimax", progress=requests.append)
         assert_same(patient.rollout(1000, "expectimax"), data)
         assert len(requests) > 1
-        # Each board takes longer than that: there is no result, and nothing has changed.
+        # Each board takes longer than that, so there is no result, and nothing changes.
         before = envs.observe()[0]
         with pytest.raises(errors.ResourceExhausted) as caught:
             envs.rollout(1, policies.Expectimax(depth=6, extension=8))
@@ -228,7 +230,7 @@ def test_a_long_search_comes_in_several_requests(server: Server) -> None:
 
 
 def load_learner() -> ModuleType:
-    """The demo's learner."""
+    """Imports the demo's learner."""
     path = Path(__file__).resolve().parents[1] / "examples" / "train_ntuple.py"
     spec = importlib.util.spec_from_file_location("train_ntuple", path)
     assert spec is not None
@@ -243,7 +245,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = load_learner()
-    # Small tables: exponents of 6 and more look alike.
+    # The tables are small: exponents of 6 and more are treated alike.
     monkeypatch.setattr(learner, "EXPONENTS", 6)
     network = learner.Network()
     rng = np.random.default_rng(1)
@@ -264,7 +266,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
             data.actions[step][data.valid[step]], chosen[data.valid[step]]
         )
         twin.step(data.actions[step])
-    # Another network replaces it, and then the first one is sent again.
+    # Another network replaces it, so the first one is sent again.
     other = policies.NTuple([[0]], [np.zeros(6, np.float32)], exponents=6)
     assert envs.rollout(5, other).actions.shape == (5, 50)
     assert envs.rollout(5, policy).actions.shape == (5, 50)
@@ -272,7 +274,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
 
 @pytest.mark.parametrize("is_sent", [False, True], ids=["not sent", "carried out"])
 @pytest.mark.parametrize("does_step", [False, True], ids=["at once", "after a step"])
-def test_an_upload_goes_on_where_a_deadline_ended_it(
+def test_an_upload_continues_where_a_deadline_ended_it(
     make: Any, monkeypatch: pytest.MonkeyPatch, is_sent: bool, does_step: bool
 ) -> None:
     envs = make(2)
@@ -282,7 +284,7 @@ def test_an_upload_goes_on_where_a_deadline_ended_it(
     slots: list[str] = []
 
     def call_once(slot: str, *args: Any) -> Any:
-        """Each call of a rollout has time for one part of the network."""
+        """Makes one call of a rollout, which has time for one part of the network."""
         if slot != "policy":
             return call(slot, *args)
         if len(slots) % 2 and not is_sent:
@@ -342,7 +344,7 @@ def test_rollouts_work_on_other_sizes_with_random_greedy_and_a_network(
     assert caught.value.field == "policy"
 
 
-def test_shapes_and_dtypes_are_those_of_the_page(make: Any) -> None:
+def test_shapes_and_dtypes_agree_with_the_page(make: Any) -> None:
     envs = make(6)
     envs.reset(seed=0)
     for steps in (1, 7):
@@ -480,7 +482,7 @@ def test_a_file_that_is_not_a_zip_gets_no_advice_to_unpickle_it(tmp_path: Path) 
         policies.NTuple.load(path)
 
 
-def test_a_pipe_is_no_network_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_as_a_network_without_waiting_for_its_writer(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     os.mkfifo(path)
     with pytest.raises(errors.InvalidArgument, match=r"network\.npz is a pipe") as caught:
@@ -515,7 +517,7 @@ def test_a_search_that_is_too_deep_for_one_board_ends_in_time() -> None:
 
 @pytest.mark.parametrize("policy", ["random", lambda boards, mask: mask.argmax(axis=1)])
 @pytest.mark.parametrize("steps", [2**40, 2**50])
-def test_a_rollout_that_memory_can_not_hold_is_refused_before_its_first_step(
+def test_a_rollout_larger_than_memory_is_refused_before_its_first_step(
     make: Any, policy: Any, steps: int
 ) -> None:
     envs, twin = make(64), make(64)

@@ -1,4 +1,4 @@
-"""Rollouts by a function: those of a policy in the server, whatever the mode, form and dialect."""
+"""Tests that rollouts by a function equal those of a server's policy in all modes and forms."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -34,14 +34,14 @@ def open_envs(endpoint: str) -> Iterator[Callable[..., Any]]:
 
 
 def first_legal(observations: Any, action_mask: Any) -> Any:
-    """A policy without a state; on an episode's later boards it takes the last legal action."""
+    """Returns the first legal action, or on an episode's later boards the last one."""
     boards = np.asarray(observations).reshape(len(action_mask), -1)
     backwards = action_mask.shape[1] - 1 - action_mask[:, ::-1].argmax(axis=1)
     return np.where(boards.sum(axis=1) % 3, backwards, action_mask.argmax(axis=1))
 
 
 class Watching:
-    """A policy with a memory that keeps everything that it is called with."""
+    """A policy with a memory that records the arguments of all its calls."""
 
     def __init__(self) -> None:
         self.begun: list[Any] = []
@@ -60,7 +60,7 @@ class Watching:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("game", ["Game2048", "pgx", "Concentration"])
-def test_it_returns_what_its_actions_give_in_the_server(
+def test_a_rollout_by_a_function_equals_its_actions_played_in_the_server(
     open_envs: Callable[..., Any], mode: str, game: str
 ) -> None:
     arguments: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 40}
@@ -81,8 +81,10 @@ def test_it_returns_what_its_actions_give_in_the_server(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_in_pieces_it_is_the_same_rollout(open_envs: Callable[..., Any], mode: str) -> None:
-    """So a piece knows of truncated boards, whose actions are legal and not asked for."""
+def test_a_rollout_by_a_function_in_pieces_equals_a_whole_one(
+    open_envs: Callable[..., Any], mode: str
+) -> None:
+    """So a piece knows which boards are truncated; they get legal actions without a call."""
     arguments = {"autoreset_mode": mode, "max_episode_steps": 7}
     envs, twin = open_envs(**arguments), open_envs(**arguments)
     envs.reset(seed=2), twin.reset(seed=2)
@@ -132,7 +134,7 @@ def test_the_function_sees_what_steps_return_and_the_arrays_are_boards(
         each.close()
 
 
-def test_what_it_is_given_may_be_kept_and_written_to() -> None:
+def test_a_function_may_keep_its_arguments_and_write_to_them() -> None:
     envs, twin = make("embedded"), make("embedded")
     envs.reset(seed=1), twin.reset(seed=1)
     kept = []
@@ -155,14 +157,14 @@ def test_what_it_is_given_may_be_kept_and_written_to() -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_policy_with_a_memory_hears_of_each_episode_once(mode: str) -> None:
+def test_a_policy_with_a_memory_is_notified_of_each_episode_once(mode: str) -> None:
     envs = make("embedded", autoreset_mode=mode, max_episode_steps=6)
     envs.reset(seed=3)
     envs.step(actions(0))
     envs.reset(seed=9, options={"reset_mask": np.arange(16) < 4})
     watching = Watching()
     rollouts = [envs.rollout(steps, watching, infos=["episode_length"]) for steps in (5, 1, 1, 20)]
-    # Boards 0 to 3 begin; the others have been played, and end a step earlier.
+    # Boards 0 to 3 begin now. The others were played before, and end a step earlier.
     assert watching.begun[0] == (0, [0, 1, 2, 3])
     valid = np.concatenate([rollout.valid for rollout in rollouts])
     lengths = np.concatenate([rollout.infos["episode_length"] for rollout in rollouts])
@@ -170,7 +172,7 @@ def test_a_policy_with_a_memory_hears_of_each_episode_once(mode: str) -> None:
     for _, lanes in watching.begun:
         heard[lanes] += 1
     if mode == "same_step":
-        # The infos of a step that ends an episode are those of the next one.
+        # A step that ends an episode has the infos of the next episode.
         begun = (lengths[:-1] == 0).sum(axis=0)
     else:
         begun = (~valid & (lengths == 0))[:-1].sum(axis=0)
@@ -199,16 +201,16 @@ def test_a_perfect_memory_plays_the_same_by_name_by_object_and_in_its_own_loop(m
         each.close()
 
 
-def test_names_of_evaluate_are_names_here(open_envs: Callable[..., Any]) -> None:
+def test_a_rollout_accepts_the_policy_names_of_evaluate(open_envs: Callable[..., Any]) -> None:
     envs, twin = open_envs(), open_envs()
     envs.reset(seed=1), twin.reset(seed=1)
     search = twofold.policies.Expectimax(depth=1)
     assert_same(envs.rollout(20, "expectimax:1"), twin.rollout(20, search))
-    # In the server: its stream goes on.
+    # This policy runs in the server, and its stream continues.
     assert_same(envs.rollout(20, "random"), twin.rollout(20, twofold.policies.Random()))
 
 
-def test_it_is_not_asked_for_boards_that_wait_for_a_reset() -> None:
+def test_a_function_is_not_called_for_boards_that_wait_for_a_reset() -> None:
     envs = make("embedded", autoreset_mode="disabled", size=2)
     envs.reset(seed=0)
     calls = []
@@ -241,7 +243,7 @@ def test_a_wrong_action_is_reported_with_call_row_and_lane_and_the_steps_before_
 
     def wrong_where_fewer_play(observations: Any, action_mask: Any) -> Any:
         chosen = first_legal(observations, action_mask)
-        if len(chosen) == 14:  # boards 0 and 1 have just been truncated
+        if len(chosen) == 14:  # boards 0 and 1 were just truncated
             chosen[5] = 4
         return chosen
 
@@ -276,7 +278,7 @@ def test_a_policys_error_changes_nothing(policy: Any, text: str) -> None:
     with pytest.raises(errors.PolicyError, match=text):
         envs.rollout(3, policy)
     np.testing.assert_array_equal(envs.observe()[0], before)
-    assert envs.requests - requests == 3  # all of them look only
+    assert envs.requests - requests == 3  # none of them changes anything
     envs.close()
 
 
@@ -306,7 +308,9 @@ def test_wrong_arguments_are_refused_before_anything_is_called(
     envs.close()
 
 
-def test_before_the_first_reset_it_is_refused(make_batch: MakeBatch, endpoint: str) -> None:
+def test_a_rollout_by_a_function_before_the_first_reset_is_refused(
+    make_batch: MakeBatch, endpoint: str
+) -> None:
     envs = make_batch(2, endpoint=endpoint)
     with pytest.raises(errors.FailedPrecondition):
         envs.rollout(1, first_legal)
@@ -329,10 +333,10 @@ def test_a_step_without_an_answer_comes_first(own_server: Server) -> None:
 # ---- calls and interrupts within it --------------------------------------------------------------
 
 
-def test_the_function_may_make_calls_and_one_that_fails_costs_nothing(
+def test_the_function_may_make_calls_and_a_failed_call_changes_nothing(
     open_envs: Callable[..., Any],
 ) -> None:
-    """Each of its steps is a request of its own, even if it looks like the one before."""
+    """Each step of the rollout is a separate request, even if it equals the previous one."""
     envs, twin = open_envs(), open_envs()
     envs.reset(seed=5), twin.reset(seed=5)
 
@@ -355,7 +359,7 @@ def test_the_function_may_make_calls_and_one_that_fails_costs_nothing(
     assert np.concatenate([mine[0].valid, mine[1].valid]).all(axis=1).any()
 
 
-def test_an_interrupt_in_the_function_leaves_the_steps_before(
+def test_an_interrupt_in_the_function_keeps_the_steps_before_it(
     open_envs: Callable[..., Any],
 ) -> None:
     envs, twin = open_envs(), open_envs()
@@ -380,7 +384,7 @@ def test_an_interrupt_in_the_function_leaves_the_steps_before(
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_an_interrupt_at_any_bytecode_leaves_whole_steps(server: Server, mode: str) -> None:
-    """And the next rollout goes on from there: no step is lost, none is played twice."""
+    """The next rollout continues from there: no step is lost or played twice."""
     arguments: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 2, "size": 3}
     envs, twin = make(server.ipc, **arguments), make("embedded", **arguments)
     steps, moment, places = 3, 0, set()

@@ -1,4 +1,4 @@
-"""`out`: rollouts written to the caller's memory, which is checked before anything is played."""
+"""Tests of `out`: rollouts write to the caller's memory, which is checked before they play."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,7 +19,7 @@ INFOS = ["score", "reward_terms"]
 
 
 def storage(steps: int, terms: int = 1) -> dict[str, Any]:
-    """Memory for a rollout of 16 boards, all of it wrong."""
+    """Returns memory for a rollout of 16 boards, filled with wrong values."""
     batch = (steps, 16)
     return {
         "observations": np.full((steps + 1, 16, 4, 4), 255, np.uint8),
@@ -37,7 +37,7 @@ def storage(steps: int, terms: int = 1) -> dict[str, Any]:
 
 
 def flat(out: dict[str, Any]) -> dict[str, Any]:
-    """All arrays by name."""
+    """Returns all arrays by name."""
     return {**out, **out.get("infos", {})} | {"infos": None}
 
 
@@ -71,7 +71,7 @@ def test_the_rollout_is_in_the_callers_memory(
     assert list(rollout.infos) == INFOS
     for name in INFOS:
         assert rollout.infos[name] is out["infos"][name]
-    # And once more, to the rollout itself.
+    # A second rollout reuses the first one as its memory.
     again = envs.rollout(90, **play, infos=INFOS, out=rollout)
     assert again.rewards is out["rewards"]
     assert_same(again, twin.rollout(90, **play, infos=INFOS) if source != "function" else again)
@@ -82,7 +82,7 @@ def test_the_rollout_is_in_the_callers_memory(
 
 @pytest.mark.parametrize("name", [*ARRAYS, "score"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_any_array_may_be_given_alone(name: str, source: str) -> None:
+def test_each_array_may_be_given_alone(name: str, source: str) -> None:
     envs, twin = make("embedded"), make("embedded")
     envs.reset(seed=1), twin.reset(seed=1)
     array = flat(storage(5))[name]
@@ -146,7 +146,7 @@ READ_ONLY.flags.writeable = False
         ({"action_masks": np.zeros((5, 16, 4), np.bool_)}, "out.action_masks"),
     ],
 )
-def test_memory_of_no_use_is_refused_before_anything_is_played(
+def test_unsuitable_memory_is_refused_before_anything_is_played(
     source: str, out: Any, field: str
 ) -> None:
     envs = make("embedded")
@@ -158,7 +158,7 @@ def test_memory_of_no_use_is_refused_before_anything_is_played(
     envs.close()
 
 
-def test_a_rollout_of_other_infos_or_steps_is_no_storage() -> None:
+def test_a_rollout_of_other_infos_or_steps_is_refused_as_storage() -> None:
     envs = make("embedded", game="Concentration")
     envs.reset(seed=0)
     rollout = envs.rollout(4, "random", infos=["turns"])
@@ -173,7 +173,7 @@ def test_a_rollout_of_other_infos_or_steps_is_no_storage() -> None:
     envs.close()
 
 
-def test_the_arrays_of_a_rollout_are_its_own_without_storage() -> None:
+def test_without_storage_each_rollout_has_its_own_arrays() -> None:
     envs = twofold.Game2048VectorEnv(16, endpoint="embedded")
     envs.reset(seed=0)
     for source in SOURCES:

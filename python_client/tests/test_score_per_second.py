@@ -1,4 +1,4 @@
-"""The benchmarks of learners and of published networks, with what is at hand."""
+"""Tests of the benchmarks of learners and published networks, without their downloads."""
 
 import hashlib
 import importlib
@@ -19,8 +19,8 @@ published: Any = importlib.import_module("published")
 score_per_second: Any = importlib.import_module("score_per_second")
 tables: Any = importlib.import_module("tables")
 
-# TDL2048-Demo's classes, as far as tdl_demo.cpp uses them: a game has ten moves, and a network's
-# file the number of games that it has learnt from.
+# Stand-ins for the classes of TDL2048-Demo that tdl_demo.cpp uses: a game has ten moves, and a
+# network's file contains its number of training games.
 DEMO = """
 #include <fstream>
 #include <string>
@@ -52,7 +52,7 @@ def options(out: Path, *words: str) -> Any:
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder instead of the repository, of which only .build is used."""
+    """Returns a folder that replaces the repository, of which only .build is used."""
     monkeypatch.setattr(downloads, "REPOSITORY", tmp_path)
     monkeypatch.setattr(score_per_second, "REPOSITORY", tmp_path)
     return tmp_path / ".build"
@@ -82,7 +82,7 @@ def test_a_file_with_another_digest_is_not_kept(tmp_path: Path, build: Path) -> 
     assert not list(build.rglob("*"))
 
 
-def test_a_published_network_is_evaluated_or_skipped_by_name(
+def test_a_published_network_is_evaluated_or_skipped_and_listed(
     tmp_path: Path, build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = b"2-tuple pattern 03"
@@ -123,12 +123,12 @@ def test_the_ntuple_learner_is_measured_at_each_time_of_one_run(
     assert 0 < early["moves"] < late["moves"]
     assert early["evaluation"]["episodes"] == late["evaluation"]["episodes"] == 40
     assert not list(tmp_path.rglob("*.npz"))
-    # What is there is printed, and not run again.
+    # Existing results are printed, and not computed again.
     score_per_second.main(["--report", "--out", str(tmp_path)])
     assert capsys.readouterr().out == first
 
 
-def test_an_evaluation_that_failed_does_not_cost_the_training(
+def test_a_failed_evaluation_keeps_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = []
@@ -145,7 +145,7 @@ def test_an_evaluation_that_failed_does_not_cost_the_training(
     assert "FileNotFoundError" in (tmp_path / "a" / "errors.txt").read_text()
 
 
-def test_learners_that_are_not_at_hand_are_skipped_by_name(
+def test_unavailable_learners_are_skipped_and_listed(
     tmp_path: Path, build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(score_per_second, "TORCH", tmp_path / "nowhere" / "python")
@@ -175,7 +175,7 @@ def test_the_demos_main_saves_the_network_at_each_time(tmp_path: Path, build: Pa
         assert int((tmp_path / one["file"]).read_text()) == one["games"]
 
 
-def test_the_table_leaves_out_what_was_not_measured() -> None:
+def test_the_table_omits_missing_measurements() -> None:
     def result(minutes: list[float], **others: Any) -> dict[str, Any]:
         score = {"mean": 1000.0, "mean_interval": [900.0, 1100.0]}
         points = [

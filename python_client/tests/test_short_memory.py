@@ -1,4 +1,4 @@
-"""A process with little address space: each request gets a typed error or succeeds."""
+"""Tests that with little address space, each request succeeds or gets a typed error."""
 
 import os
 import subprocess
@@ -57,8 +57,8 @@ print(done, refused)
 
 
 def play(megabytes: int, endpoint: str = "") -> tuple[int, int]:
-    """Plays in a process of its own with this limit, 0 for none: requests done and refused."""
-    # The threads of numpy's OpenBLAS take address space that says nothing of Twofold.
+    """Plays in a new process with this limit (0: none), and returns requests done and refused."""
+    # The threads of numpy's OpenBLAS would take address space, which is irrelevant here.
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PLAY, str(megabytes), endpoint]
     ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE)
@@ -68,7 +68,7 @@ def play(megabytes: int, endpoint: str = "") -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("megabytes", MEGABYTES)
-def test_a_service_in_a_process_with_little_address_space_refuses_and_goes_on(
+def test_a_service_in_a_process_with_little_address_space_refuses_and_continues(
     megabytes: int,
 ) -> None:
     done, refused = play(megabytes)
@@ -80,7 +80,7 @@ def test_a_service_in_a_process_with_little_address_space_refuses_and_goes_on(
 
 
 @pytest.mark.parametrize("megabytes", MEGABYTES)
-def test_a_server_with_little_address_space_refuses_and_goes_on(megabytes: int) -> None:
+def test_a_server_with_little_address_space_refuses_and_continues(megabytes: int) -> None:
     with Server(limits=[f"--as={megabytes * 1_000_000}"]) as server:
         done, refused = play(0, server.ipc)
         assert server.process.poll() is None

@@ -1,4 +1,4 @@
-"""The whole system in a simulated world: clients of the package, the real ledger and service."""
+"""Tests of the simulation: the package's clients with the real ledger and service."""
 
 import itertools
 import json
@@ -31,13 +31,13 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("first", range(0, 120, 12))
-def test_no_call_is_lost_or_made_twice_whatever_happens(first: int) -> None:
+def test_no_call_is_lost_or_executed_twice_under_any_faults(first: int) -> None:
     total = Campaign()
     for seed in range(first, first + 12):
         run = Run(seed, steps=500)
         total.add(run, run.report())
     assert [(run.command(), violation) for run, violation in total.violations] == []
-    # What was to be seen is rare; this happens all the time.
+    # Other marks are too rare for this number of runs; these are frequent.
     for mark in ("interrupted", "step", "reset", "collected", "closed", "lost"):
         assert total.marks[mark] > 0, mark
 
@@ -68,11 +68,11 @@ def test_runs_of_modelled_clients_pass() -> None:
         assert report.requests >= 2000
 
 
-# ---- the simulation sees what is wrong -----------------------------------------------------------
+# ---- the simulation finds defects ----------------------------------------------------------------
 
 
 def first_violation(runs: int) -> str:
-    """The first of some runs' violations; "" for none."""
+    """Returns the first violation of some runs, or "" if there is none."""
     for seed in range(runs):
         violation = Run(seed, steps=600).report().violation
         if violation is not None:
@@ -80,11 +80,11 @@ def first_violation(runs: int) -> str:
     return ""
 
 
-def test_a_client_that_makes_an_answered_request_anew_is_caught(
+def test_a_client_that_repeats_an_answered_request_as_new_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(states.Unseen, "wants", lambda self, operation: states.Task.SEND)
-    # Its reply shows it, or the next snapshot.
+    # The reply or the next snapshot shows the defect.
     assert "the shadow's" in first_violation(40)
 
 
@@ -103,7 +103,7 @@ def test_a_client_that_raises_something_else_is_caught(monkeypatch: pytest.Monke
     assert "raised ZMQError: Context was terminated" in first_violation(1)
 
 
-def test_a_campaign_that_never_comes_to_some_place_says_so() -> None:
+def test_a_campaign_that_never_reaches_a_mark_reports_it() -> None:
     total = Campaign()
     reached = dict.fromkeys(EXPECTED_MARKS, 1)
     del reached["forked"]
@@ -119,9 +119,9 @@ def test_a_campaign_that_never_comes_to_some_place_says_so() -> None:
 DROP, CUT = KINDS.index("dropReply"), KINDS.index("cut")
 
 
-def test_a_failing_run_is_reduced_to_what_it_needs() -> None:
+def test_a_failing_run_is_reduced_to_the_faults_it_needs() -> None:
     def fails(run: Run) -> Report | None:
-        """Needs 37 steps, dropped replies, and the faults 3 and 11 of 20."""
+        """Fails with at least 37 steps, dropped replies, and the faults 3 and 11 of 20."""
         is_enough = run.steps >= 37 and DROP not in run.faults.disabled
         if not is_enough or {3, 11} & run.faults.suppressed:
             return None
@@ -147,7 +147,7 @@ def test_a_run_is_repeated_by_its_command() -> None:
 
 
 class Talk:
-    """A client that does one thing with a socket."""
+    """A client that performs one action with a socket."""
 
     def __init__(self, deed: Any) -> None:
         self.deed, self.result = deed, None
@@ -157,7 +157,7 @@ class Talk:
 
 
 def talk(deed: Any) -> Any:
-    """What a deed returns, done in a world without faults."""
+    """Returns the result of an action in a simulation without faults."""
     program = Talk(deed)
     quiet = Faults(frozenset(range(len(KINDS))))
     simulation = Simulation(1, 1, quiet, [program])
@@ -168,7 +168,7 @@ def talk(deed: Any) -> Any:
 
 
 def error_of(function: Any, *arguments: Any) -> int:
-    """The errno that a socket's method raises."""
+    """Returns the errno that a socket's method raises."""
     with pytest.raises(zmq.ZMQError) as raised:
         function(*arguments)
     assert raised.value.errno is not None

@@ -1,4 +1,4 @@
-"""The learners of `make regret`, their tables, and what it prints."""
+"""Tests of the learners of `make regret`, their tables, and the command's output."""
 
 import importlib
 import json
@@ -35,11 +35,11 @@ def some_boards(number: int, *size: int) -> NDArray[np.uint8]:
 # ---- the table -----------------------------------------------------------------------------------
 
 
-def test_a_table_keeps_what_a_dictionary_keeps() -> None:
+def test_a_table_behaves_like_a_dictionary() -> None:
     rng, table = np.random.default_rng(0), tabular.Table(2, bits=8)
     truth: dict[int, int] = {}
     for _ in range(40):
-        # Few different keys, so that some of them come twice in a batch and again later.
+        # There are few different keys, so some of them occur twice in a batch and again later.
         keys = rng.integers(1, 200, 15).astype(np.uint64) << np.uint64(rng.integers(0, 2) * 40)
         rows = table.find(keys, insert=True)
         for key, row in zip(keys.tolist(), rows.tolist(), strict=True):
@@ -53,7 +53,7 @@ def test_a_table_keeps_what_a_dictionary_keeps() -> None:
     np.testing.assert_array_equal(table.rows[table.find(keys), 0], keys.astype(np.float32))
 
 
-def test_what_a_table_does_not_have_is_zero_and_stays_out() -> None:
+def test_a_missing_key_is_zero_and_is_not_added() -> None:
     table = tabular.Table(3, bits=4)
     table.rows[table.find(np.array([5], np.uint64), insert=True)] = 7
     rows = table.find(np.array([5, 6, 7], np.uint64))
@@ -61,14 +61,14 @@ def test_what_a_table_does_not_have_is_zero_and_stays_out() -> None:
     assert table.count == 1
 
 
-def test_a_full_table_says_so() -> None:
+def test_a_full_table_raises_an_error() -> None:
     table = tabular.Table(1, bits=4)
     table.find(np.arange(1, 15, dtype=np.uint64), insert=True)
     with pytest.raises(MemoryError, match="a table of 16 places is full"):
         table.find(np.array([99], np.uint64), insert=True)
 
 
-def test_boards_have_keys_of_their_own() -> None:
+def test_different_boards_have_different_keys() -> None:
     boards = np.indices((6, 6, 6, 6), np.uint8).reshape(4, -1).T.reshape(-1, 2, 2)
     assert len(np.unique(tabular.keys_of(boards))) == 6**4
     highest = np.full((1, 3, 3), 15, np.uint8)
@@ -85,7 +85,7 @@ def test_an_entry_that_occurs_twice_gets_the_mean_of_its_errors() -> None:
 
 @pytest.fixture(scope="module")
 def solved() -> None:
-    """The table of 2 x 2."""
+    """Makes the table of 2 x 2."""
     regret.solve(regret.BOARDS[0])
 
 
@@ -105,7 +105,7 @@ def learners(envs: Any, seed: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "most"), [("q", 8), ("td", 4), ("ntuple", 2)])
 def test_a_learner_comes_close_to_the_optimum_of_2x2(solved: None, name: str, most: float) -> None:
-    # The optimum gets 66.96 points, and random play 19.66.
+    # The optimum scores 66.96, and random play 19.66.
     learner = learners(make(2, 2))[name]()
     for step in range(1500):
         learner.step(1 - step / 1500)
@@ -115,7 +115,7 @@ def test_a_learner_comes_close_to_the_optimum_of_2x2(solved: None, name: str, mo
     assert learner.table.count < 6**4
 
 
-def test_q_learning_moves_a_value_to_what_followed() -> None:
+def test_q_learning_moves_a_value_to_its_target() -> None:
     envs = make(2, 2, num_envs=1)
     learner = tabular.QLearning(envs, 3, 8, tabular.Exploration(0, 0))
     before = learner.boards.copy()
@@ -123,7 +123,7 @@ def test_q_learning_moves_a_value_to_what_followed() -> None:
     _, score = twofold.rules.move(before, [action])[:2]
     learner.step(1)
     row = learner.table.rows[learner.table.find(tabular.keys_of(before))][0]
-    # The first visit's rate is 1, and nothing is known of the next board.
+    # The first visit's learning rate is 1, and the next board's value is still 0.
     assert row[action] == score[0]
     assert row[4 + action] == 1
     assert np.count_nonzero(row) == np.count_nonzero([score[0], 1])
@@ -146,7 +146,7 @@ def test_the_images_of_a_board_share_a_networks_entries() -> None:
     assert not np.intersect1d(shared[:4], shared[4:]).size
 
 
-def test_a_lost_game_is_worth_nothing_more() -> None:
+def test_the_last_board_of_a_game_has_the_value_zero() -> None:
     learner = learners(make(2, 2, num_envs=8))["td"]()
     for _ in range(200):
         learner.step(0)
@@ -155,11 +155,11 @@ def test_a_lost_game_is_worth_nothing_more() -> None:
         visits = learner.table.rows[entries, 1].copy()
         learner.step(0)
         first = ended & (visits == 0)
-        # With a rate of 1 at the first visit, the value is the target itself.
+        # With a learning rate of 1 at the first visit, the value equals the target.
         np.testing.assert_array_equal(learner.table.rows[entries[first], 0], 0)
 
 
-def test_actions_are_random_as_often_as_they_should_be() -> None:
+def test_actions_are_random_with_the_given_probability() -> None:
     mask = np.tile(np.array([0, 1, 1, 0], np.int8), (20_000, 1))
     best = np.full(20_000, 2)
     mixed = tabular.Exploration(0, 0.4).mix(best, mask, left=0.5)
@@ -171,7 +171,7 @@ def test_actions_are_random_as_often_as_they_should_be() -> None:
 # ---- the command ---------------------------------------------------------------------------------
 
 
-def test_the_command_trains_reports_and_runs_nothing_twice(
+def test_the_command_trains_reports_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(regret, "PYTHON", Path(sys.executable))
@@ -192,7 +192,7 @@ def test_the_command_trains_reports_and_runs_nothing_twice(
     assert "| the optimum's score | 66.964 |" in table
     regret.main(words)
     assert capsys.readouterr().out == table
-    # A table of other moves does not have these runs.
+    # A table for another number of moves does not include these runs.
     more = ["5000" if word == "4000" else word for word in words]
     regret.main([*more, "--report"])
     assert "| TD, afterstates |  |" in capsys.readouterr().out
@@ -201,7 +201,7 @@ def test_the_command_trains_reports_and_runs_nothing_twice(
     assert "..." not in capsys.readouterr().out.splitlines()[3]
 
 
-def test_a_training_that_fails_is_named(
+def test_a_failed_training_run_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(regret, "PYTHON", Path(sys.executable))

@@ -1,4 +1,4 @@
-"""All requests for a long time: results are right, and neither memory nor descriptors grow.
+"""Tests that in long runs, results stay correct and neither memory nor descriptors grow.
 
 TWOFOLD_SOAK_SECONDS=3600 python -m pytest -s --timeout 7200 tests/test_soak.py
 """
@@ -20,23 +20,23 @@ from servers import Server
 import twofold
 
 SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "6"))
-# Number of measurements, and how many of the first ones don't count, while caches fill.
+# The number of measurements, and the number of first ones that don't count, while caches fill.
 MEASUREMENTS, WARM_UP = 40, 16
 POOL = 6
 
 
 def descriptors(pid: int) -> int:
-    """The number of a process's open descriptors."""
+    """Returns the number of a process's open descriptors."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 def resident(pid: int) -> int:
-    """Bytes of a process's memory."""
+    """Returns a process's resident memory in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Visitor:
-    """One session after another, each beside a twin that has to agree with it."""
+    """A client that uses one session after another, each with a twin that must agree with it."""
 
     def __init__(self, server: Server, seed: int) -> None:
         self._server = server
@@ -46,7 +46,7 @@ class Visitor:
         self.sessions = 0
 
     def act(self) -> None:
-        """Does one thing with the session, or begins and ends one."""
+        """Performs a random action on the session, or starts or closes one."""
         if not self._pair:
             self._begin()
             return
@@ -135,7 +135,7 @@ def test_memory_does_not_grow_over_time(own_server: Server) -> None:
         while time.monotonic() < until:
             for visitor in visitors:
                 visitor.act()
-        # Without the memory that open sessions and the allocator hold.
+        # Excludes the memory that open sessions and the allocator hold.
         for visitor in visitors:
             visitor.end()
         gc.collect()

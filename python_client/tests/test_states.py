@@ -1,4 +1,4 @@
-"""The states of a session's newest request, driven by events alone; retries by a clock of ours."""
+"""Tests of the states of a session's newest request, and of retries on a simulated clock."""
 
 from typing import Any
 
@@ -68,11 +68,11 @@ def test_an_event_leads_to_a_state(before: State, event: Any, after: State) -> N
 
 
 @pytest.mark.parametrize("state", EVERY, ids=lambda state: type(state).__name__)
-def test_a_failed_call_changes_nothing_twice(state: State) -> None:
+def test_failing_a_call_again_changes_nothing(state: State) -> None:
     assert state.left().left() == state.left()
 
 
-def test_what_a_state_does_first_for_an_operation() -> None:
+def test_a_state_says_what_comes_first_for_an_operation() -> None:
     state: State
     for state in (IDLE, ANSWERED, CARRIED):
         assert state.wants(STEP) is Task.SEND
@@ -95,7 +95,7 @@ def test_only_a_begun_step_is_awaited() -> None:
     assert not any(state.is_awaited for state in EVERY if state not in awaited)
 
 
-def test_a_note_says_what_was_sent() -> None:
+def test_a_note_says_whether_the_request_was_sent() -> None:
     state: State
     assert "nothing was sent" in note(IDLE, IDLE.left())
     assert "nothing was sent" in note(UNANSWERED, UNANSWERED.left())
@@ -116,7 +116,7 @@ def test_waits_double_up_to_a_second_and_follow_the_round_trip() -> None:
 
 
 class StoppingServer:
-    """A carrier to a server that is about to stop, and to the next one after some requests."""
+    """A carrier to a server that is about to stop, and after some requests to the next server."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals
@@ -130,7 +130,7 @@ class StoppingServer:
 
 
 @pytest.mark.parametrize("refusals", [3, 4])
-def test_a_server_that_stops_is_asked_again_until_the_deadline(refusals: int) -> None:
+def test_requests_to_a_stopping_server_are_repeated_until_the_deadline(refusals: int) -> None:
     link: Any = object.__new__(Link)
     link._holder = None
     now = [100.0]

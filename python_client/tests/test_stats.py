@@ -1,4 +1,4 @@
-"""`twofold stats` and `twofold top` against a real server."""
+"""Tests of `twofold stats` and `twofold top` with a real server."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from twofold.v1 import statistics_pb2 as statistics
 
 @pytest.fixture
 def stepped(own_server: Server) -> twofold.Game2048VectorEnv:
-    """Ten boards, stepped twice, and one refused request."""
+    """Steps ten boards twice, and makes one refused request."""
     envs = twofold.Game2048VectorEnv(10, endpoint=own_server.ipc)
     envs.reset(seed=0)
     for _ in range(2):
@@ -46,7 +46,7 @@ def test_the_steps_of_rollouts_are_counted(
 
 
 @pytest.mark.parametrize("command", [["stats"], ["top", "--count", "1"], ["doctor"]])
-def test_the_address_of_a_server_can_stand_alone(
+def test_the_address_of_a_server_can_be_given_without_a_flag(
     command: list[str], server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, server.tcp]) == 0
@@ -63,7 +63,7 @@ def test_json_has_every_number(
     assert counters["steps"] == 20
     assert counters["dropped"] == 1
     assert (counters["sessions_created"], counters["sessions_closed"]) == (2, 1)
-    # This request itself has been received, and is not yet executed.
+    # This request itself has been received, but not yet executed.
     parts = ("executed", "refused", "resent", "parked", "dropped")
     assert counters["received"] == sum(counters[part] for part in parts) + 1
     assert {row["code"]: row["count"] for row in stats["refusals"]} == {"FAILED_PRECONDITION": 2}
@@ -86,7 +86,7 @@ def test_json_has_every_number(
     assert stats["limits"]["max_sessions"] == 10_000
 
 
-def test_the_table_is_for_people(
+def test_the_table_is_readable(
     own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["stats", "--endpoint", own_server.tcp]) == 0
@@ -98,7 +98,7 @@ def test_the_table_is_for_people(
     assert re.search(r"^[0-9a-f]{8}  -  +Game2048-v0 +10 +4 ", text, re.MULTILINE)
 
 
-def test_prometheus_can_read_it(
+def test_prometheus_can_read_the_statistics(
     own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["stats", "--format", "prometheus", "--endpoint", own_server.ipc]) == 0
@@ -123,7 +123,7 @@ def test_prometheus_can_read_it(
     assert samples["twofold_refusals_total", "FAILED_PRECONDITION"] == 2
 
 
-def test_the_session_in_the_statistics_is_no_secret(
+def test_the_session_id_in_the_statistics_does_not_give_access(
     own_server: Server, stepped: twofold.Game2048VectorEnv, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = stepped.token.partition("#")[2]
@@ -165,7 +165,7 @@ def test_top_counts_the_requests_between_two_views() -> None:
     text = view(before, now)
     assert "12.5 M steps/s, 50 requests/s" in text
     assert "repeated by clients 7," in text
-    # Another server in its place counts from its start.
+    # Another server at this address counts from its own start.
     assert "2.08 M steps/s" in view(statistics.StatsReply(uptime=99), now)
 
 
@@ -219,7 +219,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     assert capsys.readouterr().err.endswith(said)
 
 
-def test_a_server_that_does_not_answer_is_one_sentence_and_status_1(
+def test_a_server_that_does_not_answer_gives_one_sentence_and_status_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for command in ("stats", "top"):
@@ -246,7 +246,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
     assert "usage: twofold" in capsys.readouterr().err
 
 
-def test_numbers_as_people_read_them() -> None:
+def test_numbers_are_shown_with_units() -> None:
     assert [duration(t) for t in (0, 35e-6, 1.2e-3, 4.5, 99, 720, 12_240, 181_440)] == [
         "0 us", "35 us", "1.2 ms", "4.5 s", "99 s", "12 min", "3.4 h", "2.1 d",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A session takes time, random bytes and connections from its surroundings alone."""
+"""Tests that a session gets time, random bytes and connections only from its surroundings."""
 
 import ast
 import os
@@ -27,12 +27,12 @@ BOARDS = environment.CreateRequest(
 
 
 class Others:
-    """Surroundings that nobody else has, on a clock of another time.
+    """Simulated surroundings, whose clock shows a different time.
 
     Attributes:
-        uses: How often each part was used.
-        drawn: The random bytes.
-        surroundings: The parts.
+        uses: The number of uses of each part.
+        drawn: The random bytes that were drawn.
+        surroundings: The surroundings.
     """
 
     def __init__(self) -> None:
@@ -59,20 +59,20 @@ class Others:
 
 @pytest.fixture(autouse=True)
 def _only_lost_requests_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a slow reply cost no second connection, since the tests count them."""
+    """Prevents repeats of slow requests, whose connections the tests would count."""
     monkeypatch.setattr(Backoff, "seconds", lambda *_: 300.0)
 
 
 @pytest.fixture
 def others() -> Iterator[Others]:
-    """Surroundings for everything that a test makes."""
+    """Sets the surroundings of all objects that a test makes."""
     others = Others()
     before = surroundings.set(others.surroundings)
     yield others
     surroundings.reset(before)
 
 
-def test_an_environment_takes_everything_from_its_surroundings(
+def test_an_environment_gets_everything_from_its_surroundings(
     server: Server, others: Others
 ) -> None:
     envs = twofold.Game2048VectorEnv(16, endpoint=server.ipc)
@@ -87,14 +87,14 @@ def test_an_environment_takes_everything_from_its_surroundings(
     envs.close()
 
 
-def test_boards_in_the_process_are_on_the_same_clock(others: Others) -> None:
+def test_boards_in_the_process_use_the_same_clock(others: Others) -> None:
     envs = twofold.Game2048VectorEnv(16, endpoint="embedded")
     envs.reset(seed=1)
     envs.step(actions(1))
     envs.close()
 
 
-def test_rules_take_their_time_and_their_connection_from_them(
+def test_rules_get_their_time_and_their_connection_from_the_surroundings(
     server: Server, others: Others
 ) -> None:
     for uses in (1, 1):
@@ -112,7 +112,7 @@ def test_an_environment_keeps_its_surroundings(server: Server) -> None:
     drawn = others.uses["random_bytes"]
     fork = envs.fork([0, 1])
     assert fork._session.surroundings is others.surroundings
-    # Its session's id and the seed of its spawns.
+    # The session's id and the seed of the spawns.
     assert others.uses["random_bytes"] == drawn + 2
     assert others.uses["connect"] == 2
     fork.close()
@@ -133,7 +133,7 @@ def test_the_connection_to_a_new_private_server_is_made_in_the_same_surroundings
 
 
 def test_nothing_else_in_a_session_reads_a_clock_waits_or_draws() -> None:
-    # The private server is a process of the system's, and counts its start on the system's clock.
+    # The private server is a real process, whose start is timed on the system's clock.
     outside = {"surroundings.py", "system.py", "private_server.py"}
     taken = {}
     for path in sorted(CLIENT.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""The vector environment, as Gymnasium and its users expect it."""
+"""Tests that the vector environment works as Gymnasium and its users expect."""
 
 import copy
 import warnings
@@ -27,7 +27,7 @@ from twofold import errors
 ID = "twofold/Game2048-v0"
 INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goal_reached"}
 
-# The client handles a reply in the same way on every carrier.
+# The client handles replies in the same way on every carrier.
 in_this_process = pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
 
 
@@ -39,7 +39,7 @@ def envs(endpoint: str) -> Iterator[twofold.Game2048VectorEnv]:
 
 
 def actions_from(rng: np.random.Generator, mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A random legal action for each board, any action where none is legal."""
+    """Returns a random legal action for each board, or any action if none is legal."""
     actions: np.ndarray[Any, Any] = np.argmax(rng.random(mask.shape) * (mask + 1e-9), axis=1)
     return actions
 
@@ -60,7 +60,7 @@ def test_make_vec_makes_the_native_environment() -> None:
     envs.close()
 
 
-def test_what_a_step_returns(envs: twofold.Game2048VectorEnv) -> None:
+def test_a_step_returns_the_documented_arrays(envs: twofold.Game2048VectorEnv) -> None:
     infos: Any
     observations, infos = envs.reset(seed=0)
     assert observations in envs.observation_space
@@ -156,7 +156,7 @@ def test_with_autoreset_disabled_a_finished_board_waits_for_its_reset() -> None:
 
 
 @in_this_process
-def test_a_masked_reset_leaves_the_other_boards_as_they_are(
+def test_a_masked_reset_does_not_change_the_other_boards(
     envs: twofold.Game2048VectorEnv,
 ) -> None:
     envs.reset(seed=7)
@@ -363,7 +363,7 @@ def test_record_episode_statistics_agrees_with_the_scores() -> None:
     envs.close()
 
 
-def test_record_episode_statistics_takes_masked_resets() -> None:
+def test_record_episode_statistics_accepts_masked_resets() -> None:
     inner = twofold.Game2048VectorEnv(3, endpoint="embedded", autoreset_mode="disabled")
     envs = RecordEpisodeStatistics(inner)
     envs.reset(seed=1)
@@ -444,7 +444,7 @@ def test_render_gives_one_text_for_each_board() -> None:
     envs.close()
 
 
-def test_closing_twice_is_fine_and_using_it_afterwards_is_an_error(endpoint: str) -> None:
+def test_closing_twice_is_safe_and_use_afterwards_is_an_error(endpoint: str) -> None:
     envs = twofold.Game2048VectorEnv(2, endpoint=endpoint)
     envs.close()
     envs.close()
