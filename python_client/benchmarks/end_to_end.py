@@ -60,7 +60,7 @@ VENVS = REPOSITORY / ".build" / "bench-venvs"
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command."""
     arguments = parse()
     with machine.alone(VENVS):
         return measure(arguments)

@@ -68,7 +68,7 @@ def seconds(envs: Any, actions: NDArray[np.uint8]) -> float:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--size", type=int, nargs=2, default=[3, 3], metavar=("ROWS", "COLUMNS"))

@@ -272,7 +272,7 @@ FILES: dict[str, Callable[[], Sequence[Row]]] = {
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="+", choices=FILES, metavar="NAME", help=", ".join(FILES))
     for name in parser.parse_args().names:

@@ -79,7 +79,7 @@ def row(network: Network, result: dict[str, Any]) -> figures.Row:
 
 
 def main(words: list[str] | None = None) -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--games", type=int, default=50_000, help="games per network")

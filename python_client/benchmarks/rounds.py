@@ -38,7 +38,7 @@ class Result:
 
     @property
     def rates(self) -> list[float]:
-        """The steps per second in each round; next to a learner, those of its whole loop."""
+        """The steps per second in each round, or the rate of the whole loop next to a learner."""
         return [self.size * one["steps"] / one["elapsed"] for one in self._timed]
 
     @property

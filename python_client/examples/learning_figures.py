@@ -66,5 +66,5 @@ def figures(trainings: list[list[dict[str, float]]]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Compares trainings of train_ntuple.py.")
-    parser.add_argument("reports", type=Path, nargs="+", help="JSON files in runs/")
+    parser.add_argument("reports", type=Path, nargs="+", help="reports: JSON files in runs/")
     print(figures([evaluations(path) for path in parser.parse_args().reports]))

@@ -295,12 +295,12 @@ class WithoutMask(gym.vector.VectorWrapper):
     """A wrapper that removes `action_mask` from infos, so that `evaluate` allows any card."""
 
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-        """As the boards'."""
+        """Resets the boards. The infos have no mask."""
         observations, infos = self.env.reset(**arguments)
         return observations, {k: v for k, v in infos.items() if k != "action_mask"}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """As the boards'."""
+        """Steps the boards. The infos have no mask."""
         *results, infos = self.env.step(actions)
         observations, rewards, terminations, truncations = results
         infos = {k: v for k, v in infos.items() if k != "action_mask"}

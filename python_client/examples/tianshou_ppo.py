@@ -66,7 +66,7 @@ class Critic(nn.Module):  # type: ignore[misc, unused-ignore]  # mypy does not s
         self.layers = nn.Sequential(nn.Flatten(), *layers, nn.Linear(256, outputs))
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
-        """Returns numbers (B, outputs)."""
+        """Returns the outputs for B observations, (B, outputs)."""
         return self.layers(torch.as_tensor(obs.obs, dtype=torch.float32))
 
 

@@ -140,7 +140,7 @@ class Network:
         return values
 
     def update(self, boards: Array, errors: Array) -> None:
-        """Moves V of M boards (M, 4, 4) by their errors (M)."""
+        """Corrects V of M boards (M, 4, 4) by their errors (M)."""
         cells = repeat(cells_of(boards))
         list(self.threads.map(TupleTable.update, self.tables, cells, repeat(errors)))
 

@@ -36,7 +36,7 @@ def benchmark(path: Path) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description="Makes the pictures in docs/pictures.")
     parser.add_argument("pictures", nargs="*", help="names of pictures (default: all)")
     parser.add_argument(

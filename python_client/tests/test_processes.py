@@ -126,7 +126,7 @@ def wrong(observations: Any, action_mask: Any) -> Any:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_workers_play_both_in_their_process_and_on_a_server(method: str, server: Server) -> None:
-    """Compares results and errors with those of this process, which has boards of both kinds."""
+    """Compares the results and errors with this process, which has boards of both kinds."""
     endpoints = ["embedded", server.ipc, server.tcp]
     mine = [make(endpoint) for endpoint in endpoints]
     for envs in mine:

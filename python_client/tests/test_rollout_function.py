@@ -1,4 +1,4 @@
-"""Tests that rollouts by a function equal those of a server's policy in all modes and forms."""
+"""Tests that a function's rollouts equal a server policy's rollouts in all modes and forms."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -142,7 +142,7 @@ def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     names = [program.name for program in PROGRAMS]

@@ -41,7 +41,7 @@ LOADERS = {loader.__name__: loader for loader in (ppo, dqn_afterstates, train_nt
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("program", choices=LOADERS, help="name of the example")
     parser.add_argument("agent", type=Path, help="file of the agent")

@@ -133,7 +133,7 @@ def measured(boards: Sequence[Board], out: Path) -> list[figures.Row]:
 
 
 def main(words: list[str] | None = None) -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     names = [board.name for board in BOARDS]

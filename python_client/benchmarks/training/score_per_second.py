@@ -233,7 +233,7 @@ def rows(results: dict[str, dict[str, Any]]) -> list[figures.Row]:
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     names = [learner.name for learner in LEARNERS]
@@ -254,7 +254,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
 
 
 def main(words: list[str] | None = None) -> None:
-    """The command line."""
+    """Runs the command."""
     options = parse(words)
     results = {}
     for learner in LEARNERS:

@@ -37,7 +37,7 @@ Policy = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 
 class Curve:
-    """A learning curve that measures the policy at the moments.
+    """A learning curve that measures the policy at each of the MOMENTS.
 
     Args:
         size: The size of the board.
@@ -135,7 +135,7 @@ def train_ppo(options: argparse.Namespace, curve: Curve) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("learner", choices=("q", "td", "ntuple", "ppo"))

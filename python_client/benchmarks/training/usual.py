@@ -142,7 +142,7 @@ CONNECTIONS = {
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     name, *words = sys.argv[1:]
     module = importlib.import_module(name)
     options = module.parse_arguments(words)

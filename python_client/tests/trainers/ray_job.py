@@ -40,9 +40,9 @@ class FirstLegal:
     """A policy of the first legal action, which reports progress on one node or holds it up.
 
     Args:
-        folder: The folder for these files: `begun` has a line with the node's address for each copy
-            that plays; `held` appears once the node has reached the call; and another process
-            creates `cut` when it cuts the node off.
+        folder: The folder for these files. `begun` has a line with the node's address for each copy
+            that plays. `held` appears once the node has reached the call. Another process creates
+            `cut` when it cuts the node off.
         ip: The node's address.
         call: The number of the policy's call.
         waits: Whether the node waits at this call until it is cut off.

@@ -44,7 +44,7 @@ MODES = ["auto", "legacy"]
 
 
 class Answer(NamedTuple):
-    """What a tool has answered."""
+    """The answer of a tool."""
 
     is_error: bool
     text: str
@@ -57,7 +57,7 @@ Connect = Callable[[], contextlib.AbstractContextManager[Call]]
 
 @contextlib.contextmanager
 def connected(target: Any, mode: str) -> Iterator[Call]:
-    """A function that calls a tool, `call("move", game_id=…)`, on a connection of its own."""
+    """Yields a function that calls a tool over a new connection: `call("move", game_id=…)`."""
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(

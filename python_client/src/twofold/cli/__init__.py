@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand, for the console script `twofold` and for `python -m twofold`.
 
     Args:
-        arguments: The command line without the program's name. Defaults to that of this process.
+        arguments: The command line without the program's name (default: this process's own).
 
     Returns:
         The exit status.

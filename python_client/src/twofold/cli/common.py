@@ -94,5 +94,5 @@ def positive(text: str) -> float:
     """Returns a number above 0 and below a million."""
     value = float(text)
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0 and below a million")
+        raise argparse.ArgumentTypeError(f"{text} given; expected above 0 and below 1,000,000")
     return value

@@ -23,7 +23,7 @@ _PURPOSE = "evaluations and datasets on several machines"
 _ray: Any = optional_import("ray", _PURPOSE, "ray")
 _scheduling: Any = optional_import("ray.util.scheduling_strategies", _PURPOSE, "ray")
 
-# How often Ray repeats a part whose worker or node was lost.
+# The maximum number of repeats of a part whose worker or node was lost.
 _RETRIES = 3
 # The time limit in seconds for actors to end their sessions on a server.
 _PATIENCE = 5

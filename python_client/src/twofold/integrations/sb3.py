@@ -133,7 +133,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Returns an attribute of the batch once per environment. A space is that of one board."""
+        """Returns an attribute of the batch once per environment. Spaces describe one board."""
         if attr_name == "action_masks":
             return [self.action_masks] * self._count(indices)
         of_all = self.envs.get_attr(attr_name)

@@ -127,7 +127,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         return [None if seed is None else seed + i for i in range(self.env_num)]
 
     def get_env_attr(self, key: str, id: Lanes = None) -> list[Any]:  # noqa: A002
-        """Returns an attribute of the batch once per board. A space is that of one board."""
+        """Returns an attribute of the batch once per board. Spaces describe one board."""
         return list(self.envs.get_attr(key)[: self._lanes(id).size])
 
     def set_env_attr(self, key: str, value: Any, id: Lanes = None) -> None:  # noqa: A002

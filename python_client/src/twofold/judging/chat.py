@@ -102,7 +102,7 @@ class ChatModel:
         return self.model
 
     def conditions(self) -> dict[str, Any]:
-        """Returns the rule card's line about this model."""
+        """Returns the rule card's entry about illegal actions."""
         corrections = "1 correction" if self.retries == 1 else f"{self.retries} corrections"
         return {"illegal action": f"the game ends after {corrections}"}
 

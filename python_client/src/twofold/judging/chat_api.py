@@ -124,7 +124,7 @@ class ChatEndpoint:
             if attempt < ATTEMPTS:
                 self._wait(min(wait, _LONGEST_WAIT))
             if self._closed.is_set():
-                raise self._unavailable("closed", None)
+                raise self._unavailable("this client was closed", None)
         raise self._unavailable(f"{ATTEMPTS} attempts failed; the last: {problem}", status)
 
     def close(self) -> None:
@@ -288,7 +288,7 @@ class _Reply(NamedTuple):
 class _Exchange(urllib.request.Request):
     """A request and its reply, which another thread can end.
 
-    A socket's own timeout is no substitute, because it starts again with each byte.
+    A socket's own timeout would not do, because it starts again with each byte.
 
     Attributes:
         is_ended: Whether it was ended.

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> NoReturn:
-    """Runs twofold-server, in place of the console script's process so that it gets the signals."""
+    """Runs twofold-server. It replaces the console script's process, and so gets its signals."""
     command = [str(find_program()), arguments.command, *arguments.arguments]
     sys.stdout.flush()
     if arguments.is_console_script and sys.platform != "win32":
