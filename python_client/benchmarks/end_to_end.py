@@ -179,17 +179,17 @@ def parse() -> argparse.Namespace:
         "--sizes", type=_sizes, help="numbers of boards, separated by commas (1,16,256,4096,65536)"
     )
     parser.add_argument("--rounds", type=_positive_int, help="rounds for each N (5)")
-    parser.add_argument("--seconds", type=_positive_float, help="one slice of a round (0.5)")
+    parser.add_argument("--seconds", type=_positive_float, help="seconds per slice (0.5)")
     parser.add_argument(
         "--only",
         type=_contestants,
         default=list(CONTESTANTS),
-        help="contestants, separated by commas; patterns such as 'twofold*' will do",
+        help="contestants or patterns such as 'twofold*', separated by commas",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="minutes: N = 1 and 4096, 3 rounds of 0.2 s"
+        "--quick", action="store_true", help="only N = 1 and 4096, 3 rounds, slices of 0.2 s"
     )
-    parser.add_argument("--out", type=Path, help="a folder (runs/bench/<date>-<time>)")
+    parser.add_argument("--out", type=Path, help="output folder (runs/bench/<date>-<time>)")
     parser.add_argument("--publish", action="store_true", help=f"{figures.HELP}; a full run only")
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -198,7 +198,7 @@ def parse() -> argparse.Namespace:
     arguments.seconds = arguments.seconds or (0.2 if quick else 0.5)
     is_full = arguments.sizes == list(SIZES) and arguments.only == list(CONTESTANTS)
     if arguments.publish and not is_full:
-        parser.error("--publish needs all sizes and all contestants")
+        parser.error("--publish requires all sizes and all contestants; omit --sizes and --only")
     return arguments
 
 
@@ -225,7 +225,7 @@ def _contestants(text: str) -> list[Contestant]:
     for pattern in text.split(","):
         found = [one for one in CONTESTANTS if fnmatch(one.name, pattern)]
         if not found:
-            raise argparse.ArgumentTypeError(f"there is no contestant {pattern!r}")
+            raise argparse.ArgumentTypeError(f"no contestant matches {pattern!r}; see --help")
         chosen += [one for one in found if one not in chosen]
     return chosen
 

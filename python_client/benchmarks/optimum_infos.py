@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--size", type=int, nargs=2, default=[3, 3], metavar=("ROWS", "COLUMNS"))
-    add("--num-envs", type=int, default=4096, help="boards")
+    add("--num-envs", type=int, default=4096, help="number of boards")
     add("--steps", type=int, default=400, help="steps of all boards per round")
     add("--rounds", type=int, default=7)
     add("--publish", action="store_true", help=figures.HELP)

@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Makes the pictures in docs/pictures.")
     parser.add_argument("pictures", nargs="*", help="names of pictures (default: all)")
     parser.add_argument(
-        "--seconds", type=float, default=120, help="of each of three training runs (default 120)"
+        "--seconds", type=float, default=120, help="duration of each training run (default 120)"
     )
     arguments = parser.parse_args()
     learn = partial(learning_curve.draw, seconds=arguments.seconds, reports=RUNS / "learning_curve")

@@ -376,7 +376,7 @@ def model_2x2(reward: Any) -> Model:
 
 
 def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
-    """Returns optimal discounted values and actions, by decreasing tile sum, which only grows."""
+    """Returns optimal discounted values and actions, computed in decreasing order of tile sums."""
     values: dict[Board, float] = {}
     best: dict[Board, set[Action]] = {}
     for board in sorted(model, key=lambda b: sum(2**e for e in b if e), reverse=True):

@@ -238,11 +238,11 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     names = [learner.name for learner in LEARNERS]
     add("--only", nargs="+", choices=names, default=names, metavar="LEARNER", help=str(names))
-    add("--minutes", type=float, nargs="+", default=[1, 10, 60], help="of training, ascending")
+    add("--minutes", type=float, nargs="+", default=[1, 10, 60], help="ascending times of training")
     add("--games", type=int, default=1000, help="games per evaluation")
     add("--cores", type=int, default=2, help="number of cores for each learner")
     add("--seed", type=int, default=1, help="seed of boards, weights and actions")
-    add("--tdl-demo", type=Path, metavar="FILE", help="TDL2048-Demo's 2048.cpp")
+    add("--tdl-demo", type=Path, metavar="FILE", help="source file 2048.cpp of TDL2048-Demo")
     add("--keep", action="store_true", help="keep the agents, up to 1 GB per learner")
     out = REPOSITORY / "runs" / "score_per_second"
     add("--out", type=Path, default=out, help="folder for results")

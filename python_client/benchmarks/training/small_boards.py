@@ -142,7 +142,7 @@ def main() -> None:
     add("--size", type=int, nargs=2, required=True, metavar=("ROWS", "COLUMNS"))
     add("--moves", type=int, required=True, help="moves of training, on all boards together")
     add("--seed", type=int, default=1, help="seed of boards, weights and random actions")
-    add("--num-envs", type=int, default=128, help="boards")
+    add("--num-envs", type=int, default=128, help="number of boards")
     add("--games", type=int, default=1000, help="games per measurement")
     add("--scale", type=float, default=1, help="divisor of PPO's rewards")
     add("--out", type=Path, required=True, help="JSON file for results")

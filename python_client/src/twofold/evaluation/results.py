@@ -186,7 +186,10 @@ class Evaluation:
                 continue
             a, b = self.card.get(key), other.card.get(key)
             if a != b:
-                raise InvalidArgument(f"the two evaluations differ in {key}: {a!r} and {b!r}")
+                raise InvalidArgument(
+                    f"the two evaluations differ in {key}: {a!r} and {b!r}; play both under the "
+                    "same rules"
+                )
         return Comparison.of_scores(self.policy, self.scores, other.policy, other.scores)
 
     def recording(self, which: str | int) -> Recording:

@@ -311,8 +311,8 @@ def _number_of_episodes(episodes: int | None, protocol: str | None, default: int
     _arguments.choice("protocol", protocol, PROTOCOLS)
     if episodes is not None:
         raise InvalidArgument(
-            f"episodes={episodes} and protocol={protocol!r}, which means {PROTOCOLS[protocol]:,} "
-            "episodes, exclude each other; pass one of them",
+            f"episodes={episodes} and protocol={protocol!r} ({PROTOCOLS[protocol]:,} episodes) are "
+            "both given; pass only one of them",
             field="episodes",
         )
     return PROTOCOLS[protocol]

@@ -128,7 +128,9 @@ class _RemoteLanes:
         first, *others = self._answers()
         for facts in others:
             if facts != first:
-                raise FailedPrecondition(f"the machines report {first} and {facts}; expected equal")
+                raise FailedPrecondition(
+                    f"the machines differ: {first} and {facts}; install the same version on all"
+                )
         return first
 
     def begin(self, groups: writer.RowGroups) -> None:
