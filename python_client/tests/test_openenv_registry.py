@@ -118,7 +118,7 @@ def test_an_episode_that_was_taken_over_is_kept_for_the_full_time_again() -> Non
     assert episodes.find("a") is None
 
 
-def test_an_ended_episode_can_not_be_taken_over_and_its_id_is_free() -> None:
+def test_an_ended_episode_cannot_be_taken_over_and_its_id_is_free() -> None:
     episodes, _ = registry()
     entry = held(episodes, "a")
     assert episodes.forget(entry, FIRST)

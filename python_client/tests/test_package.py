@@ -36,7 +36,7 @@ def test_all_lists_every_public_name() -> None:
     assert list(twofold.__all__) == sorted(twofold.__all__)
 
 
-def test_the_version_is_the_installed_one() -> None:
+def test_the_version_is_the_installed_version() -> None:
     assert twofold.__version__ == importlib.metadata.version("twofold")
 
 

@@ -20,7 +20,7 @@ def test_the_pages_with_generated_parts_are_found() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(generate.ROOT)))
-def test_a_page_is_current(page: Path) -> None:
+def test_the_generated_parts_of_a_page_are_current(page: Path) -> None:
     assert page.read_text() == generate.generated(page), "run `make pages`"
 
 
@@ -33,7 +33,7 @@ def test_a_stale_part_is_replaced_and_other_text_is_kept(tmp_path: Path) -> None
     assert "\nold\n" not in text
 
 
-def test_each_file_of_figures_says_how_they_were_measured_and_is_on_a_page() -> None:
+def test_each_file_of_figures_names_its_command_and_is_shown_on_a_page() -> None:
     text = "".join(page.read_text() for page in PAGES)
     for path in figures.FOLDER.iterdir():
         content = figures.read(path.stem)

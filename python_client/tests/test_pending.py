@@ -169,7 +169,9 @@ def test_a_first_reset_that_was_never_sent_can_be_made_later(own_server: Server)
     envs.close()
 
 
-def test_seeds_are_those_of_the_executed_requests(pending: Pending, own_server: Server) -> None:
+def test_reported_seeds_belong_to_the_executed_requests(
+    pending: Pending, own_server: Server
+) -> None:
     envs, twin = pending
     with own_server.stopped(), hurried(envs), pytest.raises(DeadlineExceeded):
         envs.reset(seed=9)  # not sent, because the step comes first

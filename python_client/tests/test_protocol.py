@@ -37,7 +37,7 @@ def test_the_checked_in_code_is_generated_from_the_proto_files(tmp_path: Path) -
         )
 
 
-def test_the_golden_messages_are_those_of_the_descriptors() -> None:
+def test_the_golden_messages_agree_with_the_descriptors() -> None:
     assert json.loads(messages.MESSAGES.read_text()) == messages.golden(), (
         "run python -m messages in python_client/tests"
     )

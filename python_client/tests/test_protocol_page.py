@@ -80,7 +80,7 @@ def fields_of(descriptor: Descriptor) -> list[tuple[int, str, str, str]]:
     ]
 
 
-def test_the_fields_of_messages_are_those_of_the_proto_files() -> None:
+def test_the_fields_of_messages_agree_with_the_proto_files() -> None:
     (block,) = re.findall(r"^```\n(Request +1 .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     entries = re.findall(r"^(\w+) +((?:.+\n)(?:^ .*\n)*)", block, re.MULTILINE)
     assert len(entries) >= 20
@@ -120,7 +120,7 @@ def arrays_in(cell: str, axes: int = 0) -> list[Array]:
     ]
 
 
-def test_the_arrays_are_those_of_the_create_replies(server: Server) -> None:
+def test_the_arrays_of_the_page_agree_with_create_replies(server: Server) -> None:
     for environment_id, reset, end in table("environment"):
         with RawSession(server.ipc) as session:
             created = session.create(environment_id=names(environment_id)[0]).reply.create
@@ -128,7 +128,7 @@ def test_the_arrays_are_those_of_the_create_replies(server: Server) -> None:
             assert arrays_of(created.step) == arrays_in(reset, axes=1) + arrays_in(end, axes=1)
 
 
-def test_the_other_arrays_are_those_of_the_replies(server: Server) -> None:
+def test_the_other_arrays_of_the_page_agree_with_replies(server: Server) -> None:
     said = {row[0].replace("`", ""): arrays_in(row[1]) for row in table("other arrays")}
     seen = {}
     for game, environment_id in (("2048", "Game2048"), ("Concentration", "Concentration")):
@@ -254,7 +254,7 @@ def refusals_of_page() -> tuple[set[Refusal], set[Refusal]]:
     return {each[:2] for each in found}, {each[:2] for each in found if each[2]}
 
 
-def test_the_codes_are_those_of_the_proto_file() -> None:
+def test_the_codes_agree_with_the_proto_file() -> None:
     said = [(names(row[0])[0], int(row[1])) for row in table("code")]
     codes = envelope.ErrorCode.items()
     assert said == [(name.removeprefix("ERROR_CODE_"), number) for name, number in codes if number]
@@ -276,9 +276,7 @@ def test_the_table_of_errors_has_every_field_of_the_sources() -> None:
         ("at most 256 `expand` requests", "Sessions/SessionMachine", "maxExpansions = 256"),
     ],
 )
-def test_the_limits_of_the_page_are_those_of_the_sources(
-    said: str, file: str, constant: str
-) -> None:
+def test_the_limits_of_the_page_agree_with_the_sources(said: str, file: str, constant: str) -> None:
     assert said in PAGE.replace("\n", " ")
     assert f"let {constant}\n" in (ROOT / f"Sources/Twofold{file}.swift").read_text()
 
@@ -325,7 +323,7 @@ def frames(block: str) -> dict[str, Frame]:
     return found
 
 
-def test_the_bytes_of_the_page_are_those_of_a_server(own_server: Server) -> None:
+def test_the_bytes_of_the_page_agree_with_a_server(own_server: Server) -> None:
     connection = ZeroMQConnection(own_server.ipc)
     slots = []
     for block in re.findall(r"^```\n(request header\n.*?)^```", PAGE, re.DOTALL | re.MULTILINE):

@@ -65,7 +65,7 @@ def test_a_replay_goes_through_the_boards_of_the_reference(arguments: dict[str, 
         )
 
 
-def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
+def test_illegal_actions_are_steps_without_moves_or_random_draws() -> None:
     seed = next(s for s in range(99) if len(reference.Game(s).legal()) < 4)
     game = reference.Game(seed)
     illegal = next(a for a in range(4) if a not in game.legal())
@@ -333,7 +333,7 @@ def test_long_games_are_recorded_completely() -> None:
         assert result.recording(episode).score == result.scores[episode]
 
 
-def test_without_recording_there_is_no_recording() -> None:
+def test_without_record_a_game_has_no_recording() -> None:
     result = twofold.evaluate("random", episodes=2, endpoint="embedded")
     with pytest.raises(errors.InvalidArgument, match="record=True"):
         result.recording("best")

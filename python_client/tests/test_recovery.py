@@ -52,9 +52,7 @@ def test_a_bad_network_changes_nothing(server: Server, steps: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [DROP, DELAY, DUPLICATE, REORDER])
-def test_a_network_that_does_one_thing_to_every_other_message_changes_nothing(
-    server: Server, kind: str
-) -> None:
+def test_a_fault_in_every_other_message_changes_nothing(server: Server, kind: str) -> None:
     expected = undisturbed(server.ipc, 12)
     with FaultProxy(server.ipc, rate=0.5, kinds=[kind], seed=2) as proxy:
         envs = make(proxy.endpoint)
@@ -193,7 +191,7 @@ for _ in range(10):
 """
 
 
-def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> None:
+def test_rerunning_a_notebook_cell_leaves_one_server_and_one_session() -> None:
     async def notebook() -> None:
         # As in a notebook's kernel: cells share a namespace, inside a running event loop.
         shell = code.InteractiveInterpreter()
@@ -437,7 +435,7 @@ def test_a_rollout_by_a_function_continues_where_the_server_was_lost(own_server:
 
 
 @pytest.mark.parametrize("is_resumed", [False, True])
-def test_a_fork_survives_the_loss_of_the_server_if_its_environment_does(
+def test_a_fork_of_an_environment_with_recover_survives_the_loss_of_the_server(
     own_server: Server, is_resumed: bool
 ) -> None:
     envs, twin = make(own_server.ipc, recover=not is_resumed), make("private")
@@ -455,7 +453,7 @@ def test_a_fork_survives_the_loss_of_the_server_if_its_environment_does(
         each.close()
 
 
-def test_a_fork_is_as_lost_as_its_environment_without_recover(own_server: Server) -> None:
+def test_without_recover_a_fork_is_lost_with_the_server(own_server: Server) -> None:
     envs = make(own_server.ipc)
     envs.reset(seed=3)
     fork = envs.fork([0])

@@ -87,7 +87,7 @@ def test_different_seeds_give_different_games() -> None:
 # ---- golden trajectories -------------------------------------------------------------------------
 
 
-def test_golden_files_are_what_the_reference_computes() -> None:
+def test_golden_files_equal_the_output_of_the_reference() -> None:
     written = {path.name: path.read_text() for path in GOLDEN_FILES}
     assert written == dict(make_golden.files())
 

@@ -279,7 +279,7 @@ def has_move(board: Board, rows: int, columns: int) -> bool:
 # ---- golden trajectories -------------------------------------------------------------------------
 
 
-def test_the_golden_files_are_what_the_reference_computes() -> None:
+def test_the_golden_files_equal_the_output_of_the_reference() -> None:
     files = dict(make_reward_golden.files())
     assert files.keys() == {path.name for path in make_reward_golden.FOLDER.glob("*.json")}
     for name, text in files.items():

@@ -106,7 +106,7 @@ def test_a_rollout_by_a_function_in_pieces_equals_a_whole_one(
     [{}, {"obs": "dict"}, {"obs": "one_hot"}, {"obs": "flat", "mask_key": "mask"}],
     ids=["array", "dict", "one_hot", "flat in a dict"],
 )
-def test_the_function_sees_what_steps_return_and_the_arrays_are_boards(
+def test_the_function_gets_the_results_of_steps_as_arrays_of_boards(
     mode: str, form: dict[str, Any]
 ) -> None:
     arguments: Any = {"autoreset_mode": mode, "max_episode_steps": 30, "endpoint": "embedded"}
@@ -317,7 +317,7 @@ def test_a_rollout_by_a_function_before_the_first_reset_is_refused(
     envs.close()
 
 
-def test_a_step_without_an_answer_comes_first(own_server: Server) -> None:
+def test_an_unanswered_step_is_collected_before_a_rollout(own_server: Server) -> None:
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     envs.reset(seed=7), twin.reset(seed=7)
     with own_server.stopped(), hurried(envs), pytest.raises(errors.DeadlineExceeded):

@@ -329,7 +329,9 @@ def test_a_fork_has_copies_of_the_boards_in_their_order(make: Make) -> None:
     envs.step([0] * 6)
 
 
-def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_do_not(make: Make) -> None:
+def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_spawns_are_equal(
+    make: Make,
+) -> None:
     envs = make(2)
     envs.reset(seed=0)
     fresh = [envs.fork([0, 1], copies=50) for _ in range(2)]

@@ -175,7 +175,7 @@ def test_nothing_is_learned_from_autoreset_steps_and_truncation_is_not_an_end() 
     assert all((errors >= 0).all() for errors in spy.errors)
 
 
-def test_the_last_afterstate_of_a_terminated_episode_is_worth_nothing() -> None:
+def test_the_last_afterstate_of_a_terminated_episode_has_the_value_zero() -> None:
     spy, envs = Spy(), make(16, "embedded", goal=8, stop_at_goal=True)
     train_ntuple.train(RecordEpisodeStatistics(envs), spy, seconds=0.2, seed=0)
     envs.close()

@@ -130,7 +130,7 @@ def test_the_recovered_environment_replays_the_episodes_with_a_seed(
     env.close()
 
 
-def test_an_unfinished_episode_is_truncated_and_shows_what_was_legal(tmp_path: Path) -> None:
+def test_an_unfinished_episode_is_truncated_and_shows_the_legal_actions(tmp_path: Path) -> None:
     made = export(write(tmp_path, transitions=80))
     assert made.total_episodes == 8
     for each in made:

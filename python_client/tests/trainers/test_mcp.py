@@ -120,7 +120,7 @@ def connect(request: pytest.FixtureRequest, mode: str) -> Connect:
     return lambda: connected(target, mode)
 
 
-def test_a_game_of_2048_is_the_environments_own(connect: Connect) -> None:
+def test_a_game_of_2048_equals_the_environments_game(connect: Connect) -> None:
     env = gym.make("twofold/Game2048-v0", size=(3, 4)).unwrapped
     board, infos = env.reset(seed=5)
     generator = np.random.default_rng(1)
@@ -261,7 +261,7 @@ def test_bad_input_gets_a_sentence_and_plays_nothing(connect: Connect) -> None:
         assert [call("look", game_id=game) for game in games.values()] == before
 
 
-def test_two_clients_play_at_once_and_only_their_own_games(connect: Connect) -> None:
+def test_two_clients_play_at_the_same_time_and_only_their_own_games(connect: Connect) -> None:
     with connect() as first, connect() as second:
         games = [call("new_game", seed=8).facts["game_id"] for call in (first, second)]
         assert games[0] != games[1]

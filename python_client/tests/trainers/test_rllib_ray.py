@@ -192,7 +192,7 @@ def test_the_failures_of_a_program_are_the_same_as_in_one_process() -> None:
     assert ours.summary["failures"] == alone.summary["failures"]
 
 
-def test_a_policy_that_writes_into_its_arrays_can_be_sent() -> None:
+def test_a_policy_that_writes_to_its_arrays_can_be_sent() -> None:
     policy = Counting()
     policy.reset(np.ones(25, np.bool_))
     ours = evaluate(policy, episodes=50, workers=2, num_envs=25)

@@ -50,7 +50,9 @@ def test_a_recurrent_network_learns_to_remember_cards(tmp_path: Path) -> None:
     assert turns(tmp_path, "--forget") > 5.5
 
 
-def test_the_recurrent_example_saves_what_it_evaluates(tmp_path: Path, server: Server) -> None:
+def test_the_recurrent_example_saves_the_model_that_it_evaluates(
+    tmp_path: Path, server: Server
+) -> None:
     def run(*words: str) -> list[tuple[str, str]]:
         command = [sys.executable, str(recurrent_ppo.__file__), "--size", "2", "2", *words]
         ran = subprocess.run(

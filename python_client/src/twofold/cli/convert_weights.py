@@ -1,4 +1,4 @@
-"""`twofold convert-weights`."""
+"""The subcommand `twofold convert-weights`."""
 
 from __future__ import annotations
 

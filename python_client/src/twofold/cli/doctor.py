@@ -1,4 +1,4 @@
-"""`twofold doctor`."""
+"""The subcommand `twofold doctor`."""
 
 from __future__ import annotations
 

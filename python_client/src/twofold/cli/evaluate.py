@@ -1,4 +1,4 @@
-"""`twofold evaluate`."""
+"""The subcommand `twofold evaluate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`twofold export`."""
+"""The subcommand `twofold export`."""
 
 from __future__ import annotations
 

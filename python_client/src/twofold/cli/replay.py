@@ -1,4 +1,4 @@
-"""`twofold replay`."""
+"""The subcommand `twofold replay`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`twofold stats`: a server's statistics, for people and for machines."""
+"""The subcommand `twofold stats`, which prints a server's statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`twofold top`."""
+"""The subcommand `twofold top`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Shows one view per interval: drawn in place on a terminal, otherwise as a result each."""
+    """Shows one view per interval. On a terminal they are drawn in place, else each is a result."""
     views = itertools.count() if arguments.count is None else range(arguments.count)
     is_drawn = sys.stdout.isatty() and not arguments.json
     with endpoint.connected(arguments) as query:

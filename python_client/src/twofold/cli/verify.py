@@ -1,4 +1,4 @@
-"""`twofold verify`."""
+"""The subcommand `twofold verify`."""
 
 from __future__ import annotations
 

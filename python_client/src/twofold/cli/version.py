@@ -1,4 +1,4 @@
-"""`twofold version`."""
+"""The subcommand `twofold version`."""
 
 from __future__ import annotations
 

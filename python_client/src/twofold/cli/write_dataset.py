@@ -1,4 +1,4 @@
-"""`twofold write-dataset`."""
+"""The subcommand `twofold write-dataset`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     make_mcp_server().run()     # over standard input and output, as `twofold mcp` does
 
-Game ids can't be guessed, because newer clients have no sessions over HTTP, so that knowing the id
-is enough to play. With sessions, a game belongs to the session that started it.
+Game ids can't be guessed: newer clients have no sessions over HTTP, so anyone who knows the id of a
+game can play it. With sessions, a game belongs to the session that started it.
 """
 
 # ruff: noqa: E402 - `optional_import` comes first, because its error says what to install

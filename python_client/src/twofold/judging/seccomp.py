@@ -87,7 +87,7 @@ def program(machine: str) -> bytes:
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER),
     ]
-    if machine == "x86_64":  # the same calls under other numbers
+    if machine == "x86_64":  # kills the x32 variants of all calls
         code += [(_JUMP_AT_LEAST, 0, 1, _X32_CALLS), (_RETURN, 0, 0, _KILL_PROCESS)]
     for names, verdict in ((ALLOWED, _ALLOW), (KILLING, _KILL_PROCESS)):
         for name in names.split():

@@ -101,7 +101,7 @@ class Strategy:
         """Returns the player for an environment of 2048.
 
         Raises:
-            StrategyError: The program can't be loaded, for the given reason.
+            StrategyError: The program can't be loaded; `reason` says why.
             SandboxUnavailable: The sandbox is unavailable on this system.
             InvalidArgument: The environment plays another game.
         """

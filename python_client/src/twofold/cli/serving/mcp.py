@@ -1,4 +1,4 @@
-"""`twofold mcp`."""
+"""The subcommand `twofold mcp`."""
 
 from __future__ import annotations
 

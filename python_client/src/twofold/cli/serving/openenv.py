@@ -1,4 +1,4 @@
-"""`twofold openenv serve`, which serves a game to OpenEnv's clients."""
+"""The subcommand `twofold openenv serve`, which serves a game to OpenEnv's clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`twofold serve`, `keygen`, `ping`, `solve` and `bench`, which run twofold-server."""
+"""The subcommands that run twofold-server: serve, keygen, ping, solve and bench."""
 
 from __future__ import annotations
 
