@@ -317,7 +317,7 @@ def test_a_rollout_by_a_function_before_the_first_reset_is_refused(
     envs.close()
 
 
-def test_an_unanswered_step_is_collected_before_a_rollout(own_server: Server) -> None:
+def test_a_rollout_is_refused_until_an_unanswered_step_is_collected(own_server: Server) -> None:
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     envs.reset(seed=7), twin.reset(seed=7)
     with own_server.stopped(), hurried(envs), pytest.raises(errors.DeadlineExceeded):
