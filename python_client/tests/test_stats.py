@@ -29,7 +29,7 @@ def stepped(own_server: Server) -> twofold.Game2048VectorEnv:
         session.create()
         session.step(0, 0, 0)
         session.connection.send_frames(b"no delimiter")
-        session.ask(observe={})  # after the one without
+        session.ask(observe={})  # after the message without a delimiter
     return envs
 
 
