@@ -89,7 +89,7 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
     if unplayed["games"]:
         games = "1 game" if unplayed["games"] == 1 else f"{unplayed['games']:,} games"
         name = f"unplayed, in {games}"
-        rows.insert(1, [name, figure(unplayed["mean"]), f"{share(unplayed['share'])} of it"])
+        rows.insert(1, [name, figure(unplayed["mean"]), f"{share(unplayed['share'])} of all"])
     tables = [table([unit, "mean", "95 % interval"], rows, "lrr", style)]
     for name, key in (("tile sum", "by_tile_sum"), ("empty cells", "by_empty_cells")):
         rows = [
@@ -110,7 +110,7 @@ def _failures(failures: dict[str, Any], style: Style) -> str:
         if len(first["detail"]) > 80:
             place = f"{place[:-1]}…"
         rows.append([reason, f"{entry['games']:,}", share(entry["games"] / total), place])
-    return table(["games", "number", "share", "the first of them"], rows, "lrrl", style)
+    return table(["games", "number", "share", "first case"], rows, "lrrl", style)
 
 
 def _model(model: dict[str, Any]) -> list[list[str]]:
@@ -163,7 +163,7 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
         return [*lines, ["repeat with", f"--secret {summary['secret']}"]]
     first, games = summary["first_seed"], summary["episodes"]
     seeds = f"2^63 + {first - 2**63:,}" if first != 2**63 else "2^63"
-    return [*lines, ["seeds", f"{seeds} and the {games - 1:,} after it"]]
+    return [*lines, ["seeds", f"{seeds} and the next {games - 1:,}"]]
 
 
 def printed(parts: Sequence[str]) -> str:
