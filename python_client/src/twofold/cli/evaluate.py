@@ -27,7 +27,7 @@ FORMATS: dict[str, Callable[[Evaluation | Comparison], str]] = {
     "table": str,
     "markdown": lambda result: result.to_markdown(),
 }
-# The options that the command which repeats the games omits, and how many values each one takes.
+# Options to leave out of the command that repeats the games, with their numbers of values.
 _NOT_REPEATED = {
     **{"--json": 0, "--quiet": 0, "--format": 1, "--save": 1, "--plot": 1, "--record": 2},
     "--secret": 1,

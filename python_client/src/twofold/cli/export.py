@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             datasets.to_huggingface(arguments.file, folder, progress=update)
         else:
             with warnings.catch_warnings():
-                # Minari warns about each option that was left out.
+                # Minari warns about each missing option.
                 warnings.simplefilter("ignore", UserWarning)
                 made = datasets.to_minari(
                     arguments.file,

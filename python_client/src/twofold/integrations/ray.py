@@ -27,7 +27,7 @@ from twofold.integrations.ray_pool import Pool
 from twofold.judging import ChatModel
 from twofold.policies.choosers import PlayerChooser
 
-# The largest part, because a lost worker loses its whole part.
+# The maximum number of episodes in a part. A lost worker loses its whole part.
 _MAX_EPISODES = 16_384
 
 

@@ -108,7 +108,7 @@ class TextGame:
         except TransportError:
             self._unanswered = number
             raise
-        if terminated:  # first, because the last step of the limit may also be truncated
+        if terminated:  # checked first, because such a step may also be truncated
             is_legal = before["action_mask"][number]
             self.end = self.game.end(self.infos) if is_legal else "that action was illegal"
         elif truncated:
