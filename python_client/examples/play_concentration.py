@@ -60,7 +60,7 @@ def main() -> None:
     """Measures the three players, then shows a game."""
     parser = argparse.ArgumentParser(description="What a memory is worth at Concentration.")
     parser.add_argument("--games", type=int, default=1000)
-    parser.add_argument("--picture", help="write some running games as a PNG (needs matplotlib)")
+    parser.add_argument("--picture", help="write a PNG of some games in progress (needs matplotlib)")
     arguments = parser.parse_args()
 
     envs: Any = gym.make_vec(ID, num_envs=arguments.games, preset="playground").unwrapped

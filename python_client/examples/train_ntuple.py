@@ -9,7 +9,7 @@
 
 The agent learns afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
 difference learning of n-tuple networks for the game 2048", 2014). An afterstate is the board after
-slide and merge, before the new tile, so it depends only on the action. Its value V is the expected
+slide and merge, before the new tile, so it does not depend on chance. Its value V is the expected
 score still to come. The agent takes the action with the highest reward + V(afterstate), and learns
 by moving V of the last afterstate towards that sum. This is undiscounted TD(0) with greedy actions,
 because new tiles explore enough. Temporal coherence gives each weight its own learning rate (Beal
