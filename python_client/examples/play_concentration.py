@@ -58,9 +58,9 @@ def measure(envs: Any, policy: Policy) -> tuple[float, float]:
 
 def main() -> None:
     """Measures the three players, then shows a game."""
-    parser = argparse.ArgumentParser(description="What a memory is worth at Concentration.")
+    parser = argparse.ArgumentParser(description="Measures how much memory helps at Concentration.")
     parser.add_argument("--games", type=int, default=1000)
-    parser.add_argument("--picture", help="write a PNG of some games in progress (needs matplotlib)")
+    parser.add_argument("--picture", help="PNG file for some games in progress (needs matplotlib)")
     arguments = parser.parse_args()
 
     envs: Any = gym.make_vec(ID, num_envs=arguments.games, preset="playground").unwrapped
