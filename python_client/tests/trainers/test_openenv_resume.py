@@ -156,7 +156,7 @@ def test_a_known_episode_keeps_its_seed_and_its_arguments(url: str) -> None:
     first.reset(seed=1, size=3, episode_id="mine")
     for arguments in ({"seed": 2}, {"size": 4}):
         error = second.error("reset", {"episode_id": "mine", **arguments})
-        assert error["message"].startswith("episode 'mine' has the s")
+        assert error["message"].startswith("episode 'mine' has s")
     assert first.step(direction="left")["step"] == 1  # the episode was not taken over
     assert second.reset(episode_id="mine", seed=1, size=3)["resumed"]
     second.close()

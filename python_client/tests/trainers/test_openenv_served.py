@@ -145,7 +145,7 @@ def test_the_schema_describes_every_field(page: str) -> None:
     for kind in ("action", "observation", "state"):
         fields = schema[kind]["properties"]
         assert all(field["description"] for field in fields.values())
-    assert "on a new connection goes on" in schema["observation"]["properties"]["episode_id"][
+    assert "connection continues the episode" in schema["observation"]["properties"]["episode_id"][
         "description"
     ].replace("\n", " ")
     assert schema["action"]["properties"]["direction"]["anyOf"][0]["enum"][0] == "up"

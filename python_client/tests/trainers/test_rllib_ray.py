@@ -235,7 +235,7 @@ def test_a_lost_worker_plays_its_part_again_once(tmp_path: Path) -> None:
 
 def test_a_part_that_is_lost_repeatedly_is_given_up(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
-    with pytest.raises(errors.TransportError, match=r"episodes 0 \.\.\. 9 were lost"):
+    with pytest.raises(errors.TransportError, match=r"Ray lost episodes 0 \.\.\. 9:"):
         evaluate(policy, episodes=10, workers=1, ray_options={"max_task_retries": 1})
     assert len((tmp_path / "begun").read_text().split()) == 2
 
@@ -363,7 +363,7 @@ def test_a_lost_worker_plays_its_lanes_again_once(tmp_path: Path) -> None:
 def test_lanes_that_are_lost_repeatedly_are_given_up(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
     options = {"max_task_retries": 1}
-    with pytest.raises(errors.TransportError, match=r"lanes 0 \.\.\. 3 were lost"):
+    with pytest.raises(errors.TransportError, match=r"Ray lost lanes 0 \.\.\. 3:"):
         write_dataset(
             tmp_path / "a", policy, transitions=100, num_envs=4, workers=1, ray_options=options
         )

@@ -155,7 +155,7 @@ def test_the_gru_example_prints_its_returns_and_the_ceilings(
         assert low < report[of]["mean_return"] < high
     assert report["random"]["episodes"] == 32
     assert report["random"]["mmer"] > report["random"]["mean_return"]
-    ceilings = [figure for figure, what in trained if what.startswith("the most")]
+    ceilings = [figure for figure, what in trained if what.startswith("the maximum")]
     assert ceilings == ["0.4499", "0.7047", "0.8143", "0.8319", "0.8333"]
     assert list(tmp_path.glob("events.out.tfevents.*"))
     again = run("--evaluate", str(tmp_path / "model.pt"))

@@ -148,7 +148,7 @@ def test_the_boards_are_a_vector_environment_of_tianshou() -> None:
 @pytest.mark.parametrize("name", ["autoreset_mode", "copy", "observation_key", "mask_key"])
 def test_arguments_that_the_adapter_sets_are_refused(name: str) -> None:
     arguments: Any = {name: "mask"}
-    with pytest.raises(InvalidArgument, match="leave it out"):
+    with pytest.raises(InvalidArgument, match="omit it"):
         make_tianshou_vec(**arguments)
 
 
