@@ -1,4 +1,4 @@
-"""The contestants, conditions and targets: Twofold, the transport limit, and the peers."""
+"""The contestants (Twofold, the transport limit and the peers), the conditions and the targets."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SIZES = (1, 16, 256, 4096, 65536)
-# Number of boards for the parts of a step, for the learner, and for the two halves.
+# The numbers of boards for the parts of a step, for the learner, and for the two halves.
 SPLIT_SIZES = (1, 4096)
 LEARNER_SIZE = 256
 HALVES_SIZES = (4096, 65536)
 
 
 class Condition(NamedTuple):
-    """The machine's other work."""
+    """The other work on the machine during a measurement."""
 
     name: str
-    """Its name in the report and the JSON."""
+    """The condition's name in the report and the JSON."""
     busy: int = 0
-    """Number of processes that only compute."""
+    """The number of processes that only compute."""
     thinking: float = 0.0
-    """Seconds that a policy computes between two steps, on all cores."""
+    """The time in seconds that a policy computes between two steps, on all cores."""
 
 
 ALONE = Condition("alone")
@@ -34,25 +34,25 @@ LEARNERS = tuple(
 
 @dataclass(frozen=True)
 class Contestant:
-    """One row of the table."""
+    """A contestant, which is a row of the table."""
 
     name: str
-    """Its name in `--only` and the JSON."""
+    """The contestant's name in `--only` and the JSON."""
     label: str
-    """Its name in the table."""
+    """The contestant's name in the table."""
     command: tuple[str, ...]
-    """The script in peers/, and its arguments before N."""
+    """The script in peers/ and its arguments before N."""
     environment: str | None = None
-    """Its virtual environment; None for the benchmark's own."""
+    """The name of the virtual environment; None for the benchmark's own."""
     is_stepwise: bool = True
-    """Whether a call is one step, so that the time of a call is a round trip."""
+    """Whether each call is one step, so that the time of a call is a round trip."""
     largest: int = SIZES[-1]
-    """The largest number of boards to measure it with; more are reported as left out."""
+    """The largest number of boards to measure; larger numbers are reported as left out."""
     has_learner: bool = False
-    """Whether it is measured beside a learner, too."""
+    """Whether the contestant is also measured next to a learner."""
 
 
-# The packages of each virtual environment: the newest releases that were tried.
+# The packages of each virtual environment: the newest releases that were tested.
 ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "envpool": ("envpool==1.2.5",),
     "gymnasium-2048": ("gymnasium-2048==0.1.2",),
@@ -180,22 +180,22 @@ CONTESTANTS = (
 )
 
 
-# The rate of a learner's loop without any environment; beside learners only.
+# The rate of a learner's loop without any environment; measured next to learners only.
 NOTHING = Contestant("nothing", "no environment at all", ("nothing.py",), has_learner=True)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A figure with a target."""
+    """A figure that has a target."""
 
     what: str
     size: int
     of: str
     """The contestant."""
     to: str | None
-    """The contestant to compare it with; None: the figure is microseconds of a step."""
+    """The contestant to compare with; None if the figure is the microseconds of a step."""
     bound: float
-    """A lower limit for a ratio of rates, an upper limit for a time."""
+    """The lower limit of a ratio of rates, or the upper limit of a time."""
     is_time: bool = False
     is_percentage: bool = False
     condition: Condition = ALONE
@@ -243,7 +243,7 @@ def _targets() -> tuple[Target, ...]:
     return tuple(sorted(targets, key=lambda target: target.size))
 
 
-# Packages from PyPI that people use today.
+# Packages from PyPI that are in use today.
 PACKAGES = {
     "envpool": "EnvPool",
     "envpool-play": "EnvPool, `Play2048-v1`",

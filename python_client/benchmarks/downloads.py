@@ -1,4 +1,4 @@
-"""Files of other projects, fetched once and verified, never checked in."""
+"""Files of other projects, which are fetched once and verified, but not checked in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT = 60.0
 
 
 class Unavailable(Exception):
-    """A file that can't be fetched, or is another than expected; the text says which and why."""
+    """A file can't be fetched, or differs from the expected one. The text says which and why."""
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Download:
     """A file at a pinned address.
 
     Args:
-        url: Its address, which names a commit.
-        sha256: The digest of its bytes, in hexadecimal.
-        folder: Where it is kept, under the repository's .build.
+        url: The file's address, which names a commit.
+        sha256: The digest of the file's bytes, in hexadecimal.
+        folder: The folder for the file, under the repository's .build.
     """
 
     url: str
@@ -42,7 +42,7 @@ class Download:
         try:
             with urllib.request.urlopen(self.url, timeout=TIMEOUT) as reply:
                 data: bytes = reply.read()
-        except OSError as error:  # urllib's errors, too
+        except OSError as error:  # includes urllib's errors
             raise Unavailable(f"{self.url} can't be fetched: {error}") from error
         self._verify(self.url, data)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,4 +54,4 @@ class Download:
     def _verify(self, place: object, data: bytes) -> None:
         digest = hashlib.sha256(data).hexdigest()
         if digest != self.sha256:
-            raise Unavailable(f"{place} has the SHA-256 digest {digest} instead of {self.sha256}")
+            raise Unavailable(f"{place} has the SHA-256 digest {digest}; expected {self.sha256}")

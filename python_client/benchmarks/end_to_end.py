@@ -1,6 +1,6 @@
-"""Compares Twofold with its peers and with the limit of its transport, side by side in one run.
+"""Compares Twofold with its peers and with the limit of its transport in one run.
 
-Alone, beside processes that compute, and beside a learner:
+Measures them alone, next to processes that compute, and next to a learner:
 
     .venv/bin/python python_client/benchmarks/end_to_end.py
     .venv/bin/python python_client/benchmarks/end_to_end.py --quick
@@ -60,14 +60,14 @@ VENVS = REPOSITORY / ".build" / "bench-venvs"
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command."""
     arguments = parse()
     with machine.alone(VENVS):
         return measure(arguments)
 
 
 def measure(arguments: argparse.Namespace) -> int:
-    """Installs, measures and reports; the exit status."""
+    """Installs the peers, measures, reports, and returns the exit status."""
     started = datetime.datetime.now(datetime.timezone.utc)
     out: Path = arguments.out or REPOSITORY / "runs" / "bench" / f"{started:%Y%m%d-%H%M%S}"
     logs = out / "logs"
@@ -81,7 +81,7 @@ def measure(arguments: argparse.Namespace) -> int:
         **machine.describe(),
     }
     pythons, run["packages"] = install(arguments.only)
-    # jax compiles each shape for seconds; later runs reuse the results from here.
+    # jax compiles each shape for seconds; later runs reuse the results in this folder.
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(VENVS / "jax-cache"))
     rounds = Rounds(pythons, logs)
     run |= {"split": [], "halves": [], "idle": []}
@@ -104,7 +104,7 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick: bool) -> None:
-    """Measures a step's parts, two halves, and almost idle sessions, which have no contestants."""
+    """Measures what has no contestants: a step's parts, two halves, and almost idle sessions."""
     for size in sizes:
         if size in SPLIT_SIZES:
             run["split"].append(split(size, rounds)._asdict())
@@ -116,10 +116,10 @@ def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick:
 
 
 def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, list[str]]]:
-    """Makes the virtual environments that are missing.
+    """Creates the missing virtual environments.
 
     Returns:
-        The interpreter of each contestant, or why it has none; and each environment's packages.
+        Each contestant's interpreter, or why it has none, and each environment's packages.
     """
     pythons: dict[str, Path | str] = {NOTHING.name: Path(sys.executable)}
     packages = {"twofold": environments.packages(Path(sys.executable))}
@@ -139,7 +139,7 @@ def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, 
 
 
 def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> None:
-    """Writes the report, the JSON and the plot, and prints the report; on request publishes it."""
+    """Writes the report, the JSON and the plot, prints the report, and publishes it if asked to."""
     text = report.markdown(run, rounds.results)
     (out / "end_to_end.md").write_text(text)
     results = rounds.results
@@ -158,7 +158,7 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> N
 
 
 def engines() -> list[figures.Row]:
-    """Measures the engines alone, on one thread: the fastest first, the scalar one last."""
+    """Measures the engines alone, on one thread. Returns the fastest first, the scalar one last."""
     command = [str(find_program()), "bench", "--json", "--boards", "4096"]
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["rows"]
     rates = {row["engine"]: row for row in found if row["game"] == "2048" and row["threads"] == 1}
@@ -176,20 +176,20 @@ def parse() -> argparse.Namespace:
         epilog="contestants: " + ", ".join(contestant.name for contestant in CONTESTANTS),
     )
     parser.add_argument(
-        "--sizes", type=_sizes, help="boards, separated by commas (1,16,256,4096,65536)"
+        "--sizes", type=_sizes, help="numbers of boards, separated by commas (1,16,256,4096,65536)"
     )
     parser.add_argument("--rounds", type=_positive_int, help="rounds for each N (5)")
-    parser.add_argument("--seconds", type=_positive_float, help="one slice of a round (0.5)")
+    parser.add_argument("--seconds", type=_positive_float, help="seconds per slice (0.5)")
     parser.add_argument(
         "--only",
         type=_contestants,
         default=list(CONTESTANTS),
-        help="contestants, separated by commas; patterns such as 'twofold*' will do",
+        help="contestants or patterns such as 'twofold*', separated by commas",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="minutes: N = 1 and 4096, 3 rounds of 0.2 s"
+        "--quick", action="store_true", help="only N = 1 and 4096, 3 rounds, slices of 0.2 s"
     )
-    parser.add_argument("--out", type=Path, help="a folder (runs/bench/<date>-<time>)")
+    parser.add_argument("--out", type=Path, help="output folder (runs/bench/<date>-<time>)")
     parser.add_argument("--publish", action="store_true", help=f"{figures.HELP}; a full run only")
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -198,7 +198,7 @@ def parse() -> argparse.Namespace:
     arguments.seconds = arguments.seconds or (0.2 if quick else 0.5)
     is_full = arguments.sizes == list(SIZES) and arguments.only == list(CONTESTANTS)
     if arguments.publish and not is_full:
-        parser.error("--publish needs all sizes and all contestants")
+        parser.error("--publish requires all sizes and all contestants; omit --sizes and --only")
     return arguments
 
 
@@ -225,7 +225,7 @@ def _contestants(text: str) -> list[Contestant]:
     for pattern in text.split(","):
         found = [one for one in CONTESTANTS if fnmatch(one.name, pattern)]
         if not found:
-            raise argparse.ArgumentTypeError(f"there is no contestant {pattern!r}")
+            raise argparse.ArgumentTypeError(f"no contestant matches {pattern!r}; see --help")
         chosen += [one for one in found if one not in chosen]
     return chosen
 

@@ -1,4 +1,4 @@
-"""A virtual environment for each peer, made once and kept."""
+"""The virtual environments of the peers, which are created once and kept."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 import venv
 from pathlib import Path
 
-# A slow mirror and jax's 100 MB; a peer that takes longer is reported as not installed.
+# Enough for jax's 100 MB from a slow mirror. A slower peer is reported as not installed.
 INSTALL_SECONDS = 900
 
 
 class InstallationFailed(Exception):
-    """A virtual environment could not be made; the message says why."""
+    """A virtual environment can't be created; the message says why."""
 
 
 def python_of(folder: Path, requirements: tuple[str, ...]) -> Path:
-    """The interpreter of the virtual environment in `folder`, which is made if necessary.
+    """Returns the interpreter of the virtual environment in `folder`. Creates it if necessary.
 
     Raises:
         InstallationFailed: The requirements could not be installed.
@@ -41,7 +41,7 @@ def python_of(folder: Path, requirements: tuple[str, ...]) -> Path:
 
 
 def packages(python: Path) -> list[str]:
-    """The packages installed there, as `pip freeze` lists them."""
+    """Returns the installed packages, as `pip freeze` lists them."""
     return _run(python, "freeze").splitlines()
 
 

@@ -1,8 +1,8 @@
-"""The figures of the documents: each command that measures writes one file, docs/figures/NAME.json.
+"""The measured figures of the documents, in files docs/figures/NAME.json.
 
-With `--publish`, a command writes its file. `make pages` makes the tables of the documents from
-these files. A file has the command, the date, the commit, the machine, and the figures as rows;
-unknown values are null.
+With `--publish`, each command that measures writes its file, and `make pages` makes the documents'
+tables from the files. A file contains the command, the date, the commit, the machine, and the
+figures as rows. Unknown values are null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 def publish(name: str, rows: Sequence[Row]) -> None:
-    """Writes the figures that the running command has measured."""
+    """Writes the figures that the running command measured."""
     script = os.path.relpath(Path(sys.argv[0]).resolve(), REPOSITORY)
     words = [word for word in sys.argv[1:] if word != "--publish"]
     cores = len(os.sched_getaffinity(0))
@@ -44,7 +44,7 @@ def publish(name: str, rows: Sequence[Row]) -> None:
 
 
 def as_text(content: dict[str, Any]) -> str:
-    """Returns a file's text, with one line for each row."""
+    """Returns a file's text, with one line per row."""
     *setting, (_, rows) = content.items()
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in setting]
     body = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
@@ -65,7 +65,7 @@ def processor() -> str:
 
 
 def _commit() -> str | None:
-    """Returns the checkout's commit; None if it has changes that are not committed, or no git."""
+    """Returns the checkout's commit, or None without git or with uncommitted changes."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(REPOSITORY), *words]

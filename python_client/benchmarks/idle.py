@@ -1,4 +1,4 @@
-"""The cost of almost idle sessions: processor time of the server and of the client."""
+"""Measures the processor time of almost idle sessions, on the server and in the client."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Cost(NamedTuple):
 
     endpoint: str
     idle: tuple[float, float]
-    """Milliseconds of server and client in a minute without requests."""
+    """The processor time of server and client in a minute without requests, in milliseconds."""
     thinking: tuple[float, float]
-    """Shares of a core while the client computes for 0.3 ms between two steps."""
+    """The shares of a core that they use while the client computes for 0.3 ms between steps."""
     rate: float
-    """Steps per second meanwhile."""
+    """The steps per second meanwhile."""
 
 
 def cost(endpoint: str, idle_seconds: float, thinking_seconds: float) -> Cost:
-    """Measures a session without requests, and one with occasional requests."""
+    """Measures a session without requests and a session with occasional requests."""
     envs = twofold.Game2048VectorEnv(256, endpoint=endpoint)
     envs.reset(seed=0)
     carrier = envs._session.link.carrier
@@ -54,6 +54,6 @@ def cost(endpoint: str, idle_seconds: float, thinking_seconds: float) -> Cost:
 
 
 def _seconds(process: int | str) -> float:
-    """Processor time of all threads of a process so far."""
+    """Returns the processor time of all threads of a process so far, in seconds."""
     threads = Path(f"/proc/{process}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9

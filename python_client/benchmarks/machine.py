@@ -1,4 +1,4 @@
-"""The machine and the versions, for later readers of the numbers."""
+"""The machine, its load, and the versions of the software, for reports of measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twofold.client.lookup import find_program
 
 
 def describe() -> dict[str, Any]:
-    """The machine and versions of a measurement."""
+    """Returns the machine and the versions of a measurement."""
     program = find_program()
     return {
         "machine": {
@@ -50,7 +50,7 @@ def describe() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keeps two benchmarks of this checkout from running at the same time; the second one waits."""
+    """Waits until no other benchmark of this checkout runs, and keeps others waiting meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -62,9 +62,9 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def busy_cores(seconds: float = 1.0) -> float:
-    """Returns the average number of busy cores while this function waited.
+    """Waits, and returns the average number of busy cores meanwhile.
 
-    The benchmark's own processes wait too, so this is the load of others, or of the host.
+    The benchmark's own processes also wait, so the result is the load of other work or of the host.
     """
     before = _busy_ticks()
     started = time.monotonic()

@@ -1,10 +1,10 @@
-"""The time of a move over OpenEnv's WebSockets, with a thousand connections that play at once.
+"""Measures the time of a move over OpenEnv's WebSockets, with a thousand playing connections.
 
     python python_client/benchmarks/openenv_latency.py --peer OpenEnv/envs/openspiel_env
 
-Each connection plays a separate game of 2048 with random legal moves. At first, each moves about
-every two seconds, like an agent that thinks; then as fast as possible. The peer is OpenEnv's own
-2048: a checkout of huggingface/OpenEnv, with open_spiel installed next to openenv.
+Each connection plays a separate game of 2048 with random legal moves. At first each one moves about
+every two seconds, like an agent that thinks, and then as fast as possible. The peer is OpenEnv's
+2048, from a checkout of huggingface/OpenEnv. It needs open_spiel and openenv.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORDS = ("up", "right", "down", "left")
 
 @dataclass(frozen=True)
 class Measured:
-    """The moves of one server under one load; times in milliseconds."""
+    """The measured moves of one server under one load, with times in milliseconds."""
 
     server: str
     load: str
@@ -44,11 +44,11 @@ class Measured:
     p99: float
     p999: float
     server_ms: float
-    """Processor time of the server for each move."""
+    """The server's processor time for each move."""
     megabytes: float
-    """Memory of the server, resident."""
+    """The server's resident memory."""
     refused: int
-    """Moves that got an error."""
+    """The number of moves that got an error."""
 
 
 def main() -> None:
@@ -56,8 +56,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--connections", type=int, default=1000, metavar="N")
     parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
-    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="envs/openspiel_env")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds per load")
+    parser.add_argument("--peer", type=Path, metavar="FOLDER", help="OpenEnv's envs/openspiel_env")
     parser.add_argument("--publish", action="store_true", help=figures.HELP)
     arguments = parser.parse_args()
     most, port = str(arguments.connections + 10), _free_port()
@@ -84,7 +84,7 @@ async def _measure(
     name: str, port: int, pid: int, field: str, arguments: argparse.Namespace
 ) -> list[Measured]:
     url, count = f"ws://127.0.0.1:{port}/ws", arguments.connections
-    # A few at a time, so that no handshake waits too long.
+    # Only a few at a time, so that no handshake waits too long.
     gate = asyncio.Semaphore(50)
 
     async def connect() -> Any:
@@ -97,7 +97,7 @@ async def _measure(
     results = []
     thinking = f"a move every {arguments.interval:g} s"
     for load, interval in ((thinking, arguments.interval), ("as fast as they can", 0.0)):
-        # The first boards are made now.
+        # This makes the first boards.
         first = await asyncio.gather(*(_ask(c, {"type": "reset", "data": {}}) for c in connections))
         times: list[float] = []
         refused: list[str] = []
@@ -132,7 +132,7 @@ async def _play(
     times: list[float],
     refused: list[str],
 ) -> None:
-    """Plays on from an observation until the end, and notes the times of the moves."""
+    """Plays from an observation until the end, and records the times of the moves."""
     while True:
         pause = random.uniform(0, 2 * interval)
         if time.perf_counter() + pause >= end:
@@ -153,7 +153,7 @@ async def _play(
 def _running(
     command: list[str], folder: Path, variables: dict[str, str], port: int
 ) -> Iterator[int]:
-    """A server from when it answers; its process id."""
+    """Runs a server, waits until it answers, and yields its process id."""
     with subprocess.Popen(command, cwd=folder, env=os.environ | variables) as process:
         try:
             for _ in range(600):
@@ -176,7 +176,7 @@ def _free_port() -> int:
 
 
 def _spent(pid: int) -> float:
-    """Seconds of processor time of all threads of a process."""
+    """Returns the processor time of all threads of a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -3,8 +3,8 @@
     twofold solve --size 3                                             # once
     taskset -c 0 .venv/bin/python python_client/benchmarks/optimum_infos.py     # on one core
 
-Games of random and of optimal play are recorded first. Then environments that differ only in their
-infos play them again in turns, round after round, with `copy=False`; only their steps are timed.
+First it records games of random and of optimal play. Then environments that differ only in their
+infos replay these games in turns, round after round, with `copy=False`. Only their steps are timed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INFOS: tuple[tuple[str, ...], ...] = (
 
 
 def make(options: argparse.Namespace, infos: tuple[str, ...]) -> Any:
-    """The boards."""
+    """Makes the boards."""
     return gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=options.num_envs,
@@ -44,14 +44,14 @@ def make(options: argparse.Namespace, infos: tuple[str, ...]) -> Any:
 
 
 def record(options: argparse.Namespace, optimal: bool) -> NDArray[np.uint8]:
-    """The actions of some steps, (steps, N): optimal ones, or uniformly random legal ones."""
+    """Plays some steps and returns the actions (steps, N): optimal ones, or random legal ones."""
     envs = make(options, ("action_values",))
     rng = np.random.default_rng(0)
     _, infos = envs.reset(seed=1)
     actions = np.empty((options.steps, options.num_envs), np.uint8)
     for row in actions:
         row[:] = (rng.random(infos["action_mask"].shape) * infos["action_mask"]).argmax(axis=1)
-        if optimal and "action_values" in infos:  # a reset has none
+        if optimal and "action_values" in infos:  # the infos of a reset have none
             row[:] = infos["action_values"].argmax(axis=1)
         infos = envs.step(row)[4]
     envs.close()
@@ -59,7 +59,7 @@ def record(options: argparse.Namespace, optimal: bool) -> NDArray[np.uint8]:
 
 
 def seconds(envs: Any, actions: NDArray[np.uint8]) -> float:
-    """The time of these steps."""
+    """Replays these steps and returns their time."""
     envs.reset(seed=1)
     began = time.perf_counter()
     for row in actions:
@@ -68,12 +68,12 @@ def seconds(envs: Any, actions: NDArray[np.uint8]) -> float:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--size", type=int, nargs=2, default=[3, 3], metavar=("ROWS", "COLUMNS"))
-    add("--num-envs", type=int, default=4096, help="boards")
-    add("--steps", type=int, default=400, help="of all boards, in each round")
+    add("--num-envs", type=int, default=4096, help="number of boards")
+    add("--steps", type=int, default=400, help="steps of all boards per round")
     add("--rounds", type=int, default=7)
     add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()

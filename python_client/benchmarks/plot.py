@@ -1,4 +1,4 @@
-"""The plot: steps per second against the number of boards, both logarithmic."""
+"""A log-log plot of steps per second against the number of boards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 Rates = Mapping[tuple[str, int], float]
-"""Steps per second, by contestant and N."""
+"""The steps per second, by contestant and N."""
 STYLE = Path(__file__).parents[1] / "pictures" / "twofold.mplstyle"
 
 
@@ -24,14 +24,14 @@ class Line(NamedTuple):
 
     label: str
     contestants: tuple[str, ...]
-    """At each N it shows the fastest of these."""
+    """The contestants, of which the line shows the fastest at each N."""
     color: str
     marker: str
     style: str = "-"
     is_bold: bool = False
 
 
-# Each line has its own marker, for colour-blind readers.
+# Each line has a different marker, for colour-blind readers.
 LINES = (
     Line("Twofold, in the process", ("twofold",), "C0", "o", is_bold=True),
     Line("Twofold, over ipc", ("twofold-ipc",), "C0", "o"),
@@ -42,16 +42,16 @@ LINES = (
     Line("Jumanji", ("jumanji",), "C1", "v"),
     Line("gymnasium-2048", ("gymnasium-2048",), "C4", "X"),
 )
-# Decades between two labels at the same N.
+# The minimum distance between two labels at the same N, in decades.
 LABEL_DISTANCE = 0.24
 
 
 def draw(rows: Sequence[Row], machine: str, path: Path) -> None:
-    """Draws the rates, alone on the machine.
+    """Draws the rates of contestants that are alone on the machine.
 
     Args:
-        rows: The rows of docs/figures/bench.json, as `end_to_end.py` makes them.
-        machine: Its name.
+        rows: The rows of docs/figures/bench.json, which `end_to_end.py` writes.
+        machine: The machine's name.
         path: The picture's file.
     """
     # Some rows have only the time of a call.
@@ -76,7 +76,7 @@ def draw(rows: Sequence[Row], machine: str, path: Path) -> None:
 
 
 def _draw_lines(axes: Axes, sizes: list[int], known: Rates) -> None:
-    """The lines, each with its label at its end."""
+    """Draws the lines, each with a label at its end."""
     lowest: dict[int, float] = {}
     ends = []
     for line in LINES:
@@ -93,7 +93,7 @@ def _draw_lines(axes: Axes, sizes: list[int], known: Rates) -> None:
                 markersize=7 if line.is_bold else 5,
             )
             ends.append((*max(points.items()), line))
-    # From the highest label down, each far enough below the one before.
+    # From the highest label down, each far enough below the previous one.
     for end, rate, line in sorted(ends, key=lambda one: -one[1]):
         height = lowest[end] = min(np.log10(rate), lowest.get(end, np.inf) - LABEL_DISTANCE)
         axes.annotate(
@@ -108,6 +108,6 @@ def _draw_lines(axes: Axes, sizes: list[int], known: Rates) -> None:
 
 
 def _fastest(line: Line, size: int, known: Rates) -> float | None:
-    """The highest rate of a line's contestants; None where none was measured."""
+    """Returns the highest rate of a line's contestants, or None if none was measured."""
     rates = [known[name, size] for name in line.contestants if (name, size) in known]
     return max(rates, default=None)

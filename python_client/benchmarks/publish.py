@@ -1,15 +1,15 @@
-"""Measures figures of the documents that no other benchmark measures, and writes docs/figures.
+"""Measures the documents' figures that no other benchmark measures, and writes docs/figures.
 
     python python_client/benchmarks/publish.py demo       # two minutes of training; idle machine
     python python_client/benchmarks/publish.py agents     # half an hour
-    python python_client/benchmarks/publish.py commands   # the time and memory of three commands
-    python python_client/benchmarks/publish.py optimum    # solves the small boards; minutes
+    python python_client/benchmarks/publish.py commands   # time and memory of three commands
+    python python_client/benchmarks/publish.py optimum    # minutes; solves the small boards
     python python_client/benchmarks/publish.py campaigns  # two hours of simulation
     python python_client/benchmarks/publish.py learning   # from three runs of train_ntuple.py
     python python_client/benchmarks/publish.py recurrent  # from runs of recurrent_ppo.py
     python python_client/benchmarks/publish.py gru        # from runs of popgym_gru.py
 
-The last three read runs/, where the examples keep their reports.
+The last three read the reports that the examples wrote to runs/.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ AGENTS = {
         "expectimax:3 --protocol deep",
     ),
 }
-"""The agents, with their depth and the arguments of `twofold evaluate`."""
+"""The agents, with their search depths and their arguments for `twofold evaluate`."""
 
 
 MARKS = (40_960, 81_920, 122_880)
-"""The steps of `recurrent_ppo.py` at which the documents show its turns."""
+"""The steps of `recurrent_ppo.py` for which the documents show the number of turns."""
 
 
 def demo() -> list[Row]:
@@ -124,7 +124,7 @@ def commands() -> list[Row]:
 
 
 def optimum() -> list[Row]:
-    """Solves four boards for the score."""
+    """Solves four boards for the score, and returns the results with time and memory."""
     rows = []
     for board in ("2x2", "2x3", "2x4", "3x3"):
         with (
@@ -156,7 +156,7 @@ def optimum() -> list[Row]:
 
 
 def campaigns() -> list[Row]:
-    """Simulates for half an hour each with long and with short runs, in both kinds of clients."""
+    """Simulates long and short runs for half an hour each, with both kinds of clients."""
     from campaign import campaign, cores
     from runs import Run
     from world import Faults
@@ -184,7 +184,7 @@ def reports(pattern: str) -> list[dict[str, Any]]:
     """Returns the reports in runs/ that a pattern names.
 
     Raises:
-        SystemExit: No file has such a name.
+        SystemExit: No report matches the pattern.
     """
     paths = sorted(RUNS.glob(pattern))
     if not paths:
@@ -193,7 +193,7 @@ def reports(pattern: str) -> list[dict[str, Any]]:
 
 
 def learning() -> list[Row]:
-    """Returns the agents of trainings by `train_ntuple.py`, and their comparison."""
+    """Returns the agents that `train_ntuple.py` trained, and their comparison."""
     import learning_figures
 
     found = reports("train_ntuple-*.json")
@@ -216,7 +216,7 @@ def learning() -> list[Row]:
 
 
 def recurrent() -> list[Row]:
-    """Returns the turns of `recurrent_ppo.py`, of a perfect memory and of random play."""
+    """Returns the numbers of turns of `recurrent_ppo.py`, a perfect memory and random play."""
     import twofold
 
     rows: list[Row] = []
@@ -244,7 +244,7 @@ def recurrent() -> list[Row]:
 
 
 def gru() -> list[Row]:
-    """Returns what `popgym_gru.py` attains on each preset."""
+    """Returns the results of `popgym_gru.py` on each preset."""
     return [
         {
             "preset": report["options"]["preset"],
@@ -272,7 +272,7 @@ FILES: dict[str, Callable[[], Sequence[Row]]] = {
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="+", choices=FILES, metavar="NAME", help=", ".join(FILES))
     for name in parser.parse_args().names:

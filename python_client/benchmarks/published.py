@@ -3,9 +3,9 @@
     make published                                   # 50,000 games, a few minutes
     make published PUBLISHED_ARGS="--games 1000"
 
-A network is fetched from its address into .build/published, once; its digest has to be the one
-noted here. `twofold convert-weights` converts it, and `twofold evaluate` plays it. Without a
-network connection the row is left out, by name. Results are kept in runs/published.
+Each network is fetched once, into .build/published, and must have the digest given here.
+`twofold convert-weights` converts it, and `twofold evaluate` plays it. A network that can't be
+fetched is skipped and listed. Results are kept in runs/published.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ NETWORKS = (
 
 
 def twofold(*words: str) -> Any:
-    """Runs a subcommand; its result."""
+    """Runs a subcommand of `twofold` and returns its result."""
     command = [sys.executable, "-m", "twofold", *words, "--json"]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def evaluate(network: Network, games: int, out: Path) -> dict[str, Any]:
-    """A network's evaluation, which it also saves in `out`.
+    """Evaluates a network, and saves the evaluation in `out`.
 
     Raises:
         Unavailable: The network can't be fetched.
@@ -68,7 +68,7 @@ def evaluate(network: Network, games: int, out: Path) -> dict[str, Any]:
 
 
 def row(network: Network, result: dict[str, Any]) -> figures.Row:
-    """A network's figures."""
+    """Returns the row of a network."""
     reached = {tile: result["reached"][tile] for tile in tables.TILES}
     return {
         "agent": network.label,
@@ -79,11 +79,11 @@ def row(network: Network, result: dict[str, Any]) -> figures.Row:
 
 
 def main(words: list[str] | None = None) -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--games", type=int, default=50_000, help="games with each network")
-    add("--out", type=Path, default=REPOSITORY / "runs" / "published", help="the folder of results")
+    add("--games", type=int, default=50_000, help="games per network")
+    add("--out", type=Path, default=REPOSITORY / "runs" / "published", help="folder for results")
     add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args(words)
     rows = []

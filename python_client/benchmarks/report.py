@@ -1,4 +1,4 @@
-"""The report in Markdown: rates, round trips, ratios, and details of each contestant."""
+"""The benchmark's report in Markdown: rates, round trips, ratios, and contestants' details."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from contestants import (
 from figures import Row
 from rounds import Result, Results
 
-# The highest number of busy cores on a quiet machine.
+# The number of busy cores up to which a machine counts as quiet.
 QUIET = 0.15
 
 METHOD = """\
 Each contestant is a separate process, and only one runs at a time. The clock runs inside the step
-call only (next to a learner: over the whole loop of policy, choice and step). Between steps,
+call only (next to a learner: during the whole loop of policy, choice and step). Between steps,
 actions are drawn uniformly from the actions that the mask allows (from all four without a mask),
 untimed and in the same way for all. All results for the user are numpy arrays when the clock
 stops. The echo sends and receives exactly the frames of a real step.\
@@ -33,18 +33,18 @@ stops. The echo sends and receives exactly the frames of a real step.\
 
 
 def markdown(run: dict[str, Any], results: Results) -> str:
-    """The whole report.
+    """Returns the whole report.
 
     Args:
-        run: Machine, versions, settings and dates, as the JSON has them.
-        results: By contestant and N.
+        run: The machine, versions, settings and dates, as in the JSON.
+        results: The results by contestant and N.
     """
     sizes: list[int] = run["sizes"]
     parts = [
         "# End-to-end benchmark",
         _setting(run),
-        "## Alone: steps per second\n\nOne step is one move of one board. Medians of the rounds, "
-        "with the lowest and the highest.",
+        "## Alone: steps per second\n\nOne step is one move of one board. The figures are medians "
+        "of the rounds, with the lowest and the highest.",
         _rates(results, sizes),
         _failures(results),
         "## Alone: microseconds of a call",
@@ -63,7 +63,7 @@ def markdown(run: dict[str, Any], results: Results) -> str:
 
 
 def figures(target: Target, results: Results) -> list[float] | None:
-    """The target's figure in each round; None if it was not measured."""
+    """Returns the target's figure for each round, or None if it was not measured."""
     names = [target.of, *([target.to] if target.to else [])]
     found = [results.get((name, target.size, target.condition.name)) for name in names]
     measured = [one for one in found if one is not None and one.rate is not None]
@@ -76,7 +76,7 @@ def figures(target: Target, results: Results) -> list[float] | None:
 
 
 def rows(run: dict[str, Any], results: Results) -> list[Row]:
-    """The figures for docs/figures: medians of the rounds, and the parts of steps."""
+    """Returns the rows for docs/figures: medians of the rounds, and the parts of steps."""
     measured = [
         {
             "contestant": one.contestant,
@@ -106,8 +106,8 @@ def _setting(run: dict[str, Any]) -> str:
     span = f"{min(busy):.2f} … {max(busy):.2f} of {_cores(machine)}"
     if max(busy) > QUIET:
         lines.append(
-            f"**Other work was running**: {span} were busy while the benchmark waited. Its numbers "
-            "are too low and its ratios uncertain."
+            f"**Other work was running**: {span} were busy while the benchmark waited. The rates "
+            "are too low and the ratios uncertain."
         )
     else:
         lines.append(f"The machine was quiet: {span} were busy while the benchmark waited.")
@@ -175,13 +175,13 @@ def _split(rows: list[dict[str, Any]]) -> str:
         table.append([str(row["size"]), *(f"{row[name]:.1f}" for name in names)])
     return (
         "## One step in the process, microseconds\n\n`VectorEnv.step` with `copy=False`. The "
-        "crossing is a call of the library that is turned away at once; `twofold-server bench` "
-        f"shows the kernel's time.\n\n{_table(table)}"
+        "crossing is a call of the library that is refused immediately; `twofold-server bench` "
+        f"measures the kernel's time.\n\n{_table(table)}"
     )
 
 
 def _beside(results: Results, sizes: list[int]) -> str:
-    """Mean and tail of a call beside busy processes, and the mean relative to the mean alone."""
+    """Returns a section on calls next to busy processes: mean and tail, relative to those alone."""
     names = [ALONE.name, *(condition.name + " busy process" for condition in BESIDE)]
     parts = []
     for size in sizes:
@@ -200,8 +200,8 @@ def _beside(results: Results, sizes: list[int]) -> str:
         return ""
     return "\n\n".join(
         [
-            "## Beside busy processes: microseconds of a call",
-            "In parentheses: times the mean alone.",
+            "## Next to busy processes: microseconds of a call",
+            "In parentheses: the mean relative to the mean alone.",
             *parts,
         ]
     )
@@ -223,9 +223,9 @@ def _learners(results: Results) -> str:
     if len(table) == 1:
         return ""
     return (
-        f"## Beside a learner\n\nA policy computes on all cores between two steps of "
-        f"{LEARNER_SIZE} boards; in parentheses, the share of the loop without an environment.\n\n"
-        + _table(table)
+        f"## Next to a learner\n\nA policy computes on all cores between two steps of "
+        f"{LEARNER_SIZE} boards. In parentheses: the rate relative to the loop without an "
+        "environment.\n\n" + _table(table)
     )
 
 
@@ -250,8 +250,8 @@ def _halves(rows: list[dict[str, Any]]) -> str:
         table.append([str(row["size"]), *times, *rates, f"{row['ratio']:.2f}"])
     return (
         "## Two halves over tcp\n\n`examples/two_halves.py`: steps per second of N boards in "
-        "lock-step with a policy about as long as a step, and of two environments of N / 2 boards "
-        f"in turn (asked: at least 1.4 times).\n\n{_table(table)}"
+        "lock-step with a policy as slow as a step, and of two environments of N / 2 boards in "
+        f"turn (target: at least 1.4 times).\n\n{_table(table)}"
     )
 
 
@@ -265,11 +265,11 @@ def _idle(rows: list[dict[str, Any]]) -> str:
         table.append([f"{row['endpoint']}: idle, in a minute", *idle])
         what = f"{row['endpoint']}: 0.3 ms between steps, {row['rate']:,.0f} steps/s"
         table.append([what, *shares])
-    return f"## Processor time of sessions that do little\n\n{_table(table)}"
+    return f"## Processor time of almost idle sessions\n\n{_table(table)}"
 
 
 def _targets(results: Results) -> str:
-    table = [["N", "", "measured", "asked"]]
+    table = [["N", "", "measured", "target"]]
     for target in TARGETS:
         values = figures(target, results)
         if values is not None:
@@ -277,8 +277,8 @@ def _targets(results: Results) -> str:
     if len(table) == 1:
         return ""
     return (
-        "## What is asked\n\nEach round gives one figure; this is their median, with the lowest "
-        f"and the highest.\n\n{_table(table)}"
+        "## Targets\n\nEach round gives one figure. The table shows the median, the lowest and the "
+        f"highest.\n\n{_table(table)}"
     )
 
 
@@ -296,7 +296,7 @@ def _judged(target: Target, values: list[float]) -> tuple[str, str]:
 def _contestants(results: Results) -> str:
     lines = []
     for contestant in CONTESTANTS:
-        # The details with the most boards: the bytes of the echo depend on N.
+        # The details for the most boards, because the bytes of the echo depend on N.
         own = [one for one in results.values() if one.contestant == contestant.name and one.details]
         if own:
             details = max(own, key=lambda one: one.size).details
@@ -306,7 +306,7 @@ def _contestants(results: Results) -> str:
 
 
 def si(value: float) -> str:
-    """Three digits and a unit: 51.2 M."""
+    """Returns a number with three digits and a unit, such as 51.2 M."""
     factor, unit = next(
         one for one in ((1e9, " G"), (1e6, " M"), (1e3, " k"), (0, "")) if value >= one[0]
     )

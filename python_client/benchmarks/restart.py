@@ -1,7 +1,7 @@
-"""The time that sessions take to be saved and restored, and how many of them are lost.
+"""Measures how long a server takes to save and restore sessions, and how many are lost.
 
-A server with a state directory is stopped and started again. Then every session has a request that
-waits for the server: while that is down, and while it is paused for twice its idle timeout.
+A server with a state directory is stopped and started again. Then each session has a request that
+waits for the server while it is down, and while it is paused for twice its idle timeout.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIMEOUT_MS = 120_000
 
 
 class Sessions:
-    """Sessions that take each step together, each with one request in flight."""
+    """Sessions that step together, each with one request in flight."""
 
     def __init__(self, endpoint: str, count: int, boards: int, sockets: int = 50) -> None:
         self.count, self.boards = count, boards
@@ -50,7 +50,7 @@ class Sessions:
         self.ask(reset={"seeds": True})
 
     def send(self, **operation: Any) -> None:
-        """Sends one request of each session."""
+        """Sends one request for each session."""
         self._seq += 1
         for number, session in enumerate(self._ids):
             request = envelope.Request(session=session, epoch=1, seq=self._seq, **operation)
@@ -62,7 +62,7 @@ class Sessions:
             self._sockets[number % len(self._sockets)].send_multipart(frames)
 
     def receive(self) -> int:
-        """Waits for all replies; returns how many sessions were lost."""
+        """Waits for all replies, and returns the number of lost sessions."""
         lost = 0
         for number in range(self.count):
             _, header, *_ = self._sockets[number % len(self._sockets)].recv_multipart()
@@ -74,12 +74,12 @@ class Sessions:
         return lost
 
     def ask(self, **operation: Any) -> int:
-        """Sends one request of each session, and returns how many sessions were lost."""
+        """Sends one request for each session, and returns the number of lost sessions."""
         self.send(**operation)
         return self.receive()
 
     def close(self) -> None:
-        """Ends the connections, not the sessions."""
+        """Closes the connections without ending the sessions."""
         self._context.destroy(linger=0)
 
 
@@ -101,7 +101,7 @@ class Server:
         self.process.wait()
 
     def start(self) -> float:
-        """Starts it; returns the seconds until it serves."""
+        """Starts the server, and returns the seconds until it serves."""
         begin = time.perf_counter()
         self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
@@ -109,7 +109,7 @@ class Server:
         return time.perf_counter() - begin
 
     def stop(self) -> float:
-        """Stops it; returns the seconds until its end."""
+        """Stops the server, and returns the seconds until it has ended."""
         begin = time.perf_counter()
         self.process.terminate()
         assert self.process.wait(TIMEOUT_MS) == 0
@@ -117,7 +117,7 @@ class Server:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Stops the server's process while this lasts."""
+        """Pauses the server's process for the duration of the context."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -132,7 +132,7 @@ def _directory() -> Iterator[Path]:
 
 
 def restarts(count: int, boards: int, rounds: int) -> None:
-    """Prints the times of stops and starts."""
+    """Prints a table with the times of stops and starts."""
     stops, starts, lost = [], [], 0
     with _directory() as directory, Server(directory) as server:
         empty = (server.stop(), server.start())
@@ -153,7 +153,7 @@ def restarts(count: int, boards: int, rounds: int) -> None:
 
 
 def pauses(count: int, boards: int, timeout: int) -> None:
-    """Prints how many sessions are lost whose requests wait for the server."""
+    """Prints how many sessions with waiting requests are lost."""
     with _directory() as directory, Server(directory, "--idle-timeout", str(timeout)) as server:
         sessions = Sessions(server.endpoint, count, boards)
         server.stop()

@@ -1,4 +1,4 @@
-"""The measurement: for each N, rounds in which every contestant gets one slice of time in turn."""
+"""The measurement in rounds: for each N, the contestants take turns with one slice of time each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from machine import busy_cores
 from worker_process import WorkerFailed, WorkerProcess
 
 PEERS = Path(__file__).parent / "peers"
-# A process that computes, in a separate session, like another user's.
+# A process that computes, in a separate session as if of another user.
 BUSY = [sys.executable, "-c", "while True: pass"]
 
 Slice = dict[str, float]
@@ -24,36 +24,36 @@ Slice = dict[str, float]
 
 @dataclass
 class Result:
-    """One contestant with N boards under one condition."""
+    """The result of one contestant with N boards under one condition."""
 
     contestant: str
     size: int
     condition: str
     slices: list[Slice] = field(default_factory=list)
-    """One slice for each round, as the worker measured it."""
+    """The worker's measurements, one slice per round."""
     failure: str | None = None
     """The reason for missing slices."""
     details: dict[str, str] = field(default_factory=dict)
-    """The contestant's description of itself."""
+    """The contestant's details about itself."""
 
     @property
     def rates(self) -> list[float]:
-        """Steps per second, one for each round; beside a learner, of its whole loop."""
+        """The steps per second in each round, or the rate of the whole loop next to a learner."""
         return [self.size * one["steps"] / one["elapsed"] for one in self._timed]
 
     @property
     def times(self) -> list[float]:
-        """The mean microseconds of a call, one for each round."""
+        """The mean microseconds of a call in each round."""
         return [1e6 * one["elapsed"] / one["calls"] for one in self._timed]
 
     @property
     def tails(self) -> list[float]:
-        """The 99th percentile of a call's microseconds, one for each round."""
+        """The 99th percentile of a call's microseconds in each round."""
         return [one["p99_us"] for one in self.slices]
 
     @property
     def rate(self) -> float | None:
-        """The median of the rates, if this contestant finished all rounds."""
+        """The median of the rates; None if the contestant did not finish all rounds."""
         return None if self.failure or not self.slices else statistics.median(self.rates)
 
     @property
@@ -68,10 +68,10 @@ Results = dict[tuple[str, int, str], Result]
 
 @contextlib.contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """This many processes that compute, while this lasts."""
+    """Runs this many computing processes for the duration of the context."""
     processes = [subprocess.Popen(BUSY, start_new_session=True) for _ in range(count)]
     try:
-        # Wait until the scheduler has placed them.
+        # The scheduler needs some time to place them.
         time.sleep(0.2 if count else 0.0)
         yield
     finally:
@@ -81,10 +81,10 @@ def neighbours(count: int) -> Iterator[None]:
 
 
 class Rounds:
-    """All results, and the machine's load from other work.
+    """The measurement in rounds, with all results and the machine's load from other work.
 
     Args:
-        pythons: The interpreter of each contestant, by its name; or the reason why it has none.
+        pythons: The interpreter of each contestant by name, or the reason why it has none.
         folder: The folder for the workers' logs.
     """
 
@@ -103,10 +103,10 @@ class Rounds:
         rounds: int,
         seconds: float,
     ) -> None:
-        """Measures all contestants with `size` boards; one runs at a time, the others wait.
+        """Measures all contestants with `size` boards. One runs at a time; the others wait.
 
-        All wait with their boards made and compiled, so that rounds follow each other at once, and
-        other work of the machine affects all of them.
+        Waiting contestants have made and compiled their boards. So rounds follow each other
+        immediately, and other work on the machine affects all contestants.
         """
         workers: dict[str, WorkerProcess] = {}
         try:
@@ -133,7 +133,7 @@ class Rounds:
         condition: Condition,
         seconds: float,
     ) -> None:
-        """One slice for each contestant under this condition."""
+        """Measures one slice of each contestant under this condition."""
         for contestant in chosen:
             name = contestant.name
             is_learner = condition.thinking > 0
@@ -152,16 +152,16 @@ class Rounds:
                 _say(f"  {name} {failure}")
 
     def _work_of(self, condition: Condition, nothing: WorkerProcess) -> int:
-        """The amount of policy work that takes the condition's time on this machine."""
+        """Returns the amount of policy work that takes the condition's time on this machine."""
         if self._seconds_of_work is None:
-            # Long enough for the rest of the loop not to matter.
+            # Long enough that the rest of the loop does not matter.
             loops = [nothing.run(0.1, 100) for _ in range(9)]
             seconds = statistics.median(one["elapsed"] / one["calls"] for one in loops)
             self._seconds_of_work = seconds / 100
         return max(1, round(condition.thinking / self._seconds_of_work))
 
     def drop_unfinished(self) -> None:
-        """After an interruption: keeps the rounds in which every contestant had its slice."""
+        """Drops incomplete rounds after an interruption."""
         measured = [one for one in self.results.values() if not one.failure and one.slices]
         for kind in {(one.size, one.condition) for one in measured}:
             alike = [one for one in measured if (one.size, one.condition) == kind]

@@ -1,4 +1,4 @@
-"""The parts of a step's time in the process: Python, crossing, kernel and Dispatch, session."""
+"""Measures the parts of a step in the process: Python, crossing, kernel, Dispatch and session."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from twofold.client.embedded import EmbeddedCarrier
 from twofold.client.lookup import find_program
 from twofold.client.session.states import Idle
 
-# Seconds of each measurement in a round, and steps before it.
+# The seconds of each measurement in a round, and the untimed steps before it.
 SECONDS = 0.1
 WARM_UP = 200
 
 
 class Split(NamedTuple):
-    """Microseconds of a step with `copy=False`, and of its parts."""
+    """The microseconds of a step with `copy=False`, and of its parts."""
 
     size: int
     step: float
-    """`VectorEnv.step`, all of it."""
+    """The whole of `VectorEnv.step`."""
     python: float
-    """The part outside the library's function."""
+    """The time outside the library's function."""
     crossing: float
-    """A call of that function that is refused at once."""
+    """The time of a call of that function that is refused immediately."""
     engine: float
-    """The kernel with Dispatch, which gives small batches to one thread."""
+    """The time of the kernel with Dispatch, which gives small batches to one thread."""
     kernel: float
-    """The kernel alone, on one thread."""
+    """The time of the kernel alone, on one thread."""
     session: float
-    """The rest: the session, its locks, and the reply kept for a repeat."""
+    """The remaining time: the session, its locks, and the reply kept for a repeat."""
 
 
 def split(size: int, rounds: int) -> Split:
-    """Medians of rounds in which all of it is measured in turn."""
+    """Returns the medians over rounds that measure each part in turn."""
     envs = twofold.Game2048VectorEnv(size, copy=False, endpoint="embedded")
     envs.reset(seed=0)
     carrier = envs._session.link.carrier
@@ -60,7 +60,7 @@ def split(size: int, rounds: int) -> Split:
         whole, _ = _time(lambda at: envs.step(actions[at % 64]))
         first = envs._session.last_seq + 1
         inside, calls = _time(functools.partial(call, carrier._steps, first))
-        # The session's own numbers continue after these calls.
+        # These calls bypass the session, whose sequence numbers have to continue after them.
         envs._session.state = Idle(envs._session.last_seq + calls)
         turned_away, _ = _time(functools.partial(call, nobody, first))
         rows.append((whole, inside, turned_away))
@@ -72,7 +72,7 @@ def split(size: int, rounds: int) -> Split:
 
 
 def _time(call: Callable[[int], object]) -> tuple[float, int]:
-    """The mean microseconds of a call, and the number of calls; each gets the number before it."""
+    """Returns the mean microseconds of a call and the number of calls. Numbers the calls."""
     for at in range(WARM_UP):
         call(at)
     at = WARM_UP
@@ -85,7 +85,7 @@ def _time(call: Callable[[int], object]) -> tuple[float, int]:
 
 
 def _kernel(size: int, threads: int) -> float:
-    """Microseconds of this processor's best kernel for this many boards."""
+    """Returns the microseconds of this processor's best kernel for this many boards."""
     command = [str(find_program()), "bench", "--json", "--only", "kernel", "--boards", str(size)]
     report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     rows = [row for row in report["rows"] if "reward" not in row["engine"]]

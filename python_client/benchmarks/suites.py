@@ -1,8 +1,8 @@
-"""Measures `make test`, step by step, in a fresh clone of this checkout's HEAD.
+"""Measures the steps of `make test` in a fresh clone of this checkout's HEAD.
 
     make times
 
-Prints where the time goes as Markdown. It takes a few minutes more than `make test`.
+Prints the times as Markdown. It takes a few minutes longer than `make test`.
 """
 
 import argparse
@@ -41,7 +41,7 @@ PYTHON_TEST = re.compile(
 
 
 def measure(command: str, checkout: Path) -> tuple[float, float, str]:
-    """Runs a command there; returns its seconds, its processor seconds, and what it printed."""
+    """Runs a command in a folder. Returns its seconds, its processor seconds, and its output."""
     environment = {**os.environ, "PYTEST_ADDOPTS": f"--durations={SLOWEST}"}
     begin, used = time.monotonic(), processor_seconds()
     done = subprocess.run(
@@ -53,13 +53,13 @@ def measure(command: str, checkout: Path) -> tuple[float, float, str]:
 
 
 def processor_seconds() -> float:
-    """Returns the processor time of all children that have ended."""
+    """Returns the processor time of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def slowest(prefix: str, tests: re.Pattern[str], output: str) -> list[figures.Row]:
-    """Returns the slowest tests that the output names."""
+    """Returns the slowest tests in an output."""
     found = {(float(test["seconds"]), test["name"].strip('"')) for test in tests.finditer(output)}
     chosen = sorted(found, reverse=True)[:SLOWEST]
     return [{"test": f"{prefix}: {name[:110]}", "seconds": seconds} for seconds, name in chosen]
@@ -85,7 +85,7 @@ def main() -> None:
             seconds = float(suite.findall(tests)[-1])
             rows.append({"step": f"… of which {name}", "seconds": seconds, "busy": None})
         rows.append({"step": "all", "seconds": total, "busy": None})
-        # One Swift test after another, since each would count the time of those beside it.
+        # Swift tests run one after another, because parallel tests would count each other's time.
         *_, alone = measure("make test-swift SWIFT_TEST_ARGS=--no-parallel", checkout)
     rows += slowest("Swift", SWIFT_TEST, alone) + slowest("Python", PYTHON_TEST, tests)
     print(tables.times(rows), tables.slowest(rows), sep="\n", end="")

@@ -1,6 +1,6 @@
-"""The tables of the documents, from the rows of result files: `figures.py` has their form.
+"""The documents' tables, made from the rows of result files, which `figures.py` describes.
 
-A command prints the same table from the rows that it has just measured.
+A command that measures prints the same table from its rows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ Lines = Iterable[Sequence[str]]
 
 
 def markdown(head: Sequence[str], rows: Lines, align: str = "") -> str:
-    """Returns a table of Markdown.
+    """Returns a table in Markdown.
 
     Args:
         head: The columns' names.
-        rows: Their cells.
-        align: A letter for each column, r for numbers; the last one also holds for the rest.
+        rows: The cells of each row.
+        align: A letter for each column, r for numbers. The last one applies to further columns.
     """
     letters = align.ljust(len(head), align[-1:] or "l")
     rule = ["---:" if letter == "r" else "---" for letter in letters]
@@ -30,13 +30,13 @@ def markdown(head: Sequence[str], rows: Lines, align: str = "") -> str:
 
 
 def interval(values: Sequence[float], digits: int = 0) -> str:
-    """Returns a value with its lowest and highest: 60,153 (55,791 ... 64,949)."""
+    """Returns a value with its range, such as 60,153 (55,791 ... 64,949)."""
     middle, low, high = (f"{value:,.{digits}f}" for value in values)
     return f"{middle} ({low} ... {high})"
 
 
 def significant(value: float) -> str:
-    """Returns two digits, or all of a larger number: 0.24, 3.7, 49, 179."""
+    """Returns a number with two significant digits, or all digits of an integer part."""
     return f"{value:.0f}" if value >= 9.95 else f"{float(f'{value:.2g}'):g}"
 
 
@@ -72,7 +72,7 @@ LOOPS = {
 
 
 class Bench:
-    """The figures of `make bench`: of each contestant, N and condition, of steps and of engines."""
+    """The figures of `make bench`, by contestant, N and condition, and of steps and engines."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._found = {
@@ -85,7 +85,7 @@ class Bench:
         self._sizes = sorted({size for _, size, condition in self._found if condition == "alone"})
 
     def rates(self, labels: Iterable[str] = RATES) -> str:
-        """Returns million steps per second, alone."""
+        """Returns the table of million steps per second, alone."""
         rows = []
         for label in labels:
             cells = []
@@ -97,7 +97,7 @@ class Bench:
         return markdown(["boards N", *(f"{size:,}" for size in self._sizes)], rows, "lr")
 
     def calls(self) -> str:
-        """Returns the time of a call and its 99th percentile, alone and next to a busy process."""
+        """Returns the table of a call's time and 99th percentile, alone and with a busy process."""
         columns = [(size, at) for size in CALL_SIZES for at in ("alone", "beside one")]
         head = [f"N = {size:,}" if at == "alone" else "busy" for size, at in columns]
         rows = []
@@ -112,7 +112,7 @@ class Bench:
         return f"{mean:,.{0 if mean >= 10 else 1}f} / {row['p99']:,.0f}"
 
     def loops(self) -> str:
-        """Returns loops of a learner per second, and the share of the rate without boards."""
+        """Returns the table of a learner's loops per second, relative to a loop without boards."""
         found = {(name, at): row for (name, _, at), row in self._found.items()}
         conditions = sorted(
             {condition for _, _, condition in self._found if condition.startswith("learner")},
@@ -130,7 +130,7 @@ class Bench:
         return markdown(["the policy takes", *heads], rows, "lr")
 
     def split(self) -> str:
-        """Returns the parts of a step in the process, in microseconds."""
+        """Returns the table of the parts of a step in the process, in microseconds."""
         parts = {
             "a step": "step",
             "Python": "python",
@@ -148,7 +148,7 @@ class Bench:
         return markdown(["boards N", *parts], rows, "r")
 
     def engines(self) -> str:
-        """Returns million steps per second of the engines, also as multiples of the scalar one."""
+        """Returns the table of the engines' rates, also relative to the scalar engine."""
         scalar = self._engines[-1]["rate"]
         rows = [
             [one["engine"], f"{one['rate'] / 1e6:.0f}", f"{one['rate'] / scalar:.1f}"]
@@ -162,7 +162,7 @@ class Bench:
 
 def demo(rows: Sequence[Row]) -> str:
     """Returns the table that `make demo` prints, as aligned text."""
-    # Imported here, because some commands that print other tables run without the package.
+    # Imported here, because commands that print other tables run without the package.
     from twofold._tables import table
 
     tiles = list(rows[0]["reached"])
@@ -182,7 +182,7 @@ def demo(rows: Sequence[Row]) -> str:
 
 
 def agents(rows: Iterable[Row]) -> str:
-    """Returns the table of agents, with scores, the tiles that they reach, and commands."""
+    """Returns the table of agents: scores, shares of games that reach tiles, and commands."""
     lines = [
         [*_agent(row), f"{row['moves_per_second']:,.0f}", f"`{row['command']}`"] for row in rows
     ]
@@ -190,7 +190,7 @@ def agents(rows: Iterable[Row]) -> str:
 
 
 def trainings(rows: Iterable[Row]) -> str:
-    """Returns the table of the agents of several trainings."""
+    """Returns the table of agents from several training runs."""
     return markdown(AGENT, map(_agent, rows), "llr")
 
 
@@ -211,7 +211,7 @@ def _agent(row: Row) -> list[str]:
 
 
 def _share(share: Sequence[float] | None) -> str:
-    """Returns a share of games, with its interval if it is known."""
+    """Returns a share of games as text, with its interval if that is known."""
     match share:
         case None:
             return ""
@@ -223,12 +223,12 @@ def _share(share: Sequence[float] | None) -> str:
 
 
 def _percent(share: float) -> str:
-    """Returns a share in per cent, without noise of the last digits."""
+    """Returns a share in per cent, rounded to four digits."""
     return f"{100 * share:.4g}"
 
 
 def learning(rows: Iterable[Row]) -> str:
-    """Returns the mean scores of several trainings after equal games, moves and minutes."""
+    """Returns the table of several runs' mean scores after equal games, moves and minutes."""
     units = {"games": 1, "million moves": 1e6, "minutes": 60}
     lines = [
         [
@@ -243,7 +243,7 @@ def learning(rows: Iterable[Row]) -> str:
 
 
 def score_per_second(rows: Sequence[Row]) -> str:
-    """Returns the scores of learners after equal times of training."""
+    """Returns the table of learners' scores after equal times of training."""
     minutes = sorted({float(each) for row in rows for each in row["scores"]})
     head = ["learner", "policy", "hardware", "moves/s with learning"]
     lines = []
@@ -263,7 +263,7 @@ def score_per_second(rows: Sequence[Row]) -> str:
 
 
 def regret(rows: Sequence[Row]) -> str:
-    """Returns the regret of a game on small boards, also as a part of the optimum."""
+    """Returns the table of regret per game on small boards, also as a share of the optimum."""
     boards = list(dict.fromkeys(row["board"] for row in rows))
     optima = {row["board"]: row for row in rows if row["learner"] == "optimum"}
     cells = {(row["learner"], row["board"]): row for row in rows}
@@ -288,7 +288,7 @@ def _regret(values: Sequence[float], optimum: float) -> str:
 
 
 def training(rows: Iterable[Row], agents: Iterable[Row]) -> str:
-    """Returns the scores with each library, also as multiples of two baselines' mean scores."""
+    """Returns the table of scores with each library, also relative to two baselines."""
     baselines = {row["agent"].partition(":")[0]: row["mean"][0] for row in agents}
     lines = [
         [
@@ -341,7 +341,7 @@ def _shares(share: Sequence[float]) -> str:
 
 
 def recurrent(rows: Iterable[Row]) -> str:
-    """Returns the turns of `recurrent_ppo.py`, while training and afterwards."""
+    """Returns the table of turns of `recurrent_ppo.py`, during and after training."""
     lines, steps = [], ["40960", "81920", "122880"]
     for row in rows:
         while_training = [row.get("turns_at", {}).get(each) for each in steps]
@@ -359,7 +359,7 @@ def recurrent(rows: Iterable[Row]) -> str:
 
 
 def ceilings(rows: Iterable[Row]) -> str:
-    """Returns the highest returns for each number of remembered cards."""
+    """Returns the table of the highest returns for each number of remembered cards."""
     head = ["preset", "remembered cards", "return", "steps", "turns", "cleared"]
     return markdown(head, _ceilings(rows), "lr")
 
@@ -389,7 +389,7 @@ def memory_of_cards(rows: Sequence[Row]) -> str:
 
 
 def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
-    """Returns the results of POPGym's GRU, next to random play and the ceilings."""
+    """Returns the table of POPGym's GRU, random play and the ceilings."""
     most = {(row["preset"], row["memory"]): row["return"] for row in ceilings}
     lines: dict[str, list[str]] = {}
     for row in rows:
@@ -401,20 +401,20 @@ def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
             "its 95 % interval": f"{low:.4f} to {high:.4f}",
             "random play of any card": f"{row['random']:.4f}",
             "MMER of random play, in as many batches of as many games": f"{row['random_mmer']:.4f}",
-            "the most with a memory of 0 cards": f"{most[row['preset'], '0']:.4f}",
-            "the most with a memory of 4 cards": f"{most[row['preset'], '4']:.4f}",
-            "the most with all cards": f"{most[row['preset'], 'all']:.4f}",
+            "maximum with a memory of 0 cards": f"{most[row['preset'], '0']:.4f}",
+            "maximum with a memory of 4 cards": f"{most[row['preset'], '4']:.4f}",
+            "maximum with all cards": f"{most[row['preset'], 'all']:.4f}",
         }
         for label, cell in cells.items():
             lines.setdefault(label, [label]).append(cell)
     return markdown(["", *(f"`{row['preset']}`" for row in rows)], lines.values(), "lr")
 
 
-# ---- the optimum, the simulation, and what else is measured --------------------------------------
+# ---- the optimum, the simulation, and other measurements -----------------------------------------
 
 
 def optimum(rows: Sequence[Row]) -> str:
-    """Returns the results of `twofold solve`, by board."""
+    """Returns the table of the results of `twofold solve` by board."""
 
     def tile(row: Row, at: int) -> str:
         value, share = row["tiles"][at]
@@ -439,7 +439,7 @@ def optimum(rows: Sequence[Row]) -> str:
 
 
 def optimum_infos(rows: Sequence[Row]) -> str:
-    """Returns million steps per second on 3 x 3 with the optimum's infos."""
+    """Returns the table of million steps per second on 3 x 3 with the optimum's infos."""
     names = list(dict.fromkeys(row["infos"] for row in rows))
     games = list(dict.fromkeys(row["games"] for row in rows))
     rates = {(row["games"], row["infos"]): row["rate"] / 1e6 for row in rows}
@@ -449,7 +449,7 @@ def optimum_infos(rows: Sequence[Row]) -> str:
 
 
 def campaigns(rows: Iterable[Row]) -> str:
-    """Returns the campaigns of the simulation without a violation."""
+    """Returns the table of simulation campaigns that found no violation."""
     lines = [
         [
             row["clients"],
@@ -466,7 +466,7 @@ def campaigns(rows: Iterable[Row]) -> str:
 
 
 def openenv(rows: Iterable[Row]) -> str:
-    """Returns the moves of a thousand connections of OpenEnv's clients to one server."""
+    """Returns the table of moves over a thousand OpenEnv connections to one server."""
     lines = [
         [
             f"{row['server']}, {row['load']}",
@@ -483,7 +483,7 @@ def openenv(rows: Iterable[Row]) -> str:
 
 
 def times(rows: Iterable[Row]) -> str:
-    """Returns the times of the steps of `make test`."""
+    """Returns the table of times of the steps of `make test`."""
     lines = [
         [
             row["step"],
@@ -497,14 +497,14 @@ def times(rows: Iterable[Row]) -> str:
 
 
 def slowest(rows: Iterable[Row]) -> str:
-    """Returns the slowest tests of `make test`."""
+    """Returns the table of the slowest tests of `make test`."""
     found = sorted((row for row in rows if "test" in row), key=lambda row: -row["seconds"])
     lines = [[row["test"], f"{row['seconds']:.0f}"] for row in found]
     return markdown(["test", "s"], lines, "lr")
 
 
 def commands(rows: Iterable[Row]) -> str:
-    """Returns the time and memory of commands of `twofold`."""
+    """Returns the table of time and memory of commands of `twofold`."""
     lines = [
         [
             f"`{row['command']}`" if row["command"].startswith("twofold ") else row["command"],

@@ -1,4 +1,4 @@
-"""A contestant's process, seen from the benchmark; `peers/worker.py` is the other end."""
+"""The benchmark's side of a contestant's process; `peers/worker.py` is the other side."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Seconds from the start to the end of the warm-up; jax compiles for a minute on a busy machine.
+# The seconds for start and warm-up; jax compiles for a minute on a busy machine.
 START_SECONDS = 300.0
-# A slice may take this many times as long as it should, and this much on top: one step of 65,536
-# boards takes a slow peer a second.
+# A slice may take this many times its planned time, plus this many seconds, because one step of
+# 65,536 boards takes a slow peer a second.
 SLACK_FACTOR, SLACK_SECONDS = 10.0, 60.0
 
 
 class WorkerFailed(Exception):
-    """A contestant ended, hung or returned garbage; the message says which, for the table."""
+    """A contestant ended, hung or returned garbage; the message says which of these."""
 
 
 class WorkerProcess:
     """One contestant with N boards, in a separate process group.
 
     Args:
-        command: The program, its arguments, and N last.
+        command: The program and its arguments, of which N is the last.
         log: The file for its standard error.
     """
 
@@ -47,19 +47,19 @@ class WorkerProcess:
         self._received = b""
 
     def ready(self) -> dict[str, str]:
-        """Waits until it has its boards and is warm; returns its details."""
+        """Waits until the contestant is warmed up, and returns its details."""
         details: dict[str, str] = self._answer(START_SECONDS, "at its start")["details"]
         return details
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Lets it measure one slice, with this much policy work between two steps."""
-        with contextlib.suppress(BrokenPipeError):  # the missing answer reports it
+        """Has the contestant measure one slice, with this much policy work between steps."""
+        with contextlib.suppress(BrokenPipeError):  # reported when the answer is missing
             self._input.write(f"run {seconds} {work}\n".encode())
             self._input.flush()
         return self._answer(seconds * SLACK_FACTOR + SLACK_SECONDS, "in a slice")
 
     def stop(self) -> None:
-        """Ends it; kills it if it doesn't end."""
+        """Ends the process, or kills it if it does not end."""
         with contextlib.suppress(OSError):
             self._input.close()
         try:

@@ -1,14 +1,14 @@
-"""Deep Q-learning on afterstates, in one file: 2048.
+"""Deep Q-learning on afterstates of 2048, in one file.
 
     pip install torch tensorboard
     python dqn_afterstates.py                # ten minutes on two cores
     python dqn_afterstates.py --endpoint tcp://127.0.0.1:5555
 
-What an action is worth is its reward, which is known, and the value of the board after slide and
-merge, before chance adds a tile. So the network rates boards, not actions (Szubert and Jaśkowski,
-2014), and `envs.afterstates()` returns all boards that it has to rate. Replay and target network
-follow DQN (Mnih et al., 2015); the target network chooses nothing, as in double Q-learning
-(van Hasselt et al., 2016).
+An action's value is its reward, which is known, plus the value of its afterstate: the board after
+slide and merge, before the new tile. So the network rates boards, not actions (Szubert and
+Jaśkowski, 2014), and `envs.afterstates()` returns the boards to rate. Replay and target network
+follow DQN (Mnih et al., 2015). As in double Q-learning (van Hasselt et al., 2016), the target
+network rates actions but does not choose them.
 """
 
 import argparse
@@ -28,33 +28,33 @@ import twofold
 from twofold import rules
 
 SCALE = 0.001
-"""Scores are rewards; networks prefer small numbers."""
+"""The scale of rewards, which are scores: networks learn small numbers better."""
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="of boards, weights and exploration")
-    add("--endpoint", help="a server's address; without it, the boards are in this process")
-    add("--seconds", type=float, default=600, help="duration of the training")
-    add("--num-envs", type=int, default=256, help="boards")
+    add("--seed", type=int, default=1, help="seed of boards, weights and exploration")
+    add("--endpoint", help="a server's address (default: boards in this process)")
+    add("--seconds", type=float, default=600, help="duration of training in seconds")
+    add("--num-envs", type=int, default=256, help="number of boards")
     add("--memory", type=int, default=400_000, help="transitions in the replay memory")
-    add("--batch", type=int, default=512, help="transitions of an update")
-    add("--learning-rate", type=float, default=1e-3, help="at the start; falls to 0")
-    add("--gamma", type=float, default=0.997, help="discount")
-    add("--epsilon", type=float, default=0.05, help="random actions at the start; falls to 0")
-    add("--sync", type=int, default=200, help="updates between two copies to the target network")
+    add("--batch", type=int, default=512, help="transitions per update")
+    add("--learning-rate", type=float, default=1e-3, help="initial learning rate; falls to 0")
+    add("--gamma", type=float, default=0.997, help="discount factor")
+    add("--epsilon", type=float, default=0.05, help="initial share of random actions; falls to 0")
+    add("--sync", type=int, default=200, help="updates between copies to the target network")
     add("--hidden", type=int, default=256, help="width of the network")
-    add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/dqn-<seed> by default")
-    add("--save-at", type=float, nargs="+", default=[], help="seconds: then network-<seconds>.pt")
-    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    add("--threads", type=int, default=torch.get_num_threads(), help="number of PyTorch threads")
+    add("--out", type=Path, help="output folder (default: runs/dqn-<seed>)")
+    add("--save-at", type=float, nargs="+", default=[], help="seconds at which to save")
+    add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
 
 
 def make_network(hidden: int) -> Any:
-    """Returns the value of a board, (B, 1), from its planes (B, 288)."""
+    """Returns a network from the planes of boards, (B, 288), to their values, (B, 1)."""
     return nn.Sequential(
         nn.Linear(18 * 16, hidden),
         nn.ReLU(),
@@ -65,7 +65,7 @@ def make_network(hidden: int) -> Any:
 
 
 def rate(network: Any, boards: NDArray[np.uint8]) -> Tensor:
-    """Values (…) of boards (…, 4, 4)."""
+    """Returns the values (…) of boards (…, 4, 4)."""
     planes = torch.from_numpy(twofold.one_hot(boards.reshape(-1, 4, 4))).flatten(1)
     values: Tensor = network(planes).reshape(boards.shape[:-2])
     return values
@@ -78,7 +78,7 @@ def worth(
     mask: NDArray[np.int8],
     gamma: float,
 ) -> Tensor:
-    """Returns each action's value, (K, 4); -inf for the illegal actions, which are not rated."""
+    """Returns each action's value, (K, 4), or -inf if the action is illegal."""
     values = torch.full(mask.shape, -torch.inf)
     legal = mask == 1
     rated = rate(network, afterstates[legal])
@@ -87,7 +87,7 @@ def worth(
 
 
 class Memory:
-    """The newest transitions: an afterstate, and the possible moves on the next board."""
+    """The newest transitions, each from an afterstate to the moves possible on the next board."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.count = capacity, 0
@@ -97,14 +97,14 @@ class Memory:
         self.mask = np.zeros((capacity, 4), np.int8)
 
     def add(self, afterstate: Any, following: Any, rewards: Any, mask: Any) -> None:
-        """Adds K transitions; a mask of zeros where the episode has ended."""
+        """Adds K transitions. If an episode has ended, its mask is all zeros."""
         rows = np.arange(self.count, self.count + len(mask)) % self.capacity
         self.afterstate[rows], self.following[rows] = afterstate, following
         self.rewards[rows], self.mask[rows] = rewards, mask
         self.count += len(mask)
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Rows of a batch."""
+        """Returns the rows of a random batch."""
         return rng.integers(0, min(self.count, self.capacity), size)
 
 
@@ -120,7 +120,7 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 def train(options: argparse.Namespace, envs: Any, out: Path) -> Any:
-    """Trains a network; writes the curve and the network to `out`."""
+    """Trains a network, and writes the curve and the network to `out`."""
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
     rng = np.random.default_rng(options.seed)
@@ -195,7 +195,7 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Any:
     writer.close()
     save(network, options, out / "network.pt")
     report = {"options": vars(options), "curve": curve, "saved": saved}
-    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
     report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
     (out / "curve.json").write_text(json.dumps(report))
     return network

@@ -1,11 +1,11 @@
-"""GRPO of TRL on 2048: a language model that moves by tool calls, in one file.
+"""TRL's GRPO on 2048, with a language model that moves by tool calls, in one file.
 
     pip install 'twofold[trl]'
     python grpo_2048.py --model Qwen/Qwen3-0.6B
-    python grpo_2048.py --tiny                  # without a download: see `make_tiny`
+    python grpo_2048.py --tiny                  # without a download, see `make_tiny`
 
-Each row of the dataset is a seed: the G completions of a group play the same board, and GRPO
-compares their rewards. The learning curve is printed, and written to a JSON file.
+Each row of the dataset is a seed. The G completions of a group play the same board, and GRPO
+compares their rewards. The learning curve is printed and written to a JSON file.
 """
 
 import argparse
@@ -36,35 +36,35 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", help="name or folder of a model that can call tools")
     which.add_argument("--tiny", action="store_true", help="a small random model, on the CPU")
-    add("--seed", type=int, default=1, help="of weights, sampling, and the first board")
-    add("--endpoint", help="a server's address; without it, the boards are in this process")
+    add("--seed", type=int, default=1, help="seed of weights, sampling and the first board")
+    add("--endpoint", help="a server's address (default: boards in this process)")
     add("--steps", type=int, default=100, help="optimizer steps")
-    add("--groups", type=int, default=4, help="boards in a step")
-    add("--generations", type=int, default=8, help="completions for each board")
-    add("--tokens", type=int, default=1024, help="of a completion, with the tools' answers")
+    add("--groups", type=int, default=4, help="boards per step")
+    add("--generations", type=int, default=8, help="completions per board")
+    add("--tokens", type=int, default=1024, help="maximum length of a completion with tool answers")
     add("--learning-rate", type=float, default=1e-6)
     add("--out", type=Path, default=Path("runs/grpo_2048"), help="a folder")
     return parser.parse_args(words)
 
 
 def make_dataset(boards: int, first_seed: int) -> Dataset:
-    """Returns one row for each board."""
+    """Returns a dataset with one row per board."""
     prompt = [{"role": "user", "content": PROMPT}]
     return Dataset.from_list([{"prompt": prompt, "seed": first_seed + i} for i in range(boards)])
 
 
 def call_of(direction: str) -> str:
-    """Returns a tool call as the chat template has it."""
+    """Returns a tool call in the format of the chat template."""
     call = json.dumps({"name": "move", "arguments": {"direction": direction}})
     return f"<tool_call>\n{call}\n</tool_call>"
 
 
 def make_tiny() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast, list[int]]:
-    """Returns a random model that calls tools: each call is one token, and it samples no others.
+    """Returns a random model that can only call tools: each call is one token.
 
     Returns:
-        The model, its tokenizer, and the tokens that must not be sampled: all but the four calls
-        and the end of a turn.
+        The model, its tokenizer, and the tokens that must not be sampled: all tokens except the
+        four calls and the end of a turn.
     """
     calls = [call_of(direction) for direction in DIRECTIONS]
     ends = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -99,7 +99,7 @@ def make_tiny() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast, list[int]]:
 
 
 def make_trainer(options: argparse.Namespace) -> GRPOTrainer:
-    """Returns the model with its boards."""
+    """Returns a trainer of the model on its boards."""
     set_seed(options.seed)
     model: Any = options.model
     tokenizer, generation = None, {}
@@ -136,14 +136,14 @@ def make_trainer(options: argparse.Namespace) -> GRPOTrainer:
 
 
 def main() -> None:
-    """Trains a model."""
+    """Trains a model and writes its learning curve."""
     options = parse_arguments()
     trainer = make_trainer(options)
     trainer.train()
     trainer.save_model(str(options.out / "model"))
     curve = [row for row in trainer.state.log_history if "reward" in row]
     report = {"options": vars(options), "curve": curve}
-    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
     report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
     (options.out / "curve.json").write_text(json.dumps(report))
 

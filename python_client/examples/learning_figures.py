@@ -1,11 +1,10 @@
-"""Compares training runs of train_ntuple.py: mean scores over time, median and range.
+"""Compares training runs of train_ntuple.py: median and range of their mean scores over time.
 
     python learning_figures.py runs/seed*/train_ntuple-*.json
 
-Each file is the report of one training run with `--evaluate-every`; pass several with different
-`--seed`. Prints Markdown: mean scores after equal games, equal moves and equal minutes of training,
-interpolated linearly between evaluations. The last row of each part is the end of the run that
-ended first.
+Each file is the report of one training run with `--evaluate-every`. Pass several runs with
+different `--seed`. Prints Markdown: mean scores after equal games, equal moves and equal minutes of
+training, interpolated linearly between evaluations. Each part ends where the shortest run ends.
 """
 
 import argparse
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-# The scales of the comparison: name in a report, name in the table, and format.
+# The axes of the comparison: the name in a report, the name in the table, the unit and the format.
 AXES = (
     ("games", "games", "{:,.0f}"),
     ("steps", "million moves", "{:,.0f}"),
@@ -35,7 +34,7 @@ def evaluations(path: Path) -> list[dict[str, float]]:
 
 
 def compared(trainings: list[list[dict[str, float]]]) -> Iterator[dict[str, Any]]:
-    """Yields the mean scores after equal games, moves and seconds: median, lowest, highest."""
+    """Yields the median, lowest and highest mean score after equal games, moves and seconds."""
     for axis, name, _ in AXES:
         end = min(training[-1][axis] for training in trainings)
         begin = max(training[0][axis] for training in trainings)
@@ -53,7 +52,7 @@ def compared(trainings: list[list[dict[str, float]]]) -> Iterator[dict[str, Any]
 
 
 def figures(trainings: list[list[dict[str, float]]]) -> str:
-    """The table."""
+    """Returns the table in Markdown."""
     lines = ["| after | | median of the mean scores | lowest to highest |", "|---|---:|---:|---|"]
     forms = {name: (UNITS[axis], form) for axis, name, form in AXES}
     for row in compared(trainings):
@@ -67,5 +66,5 @@ def figures(trainings: list[list[dict[str, float]]]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Compares trainings of train_ntuple.py.")
-    parser.add_argument("reports", type=Path, nargs="+", help="JSON files in runs/")
+    parser.add_argument("reports", type=Path, nargs="+", help="reports: JSON files in runs/")
     print(figures([evaluations(path) for path in parser.parse_args().reports]))

@@ -1,4 +1,4 @@
-"""MaskablePPO of sb3-contrib on 2048, in one file.
+"""sb3-contrib's MaskablePPO on 2048, in one file.
 
     pip install 'twofold[sb3]' tensorboard
     python maskable_ppo.py                   # ten minutes on two cores
@@ -29,15 +29,15 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="of boards, weights and actions")
-    add("--endpoint", help="a server's address; without it, the boards are in this process")
-    add("--seconds", type=float, default=600, help="duration of the training")
-    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
-    add("--num-envs", type=int, default=256, help="boards")
-    add("--learning-rate", type=float, default=1e-3, help="at the start; falls to 0")
-    add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/maskable_ppo-<seed> by default")
-    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    add("--seed", type=int, default=1, help="seed of boards, weights and actions")
+    add("--endpoint", help="a server's address (default: boards in this process)")
+    add("--seconds", type=float, default=600, help="duration of training in seconds")
+    add("--steps", type=float, default=math.inf, help="maximum number of board steps")
+    add("--num-envs", type=int, default=256, help="number of boards")
+    add("--learning-rate", type=float, default=1e-3, help="initial learning rate; falls to 0")
+    add("--threads", type=int, default=torch.get_num_threads(), help="number of PyTorch threads")
+    add("--out", type=Path, help="output folder (default: runs/maskable_ppo-<seed>)")
+    add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
 
 
@@ -54,13 +54,13 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 def countdown(seconds: float) -> Callable[[], float]:
-    """Makes a function that returns the share of these seconds that is left, from 1 to 0."""
+    """Returns a function that returns the remaining share of these seconds, from 1 to 0."""
     end = time.perf_counter() + seconds
     return lambda: max(0, (end - time.perf_counter()) / seconds)
 
 
 class Curve(BaseCallback):  # type: ignore[misc, unused-ignore]  # mypy does not see the library
-    """The learning curve, a row every few seconds; ends the training when no time is left."""
+    """A callback that adds a row to the learning curve every few seconds, and stops in time."""
 
     def __init__(self, left: Callable[[], float]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Curve(BaseCallback):  # type: ignore[misc, unused-ignore]  # mypy does not
         self._shown = 0.0
 
     def statistics(self) -> dict[str, float]:
-        """Returns figures on the episodes since the last row."""
+        """Returns figures about the episodes since the last row."""
         found: dict[str, float] = self.training_env.envs.statistics(reset=True)
         return found
 
@@ -98,7 +98,7 @@ class Curve(BaseCallback):  # type: ignore[misc, unused-ignore]  # mypy does not
 def train(
     options: argparse.Namespace, boards: Any, out: Path, curve_class: type[Curve] = Curve
 ) -> MaskablePPO:
-    """Trains a model; writes the curve and the model to `out`."""
+    """Trains a model, and writes the curve and the model to `out`."""
     torch.set_num_threads(options.threads)
     left = countdown(options.seconds)
     curve = curve_class(left)
@@ -121,7 +121,7 @@ def train(
     boards.close()
     model.save(out / "model.zip")
     report = {"options": vars(options), "curve": curve.rows}
-    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
     report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
     (out / "curve.json").write_text(json.dumps(report))
     return model

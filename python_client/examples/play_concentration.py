@@ -1,10 +1,10 @@
-"""Concentration: the value of a memory, and the look of a game.
+"""Measures how much memory helps at Concentration, and shows a game.
 
     python python_client/examples/play_concentration.py
     python python_client/examples/play_concentration.py --games 20000 --picture games.png
 
-A thousand tables at once are played by chance and by a perfect memory, with and without one peek at
-the start; then one game is shown move by move.
+Plays a thousand games at once, at random and with a perfect memory, which has no peek or one peek
+at the start. Then it shows one game move by move.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def chance(seed: int) -> Policy:
 
 
 def peek_first(envs: Any, memory: PerfectMemory) -> Policy:
-    """Looks at all cards once, and remembers."""
+    """Peeks at all cards once, and then plays with a perfect memory."""
     peek = envs.single_action_space.n - 1
 
     def act(observations: Any, infos: dict[str, Any]) -> Any:
@@ -44,7 +44,7 @@ def peek_first(envs: Any, memory: PerfectMemory) -> Policy:
 
 
 def measure(envs: Any, policy: Policy) -> tuple[float, float]:
-    """Returns mean turns and mean return over one episode of each game."""
+    """Returns the mean number of turns and the mean return over one episode of each game."""
     observations, infos = envs.reset(seed=0)
     running = np.ones(envs.num_envs, np.bool_)
     turns, returns = np.zeros(envs.num_envs), np.zeros(envs.num_envs)
@@ -58,9 +58,9 @@ def measure(envs: Any, policy: Policy) -> tuple[float, float]:
 
 def main() -> None:
     """Measures the three players, then shows a game."""
-    parser = argparse.ArgumentParser(description="What a memory is worth at Concentration.")
+    parser = argparse.ArgumentParser(description="Measures how much memory helps at Concentration.")
     parser.add_argument("--games", type=int, default=1000)
-    parser.add_argument("--picture", help="write some running games as a PNG (needs matplotlib)")
+    parser.add_argument("--picture", help="PNG file for some games in progress (needs matplotlib)")
     arguments = parser.parse_args()
 
     envs: Any = gym.make_vec(ID, num_envs=arguments.games, preset="playground").unwrapped

@@ -1,4 +1,4 @@
-"""A GRU under POPGym's protocol, scaled down for one core, beside Concentration's exact ceilings.
+"""A GRU under POPGym's protocol, scaled down for one core, against Concentration's exact ceilings.
 
     pip install torch tensorboard
     python popgym_gru.py                              # popgym-easy, ten minutes on one core
@@ -6,28 +6,29 @@
     python popgym_gru.py --endpoint tcp://127.0.0.1:5555
     python popgym_gru.py --evaluate runs/popgym-gru-1/model.pt
 
-It follows POPGym's `popgym/baselines/ppo.py`: its network, PPO as RLlib has it, whole episodes with
-gradients through all of their steps, no action masks, and observations with the last action (which
-also marks the first step). The limit of steps ends an episode like any other end: nothing is
-expected after it. Scaled down are:
+It follows POPGym's `popgym/baselines/ppo.py`: its network, RLlib's variant of PPO, whole episodes
+with gradients through all of their steps, no action masks, and observations with the last action
+(which also marks the first step). Like any other end, the step limit ends an episode with no value
+after it. These parts are scaled down:
 
 |                         | POPGym     | here                                                  |
 |-------------------------|------------|-------------------------------------------------------|
-| steps of the training   | 15,000,000 | those of ten minutes, `--seconds`                     |
-| steps of a batch        | 65,536     | 128 episodes: 13,312, twice as many on popgym-medium  |
-| steps of a minibatch    | 8,192      | 16 episodes: 1,664, twice as many on popgym-medium    |
-| passes over a batch     | 30         | 1                                                     |
+| steps of training       | 15,000,000 | as many as fit in ten minutes, `--seconds`            |
+| steps per batch         | 65,536     | 128 episodes: 13,312, twice as many on popgym-medium  |
+| steps per minibatch     | 8,192      | 16 episodes: 1,664, twice as many on popgym-medium    |
+| passes over each batch  | 30         | 1                                                     |
 | learning rate           | 0.00005    | 0.003                                                 |
 
-A step costs one core about 16 microseconds to play and 51 for each pass. One pass leaves the most
-time for new episodes; the fewer updates are larger. The options of the protocol in full, which
-takes a core about seven hours (popgym-medium: 316 and 40 instead of 631 and 79):
+On one core, a step takes about 16 microseconds to play and 51 for each pass. A single pass leaves
+the most time for new episodes; larger updates make up for their smaller number. The full protocol
+takes one core about seven hours with these options (popgym-medium: 316 and 40 instead of 631 and
+79):
 
     --seconds inf --steps 15e6 --num-envs 631 --minibatch 79 --epochs 30 --learning-rate 5e-5
 
-POPGym's score is the highest mean return of a batch (MMER: maximum mean episodic reward), the mean
-of some seeds. By chance alone it is higher than the mean return, so random play's MMER is printed
-too. At the end the network plays games from seeds of their own, choosing as in training.
+POPGym's score is the highest mean return of any batch (MMER: maximum mean episodic reward),
+averaged over some seeds. By chance alone it exceeds the mean return, so random play's MMER is
+printed too. At the end, the network plays games from separate seeds, sampling as in training.
 """
 
 import argparse
@@ -51,7 +52,7 @@ from twofold.evaluation import Evaluation
 
 ENVIRONMENT = "twofold/Concentration-v0"
 PRESETS = ("popgym-easy", "popgym-medium", "popgym-hard")
-KL_TARGET = 0.01  # RLlib's
+KL_TARGET = 0.01  # RLlib's default
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -59,36 +60,36 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("--preset", choices=PRESETS, default=PRESETS[0], help="the game")
-    add("--seed", type=int, default=1, help="of boards, weights and actions")
-    add("--endpoint", help="a server's address; without it, the boards are in this process")
-    add("--seconds", type=float, default=600, help="duration of the training")
-    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
-    add("--num-envs", type=int, default=128, help="episodes of a batch")
-    add("--minibatch", type=int, default=16, help="episodes of a minibatch")
-    add("--epochs", type=int, default=1, help="passes over a batch")
-    add("--learning-rate", type=float, default=3e-3, help="constant")
-    add("--gamma", type=float, default=0.99, help="discount")
-    add("--gae-lambda", type=float, default=1.0, help="of the advantages")
-    add("--clip", type=float, default=0.3, help="largest change of a probability ratio")
-    add("--kl", type=float, default=0.2, help="weight of the KL divergence at the start")
-    add("--entropy", type=float, default=0.0, help="weight of the entropy")
-    add("--value", type=float, default=1.0, help="weight of the value's error")
-    add("--value-clip", type=float, default=10.0, help="largest squared error of a value")
-    add("--hidden", type=int, default=256, help="numbers in the state")
-    add("--threads", type=int, default=1, help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/popgym-gru-<seed> by default")
+    add("--seed", type=int, default=1, help="seed of boards, weights and actions")
+    add("--endpoint", help="a server's address (default: boards in this process)")
+    add("--seconds", type=float, default=600, help="duration of training in seconds")
+    add("--steps", type=float, default=math.inf, help="maximum number of board steps")
+    add("--num-envs", type=int, default=128, help="episodes per batch")
+    add("--minibatch", type=int, default=16, help="episodes per minibatch")
+    add("--epochs", type=int, default=1, help="passes over each batch")
+    add("--learning-rate", type=float, default=3e-3, help="constant learning rate")
+    add("--gamma", type=float, default=0.99, help="discount factor")
+    add("--gae-lambda", type=float, default=1.0, help="lambda of the advantage estimates")
+    add("--clip", type=float, default=0.3, help="clipping range of the probability ratio")
+    add("--kl", type=float, default=0.2, help="initial weight of the KL divergence")
+    add("--entropy", type=float, default=0.0, help="weight of the entropy bonus")
+    add("--value", type=float, default=1.0, help="weight of the value loss")
+    add("--value-clip", type=float, default=10.0, help="maximum squared error of a value")
+    add("--hidden", type=int, default=256, help="size of the state")
+    add("--threads", type=int, default=1, help="number of PyTorch threads")
+    add("--out", type=Path, help="output folder (default: runs/popgym-gru-<seed>)")
     add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
-    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
-    """Logits of the cards and values, from all observations of an episode so far.
+    """A network from the observations of an episode so far to the cards' logits and a value.
 
     Args:
-        cards: Number of cards C, which is the number of actions.
-        symbols: Number of symbols; one more number stands for a card that is face down.
-        hidden: Numbers in the state.
+        cards: The number of cards C, which is the number of actions.
+        symbols: The number of symbols. One more value stands for a card that is face down.
+        hidden: The size of the state.
     """
 
     def __init__(self, cards: int, symbols: int, hidden: int) -> None:
@@ -116,7 +117,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         self.actor, self.critic = head(cards), head(1)
 
     def encode(self, observations: NDArray[np.uint8]) -> Tensor:
-        """Encodes observations with the last action (N, C + 1) one-hot, float32 (N, inputs)."""
+        """Returns observations and last actions (N, C + 1) in one-hot form, float32 (N, inputs)."""
         numbers = torch.from_numpy(observations).long()
         cards = one_hot(numbers[:, :-1], self.arguments["symbols"] + 1).flatten(1)
         last = one_hot(numbers[:, -1], self.arguments["cards"] + 1)
@@ -125,11 +126,11 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
     def forward(
         self, encoded: Tensor, state: Tensor | None = None
     ) -> tuple[Categorical, Tensor, Tensor]:
-        """Returns the cards' distribution and values (T, N) of T steps, and the state after them.
+        """Returns the distribution over cards and the values, (T, N), and the state after T steps.
 
         Args:
             encoded: The observations of T steps of N boards, (T, N, inputs).
-            state: The state before, (1, N, hidden); None where episodes begin.
+            state: The state before these steps, (1, N, hidden); None at the start of episodes.
         """
         remembered, state = self.memory(self.features(encoded), state)
         distribution = Categorical(logits=self.actor(remembered), validate_args=False)
@@ -137,13 +138,13 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
 
 
 def orthogonal(layer: nn.Linear) -> nn.Linear:
-    """Returns the layer, with orthogonal weights."""
+    """Initialises a layer with orthogonal weights and returns it."""
     nn.init.orthogonal_(layer.weight)
     return layer
 
 
 def small(layer: nn.Linear) -> nn.Linear:
-    """Returns the layer, with small weights: the first choices are almost uniform."""
+    """Initialises a layer with small weights, for almost uniform first choices, and returns it."""
     nn.init.normal_(layer.weight, std=0.01)
     return layer
 
@@ -174,12 +175,12 @@ def advantages_of(rewards: Tensor, values: Tensor, gamma: float, gae_lambda: flo
 
 
 def train(options: argparse.Namespace, envs: Any, out: Path) -> tuple[Agent, dict[str, Any]]:
-    """Trains an agent, writes the model to `out`; the agent, and the report of the training."""
+    """Trains an agent, writes it to `out`, and returns it with the report of the training."""
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
     highest = envs.single_observation_space.high
     cards, symbols = int(highest[-1]), int(highest[0])
-    times, lanes = 2 * cards, options.num_envs  # the limit of each preset
+    times, lanes = 2 * cards, options.num_envs  # 2 * cards is the step limit of every preset
     agent = Agent(cards, symbols, options.hidden)
     optimizer = torch.optim.Adam(agent.parameters(), options.learning_rate)
     writer = SummaryWriter(str(out))
@@ -194,7 +195,7 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> tuple[Agent, dic
     steps, seconds, kl_weight = 0, 0.0, options.kl
     began = time.perf_counter()
     while seconds < options.seconds and steps < options.steps:
-        # One episode on each board. A board that has finished early begins another, which does not
+        # One episode per board. A board that finishes early starts another one, which does not
         # count.
         observation, _ = envs.reset(seed=None if curve else options.seed)
         goes_on, state = torch.ones(lanes, dtype=torch.bool), None
@@ -235,7 +236,7 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> tuple[Agent, dic
                 loss.backward()
                 optimizer.step()
                 divergences.append(divergence[playing[:, of]].mean().item())
-        # RLlib's rule.
+        # RLlib's rule for the weight of the KL divergence.
         mean_kl = float(np.mean(divergences))
         if mean_kl > 2 * KL_TARGET:
             kl_weight *= 1.5
@@ -267,7 +268,7 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> tuple[Agent, dic
 
 
 class Player:
-    """The agent with its memory, for `twofold.evaluate`; it draws its actions as in training."""
+    """A `PolicyWithMemory` for `twofold.evaluate`, which samples actions as in training."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -282,7 +283,7 @@ class Player:
     def __call__(
         self, observations: NDArray[np.uint8], mask: NDArray[np.int8]
     ) -> NDArray[np.int64]:
-        """Actions (N,), any cards."""
+        """Returns actions (N,), which may be any cards."""
         with torch.no_grad():
             encoded = self.agent.encode(observations)[None]
             distribution, _, self.state = self.agent(encoded, self.state)
@@ -291,15 +292,15 @@ class Player:
 
 
 class WithoutMask(gym.vector.VectorWrapper):
-    """Boards whose infos have no `action_mask`: `twofold.evaluate` then allows any card."""
+    """A wrapper that removes `action_mask` from infos, so that `evaluate` allows any card."""
 
     def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-        """As the boards'."""
+        """Resets the boards. The infos have no mask."""
         observations, infos = self.env.reset(**arguments)
         return observations, {k: v for k, v in infos.items() if k != "action_mask"}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """As the boards'."""
+        """Steps the boards. The infos have no mask."""
         *results, infos = self.env.step(actions)
         observations, rewards, terminations, truncations = results
         infos = {k: v for k, v in infos.items() if k != "action_mask"}
@@ -307,7 +308,7 @@ class WithoutMask(gym.vector.VectorWrapper):
 
 
 def evaluate(policy: Any, options: argparse.Namespace, episodes: int) -> Evaluation:
-    """Games with a policy that may choose any card."""
+    """Evaluates a policy that may choose any card."""
     envs = WithoutMask(make_boards(options, min(episodes, 1024)))
     played = twofold.evaluate(policy, env=envs, episodes=episodes)
     envs.close()
@@ -326,7 +327,7 @@ def summary(played: Evaluation) -> dict[str, Any]:
 
 
 def random_play(options: argparse.Namespace, batches: int) -> dict[str, Any]:
-    """Summarises random play of any card, with the highest mean return of this many batches."""
+    """Returns the summary of random play, and its highest mean return in this many batches."""
     rng = np.random.default_rng(options.seed)
 
     def choose(observations: Any, mask: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -338,7 +339,7 @@ def random_play(options: argparse.Namespace, batches: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Trains, or loads a model, evaluates it, and prints it beside the ceilings."""
+    """Trains or loads a model, evaluates it, and prints the result with the ceilings."""
     options = parse_arguments()
     out = options.out or Path(f"runs/popgym-gru-{options.seed}")
     report: dict[str, Any] = {"options": vars(options)}
@@ -362,7 +363,7 @@ def main() -> None:
         for memory in (0, 1, 2, 4, None)
     }
     if options.evaluate is None:
-        # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+        # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
         plain = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
         (out / "result.json").write_text(json.dumps(plain))
 
@@ -371,10 +372,10 @@ def main() -> None:
         low, high = report[of]["interval"]
         print(f"{report[of]['mean_return']:8.4f}  {name}, {low:.4f} to {high:.4f}")
     if "mmer" in report:
-        print(f"{report['mmer']['mean_return']:8.4f}  MMER of the training")
+        print(f"{report['mmer']['mean_return']:8.4f}  MMER of training")
         print(f"{report['random']['mmer']:8.4f}  MMER of random play, in as many batches")
     for memory, ceiling in report["ceilings"].items():
-        print(f"{ceiling:8.4f}  the most with a memory of {memory} cards")
+        print(f"{ceiling:8.4f}  the maximum with a memory of {memory} cards")
 
 
 if __name__ == "__main__":

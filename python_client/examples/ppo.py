@@ -1,13 +1,13 @@
-"""Proximal policy optimization with action masks, in one file: 2048 from planes.
+"""Proximal policy optimization with action masks on 2048, in one file.
 
     pip install torch tensorboard
     python ppo.py                            # ten minutes on two cores
     python ppo.py --endpoint tcp://127.0.0.1:5555
     python ppo.py --evaluate runs/ppo-1/model.pt
-    python ppo.py --save-at 60 300           # keeps the agent of these times, too
+    python ppo.py --save-at 60 300           # also saves the agent after 60 s and 300 s
 
-It has the shape of CleanRL's single files (Huang et al., 2022): read it from top to bottom, copy
-it, change it. Masked logits are from Huang and Ontañón, *A Closer Look at Invalid Action Masking*
+Like CleanRL's single files (Huang et al., 2022), it is meant to be read from top to bottom, copied
+and changed. Masked logits are from Huang and Ontañón, *A Closer Look at Invalid Action Masking*
 (2020). The learning curve goes to TensorBoard and to a JSON file.
 """
 
@@ -34,32 +34,32 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="of boards, weights and actions")
-    add("--endpoint", help="a server's address; without it, the boards are in this process")
-    add("--seconds", type=float, default=600, help="duration of the training")
-    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
-    add("--num-envs", type=int, default=256, help="boards")
-    add("--num-steps", type=int, default=64, help="steps of each board between two updates")
-    add("--learning-rate", type=float, default=1e-3, help="at the start; falls to 0")
-    add("--gamma", type=float, default=0.997, help="discount")
-    add("--gae-lambda", type=float, default=0.9, help="of the advantages")
-    add("--minibatches", type=int, default=4, help="parts of a batch")
-    add("--epochs", type=int, default=3, help="passes over a batch")
-    add("--clip", type=float, default=0.2, help="largest change of a probability ratio")
-    add("--entropy", type=float, default=0.005, help="weight of the entropy")
-    add("--value", type=float, default=0.5, help="weight of the value's error")
-    add("--max-grad-norm", type=float, default=0.5, help="longest gradient")
+    add("--seed", type=int, default=1, help="seed of boards, weights and actions")
+    add("--endpoint", help="a server's address (default: boards in this process)")
+    add("--seconds", type=float, default=600, help="duration of training in seconds")
+    add("--steps", type=float, default=math.inf, help="maximum number of board steps")
+    add("--num-envs", type=int, default=256, help="number of boards")
+    add("--num-steps", type=int, default=64, help="steps of each board per update")
+    add("--learning-rate", type=float, default=1e-3, help="initial learning rate; falls to 0")
+    add("--gamma", type=float, default=0.997, help="discount factor")
+    add("--gae-lambda", type=float, default=0.9, help="lambda of the advantage estimates")
+    add("--minibatches", type=int, default=4, help="minibatches per batch")
+    add("--epochs", type=int, default=3, help="passes over each batch")
+    add("--clip", type=float, default=0.2, help="clipping range of the probability ratio")
+    add("--entropy", type=float, default=0.005, help="weight of the entropy bonus")
+    add("--value", type=float, default=0.5, help="weight of the value loss")
+    add("--max-grad-norm", type=float, default=0.5, help="maximum norm of the gradient")
     add("--hidden", type=int, default=256, help="width of the network")
-    add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/ppo-<seed> by default")
-    add("--save-at", type=float, nargs="+", default=[], help="seconds: then model-<seconds>.pt")
+    add("--threads", type=int, default=torch.get_num_threads(), help="number of PyTorch threads")
+    add("--out", type=Path, help="output folder (default: runs/ppo-<seed>)")
+    add("--save-at", type=float, nargs="+", default=[], help="seconds at which to save")
     add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
-    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
-    """Logits of the actions and the value of a board, from its planes (B, *shape)."""
+    """A network from the planes of boards, (B, *shape), to logits of actions and values."""
 
     def __init__(self, shape: tuple[int, int, int], hidden: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         nn.init.orthogonal_(self.actor.weight, 0.01)
 
     def forward(self, planes: Tensor, mask: Tensor) -> tuple[Categorical, Tensor]:
-        """Returns the distribution over legal actions, and values (B,)."""
+        """Returns the distribution over legal actions, and the values (B,)."""
         features = self.body(planes)
         logits = self.actor(features).masked_fill(mask == 0, -1e9)
         distribution = Categorical(logits=logits, validate_args=False)
@@ -93,12 +93,12 @@ def make_boards(options: argparse.Namespace) -> Any:
         num_envs=options.num_envs,
         endpoint=options.endpoint,
         obs="one_hot",
-        # The logarithm of the score: a merge to 2048 counts eleven times, not 1024 times as much as
-        # one to 2. The scores below are still the game's.
+        # Rewards grow with the logarithm of the score: a merge to 2048 counts eleven times as much
+        # as a merge to 2, not 1024 times. The scores reported below are still the game's.
         reward={"merge_exponent": 0.1},
         extra_infos=("episode",),
         autoreset_mode="SameStep",
-        copy=False,  # `train` copies what it keeps, before the next step
+        copy=False,  # `train` copies the results that it keeps before the next step
     )
 
 
@@ -108,7 +108,7 @@ def train(
     out: Path,
     watch: Callable[[Agent, int], None] = lambda agent, steps: None,
 ) -> Agent:
-    """Trains an agent; writes the curve and the model to `out`.
+    """Trains an agent, and writes the curve and the model to `out`.
 
     `watch` is called with the agent and the number of steps before each batch, and at the end.
     """
@@ -219,7 +219,7 @@ def train(
     writer.close()
     save(out / "model.pt")
     report = {"options": vars(options), "curve": curve, "saved": saved}
-    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
     report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
     (out / "curve.json").write_text(json.dumps(report))
     return agent
@@ -247,7 +247,7 @@ def policy_of(agent: Agent) -> Any:
 
 
 def main() -> None:
-    """Trains, or loads a model, and evaluates it."""
+    """Trains or loads a model, and evaluates it."""
     options = parse_arguments()
     out = options.out or Path(f"runs/ppo-{options.seed}")
     if options.evaluate is None:

@@ -1,4 +1,4 @@
-"""Plays random legal moves on thousands of boards, one game on each.
+"""Plays one game of random legal moves on each of thousands of boards.
 
 python random_agent.py
 """

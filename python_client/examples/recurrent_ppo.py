@@ -1,15 +1,15 @@
-"""Proximal policy optimization with a recurrent network, in one file: a memory for Concentration.
+"""Proximal policy optimization with a recurrent network on Concentration, in one file.
 
     pip install torch tensorboard
     python recurrent_ppo.py                  # 16 cards, three minutes on one core
     python recurrent_ppo.py --size 2 3 --seconds 60
-    python recurrent_ppo.py --forget         # the same network without its memory
+    python recurrent_ppo.py --forget         # the same network without memory
     python recurrent_ppo.py --endpoint tcp://127.0.0.1:5555
     python recurrent_ppo.py --evaluate runs/recurrent-ppo-1/model.pt
 
-An observation shows only the cards that are visible now. The network therefore has one recurrent
-cell (GRU) for all cards, with a state for each card of each board, and attention between the cards:
-what it has learned of one card and one pair holds for all of them. Masked logits are as in
+An observation shows only the cards that are currently visible. The network therefore keeps a state
+for each card of each board. One recurrent cell (GRU) and attention between cards serve all cards,
+so that what the network learns about one card or pair applies to all. Masked logits are as in
 `ppo.py`. The learning curve goes to TensorBoard and to a JSON file.
 """
 
@@ -38,52 +38,52 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="of boards, weights and actions")
-    add("--endpoint", help="a server's address; without it, the boards are in this process")
+    add("--seed", type=int, default=1, help="seed of boards, weights and actions")
+    add("--endpoint", help="a server's address (default: boards in this process)")
     add("--size", type=int, nargs=2, default=[4, 4], metavar=("ROWS", "COLUMNS"), help="cards")
-    add("--seconds", type=float, default=180, help="duration of the training")
-    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
-    add("--num-envs", type=int, default=32, help="boards")
-    add("--num-steps", type=int, default=64, help="steps of each board between two updates")
-    add("--learning-rate", type=float, default=3e-3, help="at the start; falls to 0")
-    add("--gamma", type=float, default=0.9, help="discount")
-    add("--gae-lambda", type=float, default=0.95, help="of the advantages")
-    add("--minibatches", type=int, default=2, help="parts of a batch, each of whole sequences")
-    add("--epochs", type=int, default=2, help="passes over a batch")
-    add("--clip", type=float, default=0.2, help="largest change of a probability ratio")
-    add("--entropy", type=float, default=0.003, help="weight of the entropy")
-    add("--value", type=float, default=0.5, help="weight of the value's error")
-    add("--max-grad-norm", type=float, default=0.5, help="longest gradient")
-    add("--hidden", type=int, default=32, help="numbers in the state of a card")
-    add("--forget", action="store_true", help="clear the states before every step")
-    add("--threads", type=int, default=1, help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/recurrent-ppo-<seed> by default")
+    add("--seconds", type=float, default=180, help="duration of training in seconds")
+    add("--steps", type=float, default=math.inf, help="maximum number of board steps")
+    add("--num-envs", type=int, default=32, help="number of boards")
+    add("--num-steps", type=int, default=64, help="steps of each board per update")
+    add("--learning-rate", type=float, default=3e-3, help="initial learning rate; falls to 0")
+    add("--gamma", type=float, default=0.9, help="discount factor")
+    add("--gae-lambda", type=float, default=0.95, help="lambda of the advantage estimates")
+    add("--minibatches", type=int, default=2, help="minibatches per batch, of whole sequences")
+    add("--epochs", type=int, default=2, help="passes over each batch")
+    add("--clip", type=float, default=0.2, help="clipping range of the probability ratio")
+    add("--entropy", type=float, default=0.003, help="weight of the entropy bonus")
+    add("--value", type=float, default=0.5, help="weight of the value loss")
+    add("--max-grad-norm", type=float, default=0.5, help="maximum norm of the gradient")
+    add("--hidden", type=int, default=32, help="size of each card's state")
+    add("--forget", action="store_true", help="clear the states before each step")
+    add("--threads", type=int, default=1, help="number of PyTorch threads")
+    add("--out", type=Path, help="output folder (default: runs/recurrent-ppo-<seed>)")
     add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
-    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
-    """Logits of the cards and the value of a board, from states of its cards."""
+    """A network from the states of a board's cards to the cards' logits and a value."""
 
     def __init__(self, planes: int, hidden: int, forget: bool) -> None:
         super().__init__()
         self.arguments = {"planes": planes, "hidden": hidden, "forget": forget}
         self.hidden, self.forget = hidden, forget
         self.cell = nn.GRUCell(planes, hidden)
-        # Unit variance, as an embedding has. With PyTorch's smaller weights the cell is slower to
-        # learn what to keep, and keeps it worse.
+        # Unit variance, as in an embedding. With PyTorch's smaller default weights, the cell learns
+        # more slowly what to keep, and keeps it worse.
         nn.init.normal_(self.cell.weight_ih)
         self.key, self.content = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
         self.body = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU())
         self.actor, self.critic = nn.Linear(hidden, 1), nn.Linear(hidden, 1)
 
     def remember(self, cards: Tensor, states: Tensor, begins: Tensor) -> Tensor:
-        """Returns the next states (B, C, hidden) of cards that show planes (B, C, planes).
+        """Returns the next states (B, C, hidden), given the cards' planes (B, C, planes).
 
         Args:
-            cards: The observations.
-            states: The states before, (B, C, hidden).
+            cards: The observations, (B, C, planes).
+            states: The previous states, (B, C, hidden).
             begins: bool (B,), the boards that begin an episode.
         """
         keeps = torch.zeros_like(begins) if self.forget else ~begins
@@ -91,9 +91,9 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         return self.cell(cards.flatten(0, 1), states.flatten(0, 1)).view_as(states)
 
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Categorical, Tensor]:
-        """Returns the distribution over the cards, and values (B,), from states (B, C, hidden)."""
-        # Each card reads the other cards with states like its own: there its mate is, if it has
-        # been seen. Keys of length 1 match a card seen once as well as one seen often.
+        """Returns the distribution over cards and the values (B,), given states (B, C, hidden)."""
+        # Each card attends to cards with states like its own, among them its mate, if that has been
+        # seen. With keys of length 1, a card seen once matches as well as a card seen often.
         keys = normalize(self.key(states), dim=-1)
         is_other = ~torch.eye(states.shape[1], dtype=torch.bool)
         others = scaled_dot_product_attention(
@@ -120,7 +120,7 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
-    """Trains an agent; writes the curve and the model to `out`."""
+    """Trains an agent, and writes the curve and the model to `out`."""
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
     rows, columns, planes = envs.single_observation_space.shape
@@ -179,8 +179,8 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
 
         for _ in range(options.epochs):
             for of in torch.randperm(lanes).chunk(options.minibatches):
-                # Through time, from the states at the first step: gradients reach what a card
-                # showed then.
+                # Backpropagation through time, from the states at the first step, so that gradients
+                # reach the step at which a card was visible.
                 state, sequence = first[of], []
                 for t in range(times):
                     state = agent.remember(shown[t, of], state, begins[t, of])
@@ -221,14 +221,14 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
     writer.close()
     torch.save({"arguments": agent.arguments, "state": agent.state_dict()}, out / "model.pt")
     report = {"options": vars(options), "curve": curve}
-    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
     report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
     (out / "curve.json").write_text(json.dumps(report))
     return agent
 
 
 class Player:
-    """The agent's most probable actions, for `twofold.evaluate`; a `PolicyWithMemory`."""
+    """A `PolicyWithMemory` for `twofold.evaluate`: the agent's most probable actions."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent = agent
@@ -241,7 +241,7 @@ class Player:
     def __call__(
         self, observations: NDArray[np.float32], mask: NDArray[np.int8]
     ) -> NDArray[np.int64]:
-        """Actions (N,)."""
+        """Returns actions (N,)."""
         with torch.no_grad():
             cards = torch.from_numpy(observations).flatten(1, 2)
             if self.states is None:
@@ -254,7 +254,7 @@ class Player:
 
 
 def main() -> None:
-    """Trains, or loads a model, and evaluates it."""
+    """Trains or loads a model, and evaluates it."""
     options = parse_arguments()
     out = options.out or Path(f"runs/recurrent-ppo-{options.seed}")
     if options.evaluate is None:

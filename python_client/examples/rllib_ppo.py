@@ -1,12 +1,12 @@
-"""Proximal policy optimization with RLlib, on one machine or a Ray cluster: 2048 from planes.
+"""RLlib's proximal policy optimization on 2048, on one machine or a Ray cluster.
 
     pip install 'twofold[ray]' 'ray[rllib]' torch
     python rllib_ppo.py                                 # on this machine
     python rllib_ppo.py --address 10.0.0.1:6379         # on all nodes of a cluster
-    python rllib_ppo.py --endpoint tcp://10.0.0.1:5555  # the boards on a server
+    python rllib_ppo.py --endpoint tcp://10.0.0.1:5555  # with the boards on a server
 
-Each env runner, a process on one of the nodes, has its boards in one batch and a service of its
-own. The network learns in this process. At the end the policy plays games on all nodes too.
+Each env runner is a process on one of the nodes. It has its boards in one batch and runs its own
+service. The network learns in this process. At the end, the policy plays games on all nodes.
 """
 
 import argparse
@@ -31,21 +31,21 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, help="of weights, actions and boards; runner w has seed + w")
-    add("--address", help="a node of the cluster; without it, Ray starts on this machine")
-    add("--endpoint", help="a server's address; without it, each runner has its own service")
-    add("--runners", type=int, help="env runners; one for each CPU by default, 0 for none beside")
-    add("--num-envs", type=int, default=32, help="boards of each runner")
-    add("--seconds", type=float, default=600, help="duration of the training")
-    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
-    add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/rllib_ppo by default")
-    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    add("--seed", type=int, help="seed of weights, actions and boards; runner w adds w")
+    add("--address", help="a node of the cluster (default: Ray starts on this machine)")
+    add("--endpoint", help="a server's address (default: a service in each runner)")
+    add("--runners", type=int, help="number of env runners (default: one per CPU)")
+    add("--num-envs", type=int, default=32, help="number of boards per runner")
+    add("--seconds", type=float, default=600, help="duration of training in seconds")
+    add("--steps", type=float, default=math.inf, help="maximum number of board steps")
+    add("--threads", type=int, default=torch.get_num_threads(), help="number of PyTorch threads")
+    add("--out", type=Path, help="output folder (default: runs/rllib_ppo)")
+    add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
 
 
 def make_boards(config: PPOConfig, options: argparse.Namespace) -> PPOConfig:
-    """Adds the boards to the settings."""
+    """Adds the boards to RLlib's settings."""
     boards = {
         "obs": "one_hot_last",
         "observation_key": "observations",
@@ -58,7 +58,7 @@ def make_boards(config: PPOConfig, options: argparse.Namespace) -> PPOConfig:
 
 
 def configure(config: PPOConfig, options: argparse.Namespace, runners: int) -> PPOConfig:
-    """Adds the settings of PPO."""
+    """Adds the settings of PPO to RLlib's settings."""
     network = DefaultModelConfig(conv_filters=[[256, 4, 4]], head_fcnet_hiddens=[256])
     return (
         config.env_runners(num_env_runners=runners, num_envs_per_env_runner=options.num_envs)
@@ -82,7 +82,7 @@ def configure(config: PPOConfig, options: argparse.Namespace, runners: int) -> P
 
 
 def train(options: argparse.Namespace, config: PPOConfig, out: Path) -> Any:
-    """Trains, and returns the network; writes the rate of steps to `out`."""
+    """Trains a network, writes the rate of steps to `out`, and returns the network."""
     torch.set_num_threads(options.threads)
     ray.init(address=options.address, ignore_reinit_error=True)
     runners = options.runners
@@ -107,7 +107,7 @@ def train(options: argparse.Namespace, config: PPOConfig, out: Path) -> Any:
     module = algorithm.get_module()
     algorithm.stop()
     report = {"options": vars(options), "curve": curve}
-    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
     report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
     (out / "curve.json").write_text(json.dumps(report))
     return module

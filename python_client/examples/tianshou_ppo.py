@@ -1,11 +1,11 @@
-"""PPO with Tianshou on 2048, in one file.
+"""Tianshou's PPO on 2048, in one file.
 
     pip install 'twofold[tianshou]'
     python tianshou_ppo.py                   # ten minutes on two cores
     python tianshou_ppo.py --endpoint tcp://127.0.0.1:5555
 
-Only `make_boards` connects Tianshou with the boards. Tianshou's PPO knows no masks: the
-actor masks its own logits.
+Only `make_boards` connects Tianshou with the boards. Tianshou's PPO does not support action masks,
+so the actor masks its own logits.
 """
 
 import argparse
@@ -33,15 +33,15 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="of boards, weights and actions")
-    add("--endpoint", help="a server's address; without it, the boards are in this process")
-    add("--seconds", type=float, default=600, help="duration of the training")
-    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
-    add("--num-envs", type=int, default=64, help="boards")
-    add("--batch", type=int, default=8192, help="steps of all boards between two updates")
-    add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/tianshou_ppo-<seed> by default")
-    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    add("--seed", type=int, default=1, help="seed of boards, weights and actions")
+    add("--endpoint", help="a server's address (default: boards in this process)")
+    add("--seconds", type=float, default=600, help="duration of training in seconds")
+    add("--steps", type=float, default=math.inf, help="maximum number of board steps")
+    add("--num-envs", type=int, default=64, help="number of boards")
+    add("--batch", type=int, default=8192, help="steps of all boards per update")
+    add("--threads", type=int, default=torch.get_num_threads(), help="number of PyTorch threads")
+    add("--out", type=Path, help="output folder (default: runs/tianshou_ppo-<seed>)")
+    add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
 
 
@@ -58,7 +58,7 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 class Critic(nn.Module):  # type: ignore[misc, unused-ignore]  # mypy does not see the library
-    """`outputs` numbers for each observation."""
+    """A network with `outputs` numbers for each observation."""
 
     def __init__(self, outputs: int) -> None:
         super().__init__()
@@ -66,22 +66,22 @@ class Critic(nn.Module):  # type: ignore[misc, unused-ignore]  # mypy does not s
         self.layers = nn.Sequential(nn.Flatten(), *layers, nn.Linear(256, outputs))
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
-        """Returns numbers (B, outputs)."""
+        """Returns the outputs for B observations, (B, outputs)."""
         return self.layers(torch.as_tensor(obs.obs, dtype=torch.float32))
 
 
 class Actor(Critic):
-    """The logits of the actions, low where they are illegal."""
+    """A network from observations to logits of actions, which are low for illegal actions."""
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
-        """Logits (B, 4), and no recurrent state."""
+        """Returns logits (B, 4), and None as the recurrent state."""
         return super().forward(obs).masked_fill(~torch.as_tensor(obs.mask), -1e9), state
 
 
 def train(options: argparse.Namespace, boards: Any, out: Path) -> Actor:
-    """Trains with PPO; writes the rate of steps and the actor to `out`."""
+    """Trains with PPO, and writes the rate of steps and the actor to `out`."""
     torch.manual_seed(options.seed)
-    np.random.seed(options.seed)  # Tianshou shuffles batches with it
+    np.random.seed(options.seed)  # Tianshou shuffles batches with this generator
     torch.set_num_threads(options.threads)
     actor = Actor(4)
     ppo: Any = PPO(
@@ -117,14 +117,14 @@ def train(options: argparse.Namespace, boards: Any, out: Path) -> Actor:
     trainer.reset()
     steps, seconds, began = 0, 0.0, time.perf_counter()
     while seconds < options.seconds and steps < options.steps:
-        trainer.execute_epoch()  # as `run` does, this many times
+        trainer.execute_epoch()  # as `run` does for each epoch
         steps, seconds = collector.collect_step, time.perf_counter() - began
         curve.append({"steps": steps, "seconds": seconds, "steps_per_second": steps / seconds})
         print(f"{seconds:5.0f} s  {steps:>11,} steps  {steps / seconds:7,.0f} steps/s", flush=True)
     boards.close()
     torch.save(actor.state_dict(), out / "actor.pt")
     report = {"options": vars(options), "curve": curve}
-    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
     report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
     (out / "curve.json").write_text(json.dumps(report))
     return actor

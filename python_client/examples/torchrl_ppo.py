@@ -1,10 +1,10 @@
-"""PPO with TorchRL on 2048, in one file.
+"""PPO on 2048 with TorchRL, in one file.
 
     pip install torchrl twofold
     python torchrl_ppo.py                    # ten minutes on two cores
     python torchrl_ppo.py --endpoint tcp://127.0.0.1:5555
 
-Only `make_boards` connects TorchRL with the boards: its `GymWrapper` takes them as they are.
+Only `make_boards` connects TorchRL with the boards, which its `GymWrapper` accepts unchanged.
 """
 
 import argparse
@@ -33,16 +33,16 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, default=1, help="of boards, weights and actions")
-    add("--endpoint", help="a server's address; without it, the boards are in this process")
-    add("--seconds", type=float, default=600, help="duration of the training")
-    add("--steps", type=float, default=math.inf, help="of all boards; it ends there at the latest")
-    add("--num-envs", type=int, default=64, help="boards")
-    add("--batch", type=int, default=8192, help="steps of all boards between two updates")
-    add("--learning-rate", type=float, default=1e-3, help="at the start; falls to 0")
-    add("--threads", type=int, default=torch.get_num_threads(), help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/torchrl_ppo-<seed> by default")
-    add("--episodes", type=int, default=1000, help="of the evaluation at the end")
+    add("--seed", type=int, default=1, help="seed of boards, weights and actions")
+    add("--endpoint", help="a server's address (default: boards in this process)")
+    add("--seconds", type=float, default=600, help="duration of training in seconds")
+    add("--steps", type=float, default=math.inf, help="maximum number of board steps")
+    add("--num-envs", type=int, default=64, help="number of boards")
+    add("--batch", type=int, default=8192, help="steps of all boards per update")
+    add("--learning-rate", type=float, default=1e-3, help="initial learning rate; falls to 0")
+    add("--threads", type=int, default=torch.get_num_threads(), help="number of PyTorch threads")
+    add("--out", type=Path, help="output folder (default: runs/torchrl_ppo-<seed>)")
+    add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
 
 
@@ -58,14 +58,14 @@ def make_boards(options: argparse.Namespace) -> Any:
         autoreset_mode="Disabled",  # TorchRL itself resets the boards that have finished
     )
     env = TransformedEnv(GymWrapper(envs, categorical_action_encoding=True))
-    # MaskedCategorical wants bool.
+    # MaskedCategorical requires bool.
     env.append_transform(DTypeCastTransform(torch.int8, torch.bool, in_keys=["action_mask"]))
     env.set_seed(options.seed)
     return env
 
 
 def train(options: argparse.Namespace, env: Any, out: Path) -> nn.Module:
-    """Trains with PPO; the network that maps planes (…, 18, 4, 4) to logits (…, 4)."""
+    """Trains a network from planes (…, 18, 4, 4) to logits (…, 4) with PPO, and returns it."""
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
 
@@ -109,7 +109,7 @@ def train(options: argparse.Namespace, env: Any, out: Path) -> nn.Module:
     env.close()
     torch.save(logits.module.state_dict(), out / "network.pt")
     report = {"options": vars(options), "curve": curve}
-    # JSON has no Infinity (no limit) and no NaN (no episode yet): they become null.
+    # JSON has no Infinity (no limit) and no NaN (no episode yet), so both become null.
     report = json.loads(json.dumps(report, default=str), parse_constant=lambda _: None)
     (out / "curve.json").write_text(json.dumps(report))
     return logits.module

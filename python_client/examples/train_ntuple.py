@@ -1,20 +1,21 @@
-"""Learns to play 2048 on thousands of boards at once, and shows by how much it beats random play.
+"""Learns to play 2048 on thousands of boards at once, and compares the result with random play.
 
     python train_ntuple.py                       about two and a half minutes, most of it training
     python train_ntuple.py --quick               ten seconds
-    python train_ntuple.py --endpoint tcp://10.0.0.7:5555 --seconds 900      on a server elsewhere
+    python train_ntuple.py --endpoint tcp://10.0.0.7:5555 --seconds 900      on another machine
     python train_ntuple.py --seconds 1800 --checkpoint agent.npz --evaluate-every 300
     python train_ntuple.py --seconds 3600 --checkpoint agent.npz --resume    the second half hour
     twofold evaluate ntuple:agent.npz                                        evaluates the agent
 
-TD learning of afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
+The agent learns afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
 difference learning of n-tuple networks for the game 2048", 2014). An afterstate is the board after
-slide and merge, before the new tile: what the agent controls. Its value V is the score still to
-come. The agent takes the action with the highest reward + V(afterstate), and learns by moving V of
-the last afterstate towards that sum: TD(0), undiscounted, and greedy (new tiles explore enough).
-Each weight has its own rate: temporal coherence (Beal and Smith 1999; Jaśkowski 2017).
+slide and merge, before the new tile, so it does not depend on chance. Its value V is the expected
+score still to come. The agent takes the action with the highest reward + V(afterstate), and learns
+by moving V of the last afterstate towards that sum. This is undiscounted TD(0) with greedy actions,
+because new tiles explore enough. Temporal coherence gives each weight its own learning rate (Beal
+and Smith 1999; Jaśkowski 2017).
 
-It reads from top to bottom: the network, choosing, checkpoints, training, evaluation, report.
+Read it from top to bottom: the network, choosing, checkpoints, training, evaluation, report.
 """
 
 import os
@@ -72,15 +73,15 @@ class TupleTable:
     """The weights of one 6-tuple: one per combination of its cells, shared by its eight images."""
 
     def __init__(self, cells: tuple[int, ...]) -> None:
-        # An image's place in the table is a number whose digits are the tiles in its cells, so the
-        # places of all images are one matrix product. float32 is exact: a place is below 2^24.
+        # An image's place in the table is a number whose digits are the tiles in its cells, so one
+        # matrix product computes all places. float32 is exact, because places are below 2^24.
         self.digits = np.zeros((8, 16), np.float32)
         for image, moved in enumerate(symmetries()):
             self.digits[image, moved[list(cells)]] = EXPONENTS ** np.arange(len(cells))
         size = EXPONENTS ** len(cells)
         self.weights = np.zeros(size, np.float32)
-        # Real part: the sum of a weight's errors; imaginary part: the sum of their sizes. Together,
-        # because fetching from memory is what an update waits for.
+        # The real part is the sum of a weight's errors, the imaginary part the sum of their sizes.
+        # They are stored together, because memory access dominates the time of an update.
         self.history = np.zeros(size, np.complex64)
 
     def places(self, cells: Array) -> Array:
@@ -89,23 +90,23 @@ class TupleTable:
         return places.astype(np.int64)
 
     def look_up(self, cells: Array) -> Array:
-        """Returns the sums of the weights of M boards (M), from their cells (16, M)."""
+        """Returns the sums of the weights of M boards, (M), given their cells (16, M)."""
         sums: Array = self.weights.take(self.places(cells)).sum(axis=0)
         return sums
 
     def update(self, cells: Array, errors: Array) -> None:
-        """Moves the weights of M boards by their errors (M), from their cells (16, M)."""
+        """Corrects the weights of M boards by their errors (M), given their cells (16, M)."""
         if len(errors):
             self.correct(self.places(cells), errors)
 
     def correct(self, places: Array, errors: Array) -> None:
-        """Moves the weights at `places` (8, M) by the errors of M boards.
+        """Corrects the weights at `places` (8, M) by the errors of M boards.
 
-        A weight that occurs several times moves by the *mean* of its errors: each of them asks for
-        the whole correction, and their sum overshoots. Its rate is temporal coherence, |sum of
-        errors| / sum of |errors|: 1 while the errors agree, towards 0 when they are only noise.
+        A weight that occurs several times moves by the *mean* of its errors, because their sum
+        would overshoot. Its learning rate is its temporal coherence, |sum of errors| / sum of
+        |errors|: 1 while the errors agree, and close to 0 when they are only noise.
         """
-        # Sorting (place, board) packed in one integer brings the errors of each weight together.
+        # Sorting integers that pack (place, board) groups the errors of each weight.
         packed = (places << 32 | np.arange(len(errors))).ravel()
         packed.sort()
         place, board = packed >> 32, packed & 0xFFFFFFFF
@@ -125,7 +126,7 @@ class TupleTable:
 
 
 class Network:
-    """Four tables, one thread for each: numpy releases Python's lock while it works."""
+    """Four tables, each with a thread, since numpy releases Python's lock while it computes."""
 
     def __init__(self) -> None:
         self.tables = [TupleTable(cells) for cells in TUPLES]
@@ -139,13 +140,13 @@ class Network:
         return values
 
     def update(self, boards: Array, errors: Array) -> None:
-        """Moves V of M boards (M, 4, 4) by their errors (M)."""
+        """Corrects V of M boards (M, 4, 4) by their errors (M)."""
         cells = repeat(cells_of(boards))
         list(self.threads.map(TupleTable.update, self.tables, cells, repeat(errors)))
 
 
 def cells_of(boards: Array) -> Array:
-    """Returns the tiles of M boards, cell by cell, for matrix products: float32 (16, M)."""
+    """Returns the exponents of M boards as float32 (16, M), for matrix products."""
     cells: Array = np.minimum(boards.reshape(-1, 16).T, EXPONENTS - 1, order="C")
     return cells.astype(np.float32)
 
@@ -154,7 +155,7 @@ def cells_of(boards: Array) -> Array:
 
 
 class Choice(NamedTuple):
-    """The greedy policy's choice on N lanes, with the data that learning needs."""
+    """The greedy policy's choice on N lanes, and the data needed for learning."""
 
     actions: Array  # (N)
     worth: Array  # (N) reward + V(afterstate) of the action; 0 where none is legal
@@ -163,7 +164,7 @@ class Choice(NamedTuple):
     values: Array  # (K) and their V
 
     def on(self, wanted: Array) -> "Choice":
-        """Returns the same for only the selected `lanes` (N)."""
+        """Returns the choice on the selected `lanes` (N) only."""
         keep = wanted[self.lanes]
         if keep.all():
             return self
@@ -174,7 +175,7 @@ class Choice(NamedTuple):
 
 def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choice:
     """Returns the greedy choice of N lanes: afterstates (N, 4, 4, 4), the rest (N, 4)."""
-    # One row for each lane and action: an index of one axis is faster than one of two.
+    # One row per lane and action, because indexing one axis is faster than indexing two.
     boards, rewards = boards.reshape(-1, 4, 4), rewards.ravel()
     legal = np.flatnonzero(mask)
     value, worth = np.zeros(mask.size, np.float32), np.full(mask.size, -np.inf, np.float32)
@@ -197,11 +198,11 @@ def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choi
 
 
 def save_checkpoint(path: Path, network: Network, progress: "Progress") -> None:
-    """Everything needed to continue training, or to play; the file is replaced atomically.
+    """Saves everything needed to continue training or to play. Replaces the file atomically.
 
-    A numpy .npz file: of table k its cells (`tuple_k`), all its weights (`weights_k`), and the
-    places that were ever learnt (`places_k`) with what TC learning remembers of them
-    (`history_k`); `exponents` and `symmetric`; and `training`, JSON. With the weights whole,
+    The file is a numpy .npz. For table k it has the cells (`tuple_k`), all weights (`weights_k`),
+    and the places that were ever updated (`places_k`) with their sums of errors (`history_k`). It
+    also has `exponents`, `symmetric` and, as JSON, `training`. Because it contains all weights,
     `twofold.policies.NTuple.load` reads it too.
     """
     arrays: dict[str, Any] = {"exponents": np.array(EXPONENTS), "symmetric": np.array(True)}
@@ -224,11 +225,11 @@ def save_checkpoint(path: Path, network: Network, progress: "Progress") -> None:
 
 
 def load_checkpoint(path: Path, network: Network) -> dict[str, Any]:
-    """Fills a network; returns the checkpoint's `training`."""
+    """Fills a network from a checkpoint, and returns the checkpoint's `training`."""
     with np.load(path, allow_pickle=False) as arrays:
         for k, (cells, table) in enumerate(zip(TUPLES, network.tables, strict=True)):
             if tuple(arrays[f"tuple_{k}"]) != cells or int(arrays["exponents"]) != EXPONENTS:
-                raise SystemExit(f"{path} is of another network than {TUPLES}")
+                raise SystemExit(f"{path} has another network; expected {TUPLES}")
             table.weights[:] = arrays[f"weights_{k}"]
             table.history[:] = 0
             table.history[arrays[f"places_{k}"]] = arrays[f"history_{k}"]
@@ -239,13 +240,13 @@ def load_checkpoint(path: Path, network: Network) -> dict[str, Any]:
 
 
 class Stopwatch:
-    """Calls functions and adds up their time."""
+    """A stopwatch that calls functions and adds up their time."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls the function; returns its result."""
+        """Calls a function and returns its result."""
         start = time.perf_counter()
         result = function(*arguments)
         self.seconds += time.perf_counter() - start
@@ -262,14 +263,14 @@ def train(
 ) -> "Progress":
     """Plays and learns until the time is up.
 
-    `before` is a checkpoint's `training`: its time counts, and the boards get seeds that it has not
-    used. `now_and_then` is called after each step of all boards; its time does not count.
+    `before` is a checkpoint's `training`. Its time counts, and the boards get seeds that it has not
+    used. `now_and_then` is called after each step of all boards, and its time does not count.
     """
-    # glibc's malloc asks the system for every large block again, and fresh pages cost more than the
-    # arithmetic on them. After it has freed one of nearly 32 MB, it keeps the smaller ones.
+    # glibc's malloc requests every large block from the system again, and fresh pages cost more
+    # than the arithmetic on them. Freeing a block of nearly 32 MB makes it keep smaller blocks.
     np.empty(31 << 20, np.uint8)
 
-    env: Any = envs.unwrapped  # wrappers pass on reset and step; afterstates are Twofold's own
+    env: Any = envs.unwrapped  # wrappers forward reset and step, but not Twofold's afterstates
     environment = Stopwatch()
     progress = Progress(seconds, before or {})
     scores: deque[int] = deque(maxlen=envs.num_envs)  # of the last episodes
@@ -280,10 +281,10 @@ def train(
     while progress.elapsed() < seconds:
         choice = choose(network, *environment(env.afterstates))
         if last is not None:
-            # A terminated lane has no legal action: its last afterstate is worth 0.
+            # A terminated lane has no legal action, so its last afterstate is worth 0.
             network.update(last.boards, choice.worth[last.lanes] - last.values)
         # A finished lane ignores its action and returns the next episode's first board (NEXT_STEP
-        # autoreset): the chosen action does not happen, so nothing is learnt from it.
+        # autoreset). The chosen action is not played, so nothing is learned from it.
         last = choice.on(~finished)
 
         _, _, terminations, truncations, infos = environment(envs.step, choice.actions)
@@ -298,7 +299,7 @@ def train(
 
 
 class Progress:
-    """Progress of the training: a bar on a terminal, occasional lines elsewhere, and the curve."""
+    """The progress of training: its curve, shown as a bar on a terminal or as occasional lines."""
 
     def __init__(self, seconds: float, before: dict[str, Any]) -> None:
         self.seconds = seconds
@@ -314,11 +315,11 @@ class Progress:
         self.next_point, self.next_line = 0.0, 0.0
 
     def elapsed(self) -> float:
-        """Seconds of training since the start, including those before a checkpoint."""
+        """Returns the seconds of training so far, including the time before a checkpoint."""
         return time.perf_counter() - self.start
 
     def add(self, steps: int, scores: deque[int], environment_seconds: float) -> None:
-        """Counts steps; twice a second it adds a point to the curve."""
+        """Counts steps, and adds a point to the curve twice a second."""
         self.steps += steps
         elapsed = self.elapsed()
         self.environment_share = environment_seconds / (elapsed - self.before)
@@ -329,7 +330,7 @@ class Progress:
             self.show(elapsed, mean)
 
     def speed(self, elapsed: float) -> float:
-        """Steps per second of this run."""
+        """Returns the steps per second of this run."""
         return (self.steps - self.steps_before) / max(1e-9, elapsed - self.before)
 
     def show(self, elapsed: float, mean: float) -> None:
@@ -350,7 +351,7 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds, 2:05."""
+    """Returns a duration in minutes and seconds, such as 2:05."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
@@ -360,29 +361,29 @@ Policy = Callable[[Array, Array, Array], Array]  # afterstates, their rewards, t
 
 
 def random_policy(seed: int) -> Policy:
-    """Chooses legal actions, each equally likely."""
+    """Returns random legal actions, all equally likely."""
     rng = np.random.default_rng(seed)
     return lambda boards, rewards, mask: (rng.random(mask.shape) * mask).argmax(axis=1)
 
 
 def fixed_order_policy() -> Policy:
-    """Returns the first legal action: a constant that scores twice as much as random play."""
+    """Returns the first legal actions, which score twice as much as random play."""
     return lambda boards, rewards, mask: mask.argmax(axis=1)
 
 
 def greedy_policy(network: Network) -> Policy:
-    """Returns the highest reward + V(afterstate); learns nothing."""
+    """Returns the actions with the highest reward + V(afterstate), without learning."""
     return lambda boards, rewards, mask: choose(network, boards, rewards, mask).actions
 
 
 class Games(NamedTuple):
-    """Final scores and highest exponents of whole games."""
+    """The final scores and highest exponents of whole games."""
 
     scores: Array
     exponents: Array
 
     def row(self, policy: str) -> dict[str, Any]:
-        """Returns a row of the table."""
+        """Returns a row of the report's table."""
         tiles = 2 ** self.exponents.astype(int)
         return {
             "policy": policy,
@@ -398,7 +399,7 @@ class Games(NamedTuple):
 def play(envs: VectorEnv, policy: Policy, episodes: int, seed: int) -> Games:
     """Plays a fixed number of games on every lane.
 
-    Not "the games that finish first": with many lanes at once, those would be the short ones.
+    The first games to finish would not do: with many lanes, they would be the short games.
     """
     env: Any = envs.unwrapped
     left = np.full(envs.num_envs, episodes)
@@ -406,7 +407,7 @@ def play(envs: VectorEnv, policy: Policy, episodes: int, seed: int) -> Games:
     envs.reset(seed=seed)
     while left.any():
         boards, rewards, mask = env.afterstates()
-        actions = policy(boards, rewards, mask * (left > 0)[:, None])  # idle lanes need no choice
+        actions = policy(boards, rewards, mask * (left > 0)[:, None])  # idle lanes get no choice
         _, _, terminations, truncations, infos = envs.step(actions)
         ended = (terminations | truncations) & (left > 0)
         left -= ended
@@ -441,7 +442,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def plot(path: Path, results: dict[str, Any]) -> None:
-    """Saves the learning curve, with the policies' means as lines."""
+    """Saves a plot of the learning curve, with the policies' mean scores as lines."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     curve = results["training"]["curve"]
@@ -458,7 +459,7 @@ def plot(path: Path, results: dict[str, Any]) -> None:
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 0.05))  # above the line of random play
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 0.05))  # above the line for random play
     figure.savefig(path, dpi=150)
 
 
@@ -473,19 +474,19 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--episodes", type=int, help="games to play with each policy (default 2048)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the training's boards (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of training (default 0)")
     parser.add_argument(
         "--endpoint",
         default="private",
-        help="of a server, or 'embedded' for none (default: the process starts its own server)",
+        help="a server's address, or 'embedded' for none (default: a private server)",
     )
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder (default runs)")
-    parser.add_argument("--checkpoint", type=Path, help="file to keep the agent in, .npz")
+    parser.add_argument("--checkpoint", type=Path, help=".npz file for the agent")
     parser.add_argument(
-        "--checkpoint-every", type=float, default=120.0, help="seconds of training (default 120)"
+        "--checkpoint-every", type=float, default=120.0, help="interval in seconds (default 120)"
     )
     parser.add_argument(
-        "--resume", action="store_true", help="go on from the checkpoint, up to --seconds in all"
+        "--resume", action="store_true", help="continue the checkpoint, up to --seconds in total"
     )
     parser.add_argument(
         "--evaluate-every", type=float, help="seconds of training between evaluations"
@@ -496,12 +497,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         nargs="+",
         default=[],
         metavar="SECONDS",
-        help="keep the network of these times, too, as agent-<seconds>.npz in --out",
+        help="also save the network at these times, as agent-<seconds>.npz in --out",
     )
-    parser.add_argument("--quick", action="store_true", help="all of it in ten seconds")
+    parser.add_argument("--quick", action="store_true", help="run everything in ten seconds")
     config = parser.parse_args(arguments)
     if config.resume and not config.checkpoint:
-        parser.error("--resume needs --checkpoint")
+        parser.error("--resume requires --checkpoint FILE")
     defaults = (512, 5.0, 512) if config.quick else (4096, 120.0, 2048)
     for name, default in zip(("num_envs", "seconds", "episodes"), defaults, strict=True):
         if getattr(config, name) is None:
@@ -510,7 +511,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 class NowAndThen:
-    """Checkpoints, evaluations and saved networks during training, each at its seconds."""
+    """The schedule of checkpoints, evaluations and saved networks during training."""
 
     def __init__(self, config: argparse.Namespace, network: Network) -> None:
         self.config, self.network = config, network
@@ -519,7 +520,7 @@ class NowAndThen:
         self.saved: list[dict[str, Any]] = []
 
     def __call__(self, progress: Progress) -> None:
-        """Does what is due."""
+        """Runs whatever is due now."""
         elapsed, config = progress.elapsed(), self.config
         if self.next_checkpoint < 0:  # the first call
             self.next_checkpoint = elapsed + config.checkpoint_every
@@ -534,12 +535,12 @@ class NowAndThen:
             path = config.out / f"agent-{self.marks.pop(0):g}.npz"
             tables = [table.weights for table in self.network.tables]
             NTuple(TUPLES, tables, exponents=EXPONENTS).save(path)
-            # A finished lane's next step begins a game, without a move.
+            # A finished lane's next step starts a game and plays no move.
             moves = progress.steps - progress.episodes
             self.saved.append({"file": path.name, "seconds": elapsed, "moves": moves})
 
     def evaluate(self, progress: Progress, elapsed: float) -> None:
-        """Plays some games with the current weights, always on the same seeds."""
+        """Evaluates the current weights over some games, always from the same seeds."""
         lanes = min(self.config.episodes, 512)
         envs = make(lanes, self.config.endpoint)
         row = play(envs, greedy_policy(self.network), 1, EVALUATION_SEED).row("so far")
@@ -556,12 +557,12 @@ class NowAndThen:
 
 
 def make(num_envs: int, endpoint: str | None) -> VectorEnv:
-    """Boards of 2048."""
+    """Makes boards of 2048."""
     return gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
 
 
 def step_seconds(num_envs: int, endpoint: str) -> float:
-    """Returns the time of a step there: the median of some hundreds."""
+    """Returns the time of a step at an endpoint, as the median of some hundred steps."""
     envs = make(num_envs, endpoint)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 4, (300, num_envs))
@@ -575,13 +576,13 @@ def step_seconds(num_envs: int, endpoint: str) -> float:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
-    """Trains, evaluates, reports; returns the data that it saves as JSON."""
+    """Trains, evaluates and reports. Returns the data that it also saves as JSON."""
     config = parse(arguments)
     config.out.mkdir(parents=True, exist_ok=True)
     network, before = Network(), None
     if config.resume:
         before = load_checkpoint(config.checkpoint, network)
-        print(f"going on after {clock(before['seconds'])} and {before['episodes']:,} games")
+        print(f"resuming after {clock(before['seconds'])} and {before['episodes']:,} games")
     print(f"training for {clock(config.seconds)} on {config.num_envs:,} boards")
     envs = make(config.num_envs, config.endpoint)
     now_and_then = NowAndThen(config, network)

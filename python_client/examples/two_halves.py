@@ -3,10 +3,10 @@
     twofold-server serve --endpoint tcp://127.0.0.1:5555
     python two_halves.py --endpoint tcp://127.0.0.1:5555
 
-In lock-step the server waits for the policy, and the policy for the server. With two environments
-of N / 2 boards, `step_async` sends one half's actions, and while the server executes them, the
-policy works on the other half. The gain is largest when both take equally long, and zero in the
-process itself (endpoint "embedded"), where nothing runs in parallel.
+In lock-step, the server waits for the policy, and the policy waits for the server. With two
+environments of N / 2 boards, `step_async` sends one half's actions. While the server executes them,
+the policy works on the other half. The gain is largest when both take equally long. It is zero with
+the endpoint "embedded", where nothing runs in parallel.
 """
 
 import argparse
@@ -24,10 +24,10 @@ Actions = NDArray[np.intp]
 
 
 class Policy:
-    """One score for each tile on each cell and action: the legal action with the largest sum.
+    """A policy that sums a score per tile, cell and action, and chooses the best legal action.
 
     Args:
-        work: How often it repeats its work, to make it as slow as another policy.
+        work: The number of times it repeats its work, to be as slow as another policy.
     """
 
     def __init__(self, work: int = 1) -> None:
@@ -35,7 +35,7 @@ class Policy:
         self._scores = np.random.default_rng(0).normal(size=(16, 32, 4)).astype(np.float32)
 
     def __call__(self, observations: NDArray[np.uint8], infos: dict[str, Any]) -> Actions:
-        """Actions (N,) for observations (N, 4, 4) and their infos."""
+        """Returns actions (N,) for observations (N, 4, 4) and their infos."""
         cells = observations.reshape(-1, 16)
         for _ in range(self.work):
             sums = np.zeros((len(cells), 4), np.float32)
@@ -47,27 +47,27 @@ class Policy:
 
 
 class Gain(NamedTuple):
-    """The gain of two halves."""
+    """The speed in lock-step and with two halves."""
 
     lock_step: float
-    """Board steps per second, in lock-step."""
+    """Board steps per second in lock-step."""
     halves: float
-    """The same with two halves."""
+    """Board steps per second with two halves."""
     policy: float
-    """Seconds of the policy for all boards."""
+    """The policy's time for all boards, in seconds."""
     step: float
-    """Seconds of a step of all boards."""
+    """The time of a step of all boards, in seconds."""
 
     @property
     def ratio(self) -> float:
-        """Steps per second with halves relative to lock-step."""
+        """The ratio of steps per second with halves to steps per second in lock-step."""
         return self.halves / self.lock_step
 
 
 def in_lock_step(
     envs: twofold.TwofoldVectorEnv, policy: Callable[..., Actions], steps: int
 ) -> tuple[float, float]:
-    """Seconds of the policy and of the environment in this many steps."""
+    """Returns the seconds that the policy and the environment take for this many steps."""
     observations, infos = envs.reset(seed=0)
     thinking = stepping = 0.0
     for _ in range(steps):
@@ -83,7 +83,7 @@ def in_lock_step(
 def in_halves(
     halves: list[twofold.TwofoldVectorEnv], policy: Callable[..., Actions], steps: int
 ) -> float:
-    """Seconds of this many steps of both halves."""
+    """Returns the seconds that both halves take for this many steps."""
     for envs in halves:
         envs.step_async(policy(*envs.reset(seed=0)))
     started = time.perf_counter()
@@ -98,14 +98,14 @@ def in_halves(
 
 
 def measure(endpoint: str, num_envs: int, rounds: int, steps: int, work: int | None) -> Gain:
-    """Medians over rounds in which both ways take turns.
+    """Returns the medians over rounds that alternate between both ways.
 
     Args:
         endpoint: The server's address.
-        num_envs: Boards N, an even number.
-        rounds: Number of turns of each way.
-        steps: Number of steps in each turn.
-        work: How often the policy repeats its work; None makes it take as long as a step.
+        num_envs: The number of boards N, which is even.
+        rounds: The number of rounds.
+        steps: The number of steps in each round.
+        work: The number of times the policy repeats its work; None makes it as slow as a step.
     """
     whole = twofold.Game2048VectorEnv(num_envs, endpoint=endpoint)
     halves: list[twofold.TwofoldVectorEnv] = [
@@ -133,11 +133,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--endpoint", default="private", help="the server; default: one of its own")
-    parser.add_argument("--num-envs", type=int, default=4096, help="boards, an even number")
+    parser.add_argument("--endpoint", default="private", help="server (default: a private one)")
+    parser.add_argument("--num-envs", type=int, default=4096, help="number of boards, even")
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--steps", type=int, default=300, help="of each round")
-    parser.add_argument("--work", type=int, help="default: until the policy is as slow as a step")
+    parser.add_argument("--steps", type=int, default=300, help="steps per round")
+    parser.add_argument("--work", type=int, help="default: as slow as a step")
     arguments = parser.parse_args()
     gain = measure(
         arguments.endpoint,

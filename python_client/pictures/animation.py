@@ -13,7 +13,7 @@ from PIL import Image
 
 from twofold.games.drawing import Picture
 
-# The palette's last entry is transparent: such a pixel stays as it was in the frame before.
+# The palette's last entry is transparent: the pixel of the previous frame stays visible.
 _UNCHANGED = 255
 
 
@@ -52,9 +52,10 @@ def _gif_frames(frames: Sequence[Picture]) -> list[Image.Image]:
 
 
 def _palette(frames: Sequence[Picture]) -> tuple[NDArray[np.uint8], bytes]:
-    """The number of each colour in the palette, uint8 (2^24,), and the palette, 256 colours.
+    """Returns each colour's number in the palette, uint8 (2^24,), and the palette of 256 colours.
 
-    It holds the most frequent colours; the others, on smooth edges, become the nearest of these.
+    The palette contains the most frequent colours. Other colours, on smooth edges, are mapped to
+    the nearest of these.
     """
     counts: Counter[int] = Counter()
     for frame in frames:
@@ -69,5 +70,5 @@ def _palette(frames: Sequence[Picture]) -> tuple[NDArray[np.uint8], bytes]:
 
 
 def _codes(frame: Picture) -> NDArray[np.uint32]:
-    """The colours of a picture, one number each: uint32 (height, width)."""
+    """Returns the colours of a picture as numbers, uint32 (height, width)."""
     return np.asarray(frame @ np.array([1 << 16, 1 << 8, 1], np.uint32), np.uint32)

@@ -19,7 +19,7 @@ from twofold.games.game2048 import DIRECTIONS
 from twofold.policies import PerfectMemory
 from twofold.rules import Slide, explain
 
-# A board of this many pixels is filled by its four cells and five gaps.
+# The four cells and five gaps fill a board of this many pixels exactly.
 SIZE, CELL, GAP = 288, 62, 8
 MOVES = 30
 # The height of the strip above a board.
@@ -59,7 +59,7 @@ def draw_game2048(path: Path) -> None:
 
 
 def _under_way(board: Picture, slides: list[Slide], share: float, empty: Picture) -> Picture:
-    """The picture of a board whose tiles have gone this share of their way."""
+    """Returns the picture of a board whose tiles have covered this share of their way."""
     picture: Picture = board.copy()
     for slide in slides:
         picture[_place(slide.source)] = empty
@@ -69,7 +69,7 @@ def _under_way(board: Picture, slides: list[Slide], share: float, empty: Picture
 
 
 def _place(cell: int, target: int = 0, share: float = 0) -> tuple[slice, slice]:
-    """Rows and columns of the pixels of a cell, or of a tile on its way from there."""
+    """Returns the rows and columns of pixels of a cell, or of a tile that slides from it."""
     place = np.array(divmod(cell, 4)) * (1 - share) + np.array(divmod(target, 4)) * share
     top, left = map(int, GAP + np.rint(place * (CELL + GAP)))
     return slice(top, top + CELL), slice(left, left + CELL)

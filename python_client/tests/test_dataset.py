@@ -324,7 +324,7 @@ def test_the_commands_write_and_verify(tmp_path: Path, capsys: pytest.CaptureFix
     assert cli.main([*command, "--endpoint", "embedded", "--size", "3x4"]) == 0
     assert "transitions, " in capsys.readouterr().out
     assert cli.main(["verify", path, "--endpoint", "embedded"]) == 0
-    assert "transitions are right (random on twofold/Game2048-v0" in capsys.readouterr().out
+    assert "transitions are correct (random on twofold/Game2048-v0" in capsys.readouterr().out
     spoil(Path(path), "reward", 12, 3.0)
     assert cli.main(["verify", path, "--endpoint", "embedded"]) == 1
     assert "row 12 " in capsys.readouterr().err

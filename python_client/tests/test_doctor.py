@@ -70,7 +70,7 @@ def fails(findings: Any, check: str, found: str, fix: str) -> None:
 def test_a_working_installation_has_no_failures(server: Server) -> None:
     status, findings = doctor("--endpoint", server.tcp)
     assert status == 0
-    assert findings["step"]["found"] == "four boards step at 'embedded'"
+    assert findings["step"]["found"] == "four boards were stepped at 'embedded'"
     assert findings["server program"]["status"] == "ok"
     assert findings["server"]["found"].startswith(f"version {twofold.__version__}")
 
@@ -232,7 +232,7 @@ def test_a_program_that_is_not_a_server_is_named() -> None:
         _, findings = doctor(
             *("--endpoint", f"tcp://127.0.0.1:{silent.getsockname()[1]}"), *("--timeout", "0.5")
         )
-    fails(findings, "protocol", "no reply to hello", "Something else listens there")
+    fails(findings, "protocol", "no reply to hello", "Another program listens there")
 
 
 @contextlib.contextmanager
@@ -374,7 +374,7 @@ def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -
     status, findings = doctor()
     assert status == 0
     if findings["sandbox"]["status"] == "ok":
-        assert findings["sandbox"]["found"] == "a program plays in it"
+        assert findings["sandbox"]["found"] == "a sandboxed program plays"
 
     def refuse(*_: object, **__: object) -> None:
         raise errors.SandboxUnavailable("no", missing="user namespaces: unshare: No")

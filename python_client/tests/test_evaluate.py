@@ -199,7 +199,7 @@ def test_the_recorded_games_of_parts_are_joined() -> None:
 def test_parts_of_different_versions_are_not_joined() -> None:
     first, second = parts_of("random", 2, 2)
     second.card["server"] = "twofold-server 9.9.9"
-    with pytest.raises(errors.FailedPrecondition, match=r"differ in 'server': .*9\.9\.9"):
+    with pytest.raises(errors.FailedPrecondition, match=r"different values of 'server': .*9\.9\.9"):
         join([first, second], seconds=1.0)
 
 
@@ -267,9 +267,7 @@ def test_an_environment_that_ignores_the_reset_mask_is_refused_by_name() -> None
             return super().reset(seed=seed)
 
     envs = ResetsAll([lambda: gym.make("CartPole-v1")] * 4)
-    with pytest.raises(
-        errors.InvalidArgument, match=r"ResetsAll also resets .* leaves out"
-    ) as info:
+    with pytest.raises(errors.InvalidArgument, match=r"ResetsAll also resets .* excludes") as info:
         twofold.evaluate(anything, env=envs, episodes=9)
     assert info.value.field == "env"
     envs.close()
@@ -736,7 +734,7 @@ def test_a_saved_evaluation_loads_unchanged() -> None:
     assert again.summary == result.summary
     np.testing.assert_array_equal(again.seeds, result.seeds)
     for text in ("", "{}", result.to_json(), "[1]", "[" * 100_000):
-        with pytest.raises(errors.InvalidArgument, match="not a saved evaluation"):
+        with pytest.raises(errors.InvalidArgument, match="not an evaluation saved"):
             twofold.Evaluation.from_json(text)
 
 
@@ -1032,7 +1030,7 @@ def played(observations: Any, action_mask: Any) -> Any:
         (f"--record {'9' * 5000} {{}}/a.json", 2, "expected 'best'"),
         ("--plot {}/nowhere/a.png", 1, "{}/nowhere: the folder"),
         ("--plot {}/a.unknown", 2, "unknown"),
-        ("--save {}/a.json --record best {}/a.json", 2, "the same file"),
+        ("--save {}/a.json --record best {}/a.json", 2, "named for two results"),
     ],
 )
 def test_the_command_checks_its_files_before_the_first_game(

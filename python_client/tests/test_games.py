@@ -160,5 +160,5 @@ def test_a_table_that_is_cleared_in_the_last_allowed_step_is_cleared() -> None:
     assert game.play(1).endswith("The game is over: all pairs are found.")
     game.start(0)
     game.play(0)
-    assert game.play(0).endswith("The game is over: the limit of steps is reached.")
+    assert game.play(0).endswith("The game is over: the step limit was reached.")
     game.env.close()

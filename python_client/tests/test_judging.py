@@ -360,7 +360,7 @@ def test_the_seeds_of_judged_games_are_unrelated_numbers_of_64_bits() -> None:
 @sandboxed
 def test_a_judged_game_takes_no_public_seed() -> None:
     for arguments in ({"first_seed": FIRST_SEED}, {"first_seed": FIRST_SEED, "secret": SECRET}):
-        with pytest.raises(errors.InvalidArgument, match="follow from a secret") as info:
+        with pytest.raises(errors.InvalidArgument, match="seeds from a secret") as info:
             twofold.evaluate(Strategy(FIRST_LEGAL), episodes=2, **arguments)
         assert info.value.field == "first_seed"
     for secret in ("5a", SECRET.upper(), 5, int("1" * 64)):
@@ -504,12 +504,12 @@ def memory(process: int) -> bytes:
         (r"raise KeyError('\x1b[2J\n')", "raised", r"KeyError: '\x1b[2J\n' (line 2: raise"),
         (r"raise ValueError('\x1b[2J\n')", "raised", r"ValueError: ?[2J? (line 2: raise"),
         ("import numpy", "raised", "ModuleNotFoundError: No module named 'numpy'"),
-        ("import os; os._exit(7)", "exited", "ended its process with status 7"),
+        ("import os; os._exit(7)", "exited", "exited with status 7"),
         ("import os; os.close(3)\n    while True: pass", "killed", "SIGKILL"),
         ("import ctypes; ctypes.string_at(0)", "killed", "SIGSEGV"),
-        ("import os; os.write(3, b'7')", "bad_answer", "wrote 1 bytes that are no answer"),
+        ("import os; os.write(3, b'7')", "bad_answer", "wrote 1 bytes that are not an answer"),
         ("import os; os.write(3, b'!raised\\nx' * 9**6)", "raised", "Error"),
-        ("import os; os.write(3, b'!win\\n1')", "bad_answer", "that are no answer"),
+        ("import os; os.write(3, b'!win\\n1')", "bad_answer", "that are not an answer"),
     ],
 )
 def test_a_game_ends_with_the_reason_of_its_failure(body: str, reason: str, detail: str) -> None:
@@ -524,7 +524,7 @@ def test_a_direction_that_moves_nothing_ends_the_game() -> None:
     result = judged("def strategy(board):\n    return 'left'\n", episodes=20)
     assert result.failures is not None
     assert {(each.reason, each.detail) for each in result.failures} == {
-        ("illegal", "left moves nothing")
+        ("illegal", "the move left does not change the board")
     }
     assert len(result.failures) == 20
     assert 0 < result.moves.mean() < 20
@@ -545,7 +545,7 @@ def test_a_move_that_takes_too_long_is_a_timeout(body: str) -> None:
     source += f"    if not first:\n        {body}\n    first = False\n    return legal(board)[0]\n"
     found = failure(source, move_timeout=0.3)
     assert found.step == 1
-    assert (found.reason, found.detail) == ("timeout", "no answer after 0.3 s")
+    assert (found.reason, found.detail) == ("timeout", "gave no answer within 0.3 s")
 
 
 @sandboxed
@@ -554,7 +554,7 @@ def test_the_moves_of_a_game_have_a_separate_time_limit() -> None:
     source += "def strategy(board):\n    time.sleep(0.05)\n    return legal(board)[0]\n"
     found = failure(source, game_timeout=0.5)
     assert found.reason == "timeout"
-    assert found.detail == "took 0.5 s for its moves"
+    assert found.detail == "took 0.5 s for all moves"
     assert 0 < found.step <= 10
 
 
@@ -781,7 +781,7 @@ def strategy(board):
     result = judged(source, episodes=3)
     assert result.failures is not None
     assert {each.reason for each in result.failures} == {"illegal"}
-    assert {each.detail for each in result.failures} == {"up moves nothing"}
+    assert {each.detail for each in result.failures} == {"the move up does not change the board"}
     expected = twofold.evaluate(first_legal, episodes=3, endpoint="embedded", secret=SECRET)
     assert (result.scores <= expected.scores).all()
 
@@ -816,8 +816,8 @@ def test_an_exceptions_text_is_only_text_in_each_report() -> None:
         ("strategy = 5", "no_function", "no function strategy(board)"),
         ("x = 1\n1 / 0", "raised", r"ZeroDivisionError: division by zero (line 2: 1 / 0)"),
         ("import socket; socket.socket()", "forbidden", "open a socket or signal a process"),
-        ("```python\ndef strategy(board): return 0\n```", "syntax", "remove the lines with ```"),
-        ("import numpy", "raised", "'numpy'; only Python's own library can be imported (line 1"),
+        ("```python\ndef strategy(board): return 0\n```", "syntax", "remove the ``` lines"),
+        ("import numpy", "raised", "'numpy'; only Python's standard library can be imported"),
         ("raise SystemExit", "raised", "SystemExit"),
         ("x = bytearray(10**9)", "memory", "out of memory"),
     ],
@@ -919,7 +919,7 @@ def test_programs_play_2048_only_and_in_evaluate_only(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidArgument, match="play 2048") as info:
         twofold.evaluate(strategy, env="twofold/Concentration-v0", episodes=2)
     assert info.value.field == "env"
-    with pytest.raises(errors.InvalidArgument, match="leave obs out"):
+    with pytest.raises(errors.InvalidArgument, match="omit obs"):
         twofold.evaluate(strategy, episodes=2, obs="one_hot")
     envs = twofold.Game2048VectorEnv(2, endpoint="embedded")
     envs.reset(seed=0)
@@ -965,7 +965,7 @@ def test_a_kernel_that_refuses_a_wall_is_reported_by_name(kind: str, name: str) 
     assert "--unsafe" in text
 
 
-def test_unsafe_runs_without_walls_but_with_limits_and_warns(tmp_path: Path) -> None:
+def test_unsafe_runs_without_isolation_but_with_limits_and_warns(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("content")
     source = f"""{SLIDE}
@@ -1005,7 +1005,7 @@ def test_all_processes_end_with_the_evaluation_and_with_the_judge() -> None:
 def test_a_runner_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twofold.judging.sandbox._START", "import time; time.sleep(1e6)")
     monkeypatch.setattr("twofold.judging.sandbox._PATIENCE", 0.2)
-    with pytest.raises(errors.SandboxUnavailable, match=r"no answer in 0\.2 s"):
+    with pytest.raises(errors.SandboxUnavailable, match=r"no answer within 0\.2 s"):
         Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
 
 
@@ -1018,12 +1018,12 @@ def test_a_runner_that_is_gone_is_reported() -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     sandbox._process.wait()
-    with pytest.raises(errors.SandboxUnavailable, match="has ended"):
+    with pytest.raises(errors.SandboxUnavailable, match="ended unexpectedly"):
         sandbox.begin(1)
     question = Question(game, b"[[0]]", PATIENCE)
     sandbox.ask([question])
     assert question.answer == b""
-    with pytest.raises(errors.SandboxUnavailable, match="has ended"):
+    with pytest.raises(errors.SandboxUnavailable, match="ended unexpectedly"):
         sandbox.end(game)
     sandbox.close()
 
@@ -1060,7 +1060,7 @@ def test_the_numbers_of_the_system_calls_are_the_kernels(machine: str, header: s
 
 def test_a_processor_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(OSError, match="no filter of system calls is known for riscv64"):
+    with pytest.raises(OSError, match="no filter of system calls for riscv64"):
         seccomp.Filter()
 
 
@@ -1086,7 +1086,7 @@ def test_the_command_judges_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     repeated = json.loads(capsys.readouterr().out)
     assert repeated["score"] == printed["evaluations"][0]["score"]
     assert cli.main([*command, "--first-seed", str(FIRST_SEED)]) == 2
-    assert "follow from a secret" in capsys.readouterr().err
+    assert "derive their seeds from a secret" in capsys.readouterr().err
     file.write_text("def strategy(board):\n    return 'left'\n")
     assert cli.main(command) == 0
     assert re.search(r"^illegal +5 +100.00 %", capsys.readouterr().out, re.MULTILINE)

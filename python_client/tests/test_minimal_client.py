@@ -1,4 +1,4 @@
-"""docs/reference/minimal_client.c: a whole client, and the session that it plays."""
+"""Tests of docs/reference/minimal_client.c, a complete client, and of the session that it plays."""
 
 import contextlib
 import queue
@@ -71,7 +71,7 @@ def test_the_python_client_gets_the_same_bytes(server: Server) -> None:
     digest = 14695981039346656037
 
     def add(arrays: dict[str, Any]) -> None:
-        """Adds the payload that has the first of the layout's arrays."""
+        """Adds the payload that contains the layout's first array."""
         nonlocal digest
         payload = bytearray()
         for array in list(step.arrays)[: len(arrays)]:

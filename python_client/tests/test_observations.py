@@ -1,4 +1,4 @@
-"""Observations in other forms: planes and flat vectors, made in the client."""
+"""Tests of other forms of observations: planes and flat vectors, which the client makes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -89,7 +89,7 @@ def test_a_single_environment_has_the_forms(form: str) -> None:
     env.close()
 
 
-def test_snapshots_forks_and_pictures_have_the_boards_behind_a_form() -> None:
+def test_snapshots_forks_and_pictures_show_the_boards_and_not_their_form() -> None:
     envs, plain, planes = pair(
         twofold.Game2048VectorEnv, "one_hot", render_mode="ansi", autoreset_mode="disabled"
     )

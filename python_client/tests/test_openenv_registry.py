@@ -72,7 +72,7 @@ def test_without_room_for_episodes_a_dropped_episode_is_ended_immediately() -> N
     assert len(episodes) == 0
 
 
-def test_another_connection_takes_an_episode_over_and_shuts_the_first_out() -> None:
+def test_another_connection_takes_over_an_episode_and_shuts_the_first_one_out() -> None:
     episodes, _ = registry()
     entry = held(episodes, "a")
     episodes.check(entry, FIRST)
@@ -118,7 +118,7 @@ def test_an_episode_that_was_taken_over_is_kept_for_the_full_time_again() -> Non
     assert episodes.find("a") is None
 
 
-def test_an_ended_episode_can_not_be_taken_over_and_its_id_is_free() -> None:
+def test_an_ended_episode_cannot_be_taken_over_and_its_id_is_free() -> None:
     episodes, _ = registry()
     entry = held(episodes, "a")
     assert episodes.forget(entry, FIRST)
@@ -131,7 +131,7 @@ def test_an_ended_episode_can_not_be_taken_over_and_its_id_is_free() -> None:
 def test_an_id_is_given_to_one_episode_until_its_time_is_up() -> None:
     episodes, clock = registry()
     entry = held(episodes, "a")
-    with pytest.raises(Conflict, match="has just been started by another connection"):
+    with pytest.raises(Conflict, match="another connection has just started episode"):
         held(episodes, "a", SECOND)
     episodes.drop(entry, FIRST)
     with pytest.raises(Conflict):

@@ -1,4 +1,4 @@
-"""Optimal play of small boards: the table, the infos, the policy, and regret.
+"""Tests of optimal play on small boards: the table, the infos, the policy, and regret.
 
 The expected values come from certify/exact.py, which shares no code with the server.
 """
@@ -101,11 +101,11 @@ def test_a_solved_board_has_the_exact_values(
     assert solved["score"] == pytest.approx(known["score"], rel=1e-5)
     for tile, probability in solved["reached"].items():
         assert probability == pytest.approx(known[int(tile)], abs=1e-5)
-    # Another run finds the table and checks it.
+    # A second run finds the table and checks it.
     assert solve("--size", "2", "--tables", str(tmp_path), *arguments)["value"] == solved["value"]
 
 
-def test_the_known_boards_and_values_of_2x2(tmp_path: Path) -> None:
+def test_2x2_has_the_known_boards_and_values(tmp_path: Path) -> None:
     solved = solve("--size", "2", "--tables", str(tmp_path))
     assert (solved["states"], solved["terminal"]) == (110, 36)
     assert solved["value"] == pytest.approx(OPTIMUM, abs=5e-9)
@@ -218,7 +218,7 @@ def test_the_final_info_has_the_values_of_the_final_board(make: Any, copy: bool)
     assert finals.infos["optimal_value"] == pytest.approx(known, abs=1e-5)
 
 
-def test_an_illegal_action_costs_nothing_or_everything(make: Any) -> None:
+def test_an_illegal_action_has_no_regret_or_all_of_the_value(make: Any) -> None:
     board = np.array([[1, 2], [3, 3]], np.uint8)
     values, _ = exact_values()
     for illegal_action, cost in (("noop", 0.0), ("terminate", values[board.tobytes()])):
@@ -337,7 +337,7 @@ def test_a_table_that_changes_on_disk_changes_no_environment(
     chance, path = own
     envs = make(four_probability=chance)
     envs.reset(seed=1)
-    # As cp does, into the same file.
+    # Writes into the same file, as cp does.
     path.write_bytes(b"\xff" * path.stat().st_size)
     assert np.isfinite(envs.step(np.zeros(64, np.int64))[4]["optimal_value"]).all()
     path.write_bytes(b"")
@@ -369,7 +369,7 @@ def uniform(tables: Path) -> Evaluation:
     return twofold.evaluate("random", size=2, episodes=20_000, regret=True)
 
 
-def test_optimal_play_gets_the_optimum_and_regrets_nothing(tables: Path) -> None:
+def test_optimal_play_attains_the_optimum_and_has_no_regret(tables: Path) -> None:
     played = twofold.evaluate("optimal", size=2, episodes=20_000, regret=True)
     assert abs(played.scores.mean() - OPTIMUM) < 4 * standard_error(played.scores)
     assert played.regret is not None
@@ -393,7 +393,7 @@ def test_the_sum_of_regrets_is_on_average_the_policys_loss(uniform: Evaluation) 
     assert abs(together.mean() - OPTIMUM) < 4 * standard_error(together)
 
 
-def test_regret_is_reported_per_game_per_move_and_by_place(uniform: Evaluation) -> None:
+def test_regret_is_reported_per_game_per_move_and_by_kind_of_board(uniform: Evaluation) -> None:
     assert uniform.regret is not None
     report = uniform.summary["regret"]
     steps, total = int(uniform.lengths.sum()), uniform.regret.games.sum()
@@ -438,7 +438,7 @@ def test_a_function_and_a_policy_in_the_server_have_the_same_regrets(tables: Pat
 
 
 class Quitter:
-    """A player that fails in the middle of a game, or before it has begun.
+    """A player that fails in the middle of a game, or before its first move.
 
     Args:
         moves: The number of moves before the player fails, by the parity of its seed.
@@ -485,14 +485,14 @@ def test_a_failed_game_is_charged_the_value_of_its_last_board(tables: Path, obje
     played = twofold.evaluate(quitter(0, 3), size=2, episodes=3_000, regret=True, **own)
     assert played.regret is not None
     assert played.failures is not None
-    assert len(played.failures) > 2_900  # few games are over after three moves
+    assert len(played.failures) > 2_900  # few games end within three moves
     for each in played.failures[:20]:
         assert each.episode is not None
         envs = twofold.Game2048VectorEnv(1, size=2, **own)
         infos: Any
         boards, infos = envs.reset(seed=[each.seed])
         regret, got = 0.0, 0.0
-        for _ in range(each.step + 1):  # and the move in the place of the failed one
+        for _ in range(each.step + 1):  # includes the move played in place of the failed one
             action, got = infos["action_mask"].argmax(axis=1), float(infos[counter][0])
             before = boards.tobytes()
             last = values[before] - actions[before][action[0]]
@@ -524,7 +524,7 @@ def test_a_truncated_game_is_charged_the_value_of_its_last_board(tables: Path) -
         assert "unplayed" not in str(whole)
 
 
-def test_games_that_fail_at_once_have_all_of_the_optimum_as_regret(tables: Path) -> None:
+def test_games_that_fail_at_the_first_move_have_the_whole_optimum_as_regret(tables: Path) -> None:
     played = twofold.evaluate(quitter(0, 0), size=2, episodes=500, regret=True)
     regret = played.summary["regret"]
     assert regret["per_game"]["mean"] == pytest.approx(OPTIMUM, rel=0.05)

@@ -1,4 +1,4 @@
-"""The package's exports and imports."""
+"""Tests of the package's exports, imports and metadata."""
 
 import contextlib
 import copy
@@ -36,7 +36,7 @@ def test_all_lists_every_public_name() -> None:
     assert list(twofold.__all__) == sorted(twofold.__all__)
 
 
-def test_the_version_is_the_installed_one() -> None:
+def test_the_version_is_the_installed_version() -> None:
     assert twofold.__version__ == importlib.metadata.version("twofold")
 
 
@@ -76,7 +76,7 @@ def test_importing_registers_the_environments(game: str) -> None:
     assert spec.vector_entry_point == f"twofold:{game}VectorEnv"
 
 
-def test_importing_takes_the_four_dependencies_and_starts_nothing() -> None:
+def test_importing_loads_four_dependencies_and_starts_no_thread() -> None:
     code = (
         "import sys, os, threading; before = set(sys.modules); import twofold; "
         "names = {name.partition('.')[0] for name, module in sys.modules.items() "

@@ -1,4 +1,4 @@
-"""The generated parts of the documents agree with the sources: `make pages` writes them."""
+"""Tests that the documents' generated parts, from `make pages`, agree with the sources."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ def test_the_pages_with_generated_parts_are_found() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(generate.ROOT)))
-def test_a_page_is_current(page: Path) -> None:
+def test_the_generated_parts_of_a_page_are_current(page: Path) -> None:
     assert page.read_text() == generate.generated(page), "run `make pages`"
 
 
@@ -33,7 +33,7 @@ def test_a_stale_part_is_replaced_and_other_text_is_kept(tmp_path: Path) -> None
     assert "\nold\n" not in text
 
 
-def test_each_file_of_figures_says_how_they_were_measured_and_is_on_a_page() -> None:
+def test_each_file_of_figures_names_its_command_and_is_shown_on_a_page() -> None:
     text = "".join(page.read_text() for page in PAGES)
     for path in figures.FOLDER.iterdir():
         content = figures.read(path.stem)
@@ -42,7 +42,7 @@ def test_each_file_of_figures_says_how_they_were_measured_and_is_on_a_page() -> 
         assert generate.setting(path.stem) in text, path
 
 
-def test_a_command_publishes_its_rows_with_its_words(
+def test_a_command_publishes_its_rows_with_its_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(figures, "FOLDER", tmp_path)

@@ -1,4 +1,4 @@
-"""A step without an answer: its rewards are collected or dropped, and never lost by accident."""
+"""Tests of unanswered steps, whose rewards are collected or discarded, but never lost silently."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
 
 @pytest.fixture
 def pending(own_server: Server) -> Any:
-    """Boards with an unanswered step, on a server that answers again, and their twins."""
+    """Returns boards with an unanswered step, on a server that answers again, and their twins."""
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)
@@ -92,7 +92,7 @@ def test_calls_without_actions_finish_the_step_first(
     assert call(envs) == call(twin)
 
 
-def test_without_such_a_step_there_is_nothing_to_collect(endpoint: str) -> None:
+def test_without_a_pending_step_there_is_nothing_to_collect(endpoint: str) -> None:
     envs = make(endpoint)
     for _ in range(2):
         with pytest.raises(NoAsyncCallError, match="no step"):
@@ -185,7 +185,7 @@ def test_the_seeds_belong_to_the_executed_requests(pending: Pending, own_server:
 # ---- calls within calls --------------------------------------------------------------------------
 
 
-def test_a_step_within_a_rollouts_progress_is_a_step(endpoint: str) -> None:
+def test_a_step_inside_a_rollouts_progress_callback_is_a_normal_step(endpoint: str) -> None:
     envs = make(endpoint)
     envs.reset(seed=7)
     envs.rollout(10, "random", progress=lambda _: envs.step(PLAYED))
@@ -246,7 +246,7 @@ class Stopping:
 def test_a_step_that_a_stopping_server_refuses_stays_pending(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A copy of it may be on its way to the next server.
+    # A copy of the step may be on its way to the next server.
     envs, twin = make(server.ipc), make(server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)
@@ -268,7 +268,7 @@ def test_a_step_that_a_stopping_server_refuses_stays_pending(
     twin.close()
 
 
-def test_a_stopping_server_that_refuses_a_journals_snapshot_confuses_nothing(
+def test_a_stopping_server_that_refuses_a_journals_snapshot_changes_nothing(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs, twin = make(server.ipc, recover=True), make(server.ipc)

@@ -1,4 +1,4 @@
-"""The documents' pictures: `make pictures`."""
+"""Tests of the documents' pictures, which `make pictures` makes."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_the_pictures_are_small() -> None:
 
 
 @pytest.mark.parametrize("name", ANIMATIONS)
-def test_an_animation_moves_for_ever(name: str) -> None:
+def test_an_animation_repeats_forever(name: str) -> None:
     with Image.open(PICTURES / name) as picture:
         assert picture.n_frames > 10
         assert picture.info["loop"] == 0

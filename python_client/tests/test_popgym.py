@@ -20,7 +20,7 @@ def test_the_server_reproduces_popgyms_transitions(variant: str) -> None:
 )
 def test_a_single_difference_is_noticed(name: str, what: str) -> None:
     recording = concentration.load_short("Easy")
-    # The second transition of the second episode.
+    # This is the second transition of the second episode.
     place = (1, 2, 5) if name == "observations" else (1, 1)
     recording[name][place] = 1 - recording[name][place]
     failed = [

@@ -1,4 +1,4 @@
-"""Other processes: policies travel to them, and workers play in the process and on a server."""
+"""Tests of other processes: pickled policies, and workers that play there or on a server."""
 
 import copy
 import multiprocessing
@@ -47,7 +47,7 @@ POLICIES: dict[str, Callable[[], Any]] = {
     "network": network,
     "named network": lambda: resolve(network()),
 }
-# Not found by a name: pickle alone can't.
+# Plain pickle can't do this, because the function can't be imported by name.
 BY_VALUE: dict[str, Callable[[], Any]] = {
     "loaded function": lambda: load(f"{__file__}:first_legal"),
     "lambda": lambda: lambda observations, mask: mask.argmax(axis=1),

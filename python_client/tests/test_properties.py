@@ -1,4 +1,4 @@
-"""Any seeds and actions that a user passes either work as documented or are refused."""
+"""Tests that all seeds and actions from users either work as documented or are refused."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_consecutive_seeds_wrap_at_two_to_the_64(seed: int, num_envs: int) -> No
 
 
 @given(seeds=st.lists(SEEDS | st.none(), min_size=NUM_ENVS, max_size=NUM_ENVS))
-def test_listed_seeds_are_taken_one_by_one(seeds: list[int | None]) -> None:
+def test_listed_seeds_are_used_one_per_board(seeds: list[int | None]) -> None:
     numbers, are_given = board_seeds(seeds, NUM_ENVS)
     assert are_given.tolist() == [seed is not None for seed in seeds]
     assert numbers.tolist() == [(seed or 0) % 2**64 for seed in seeds]
@@ -118,7 +118,7 @@ def test_a_masked_reset_changes_only_the_masked_boards(envs: Any, mask: Any, see
 
 
 @given(boards=npst.arrays(np.uint8, (NUM_ENVS, 4, 4), elements=st.integers(0, 25)))
-def test_given_boards_are_played_or_refused_by_lane(envs: Any, boards: Any) -> None:
+def test_given_boards_are_played_or_refused_with_their_lane(envs: Any, boards: Any) -> None:
     before, _ = envs.reset(seed=0)
     is_wrong = [board.max() > 20 or not legal_actions(board) for board in boards]
     if any(is_wrong):

@@ -1,4 +1,4 @@
-"""The generated code and the messages that Swift's tests decode match proto/."""
+"""Tests that the generated code, and the messages that Swift's tests decode, match proto/."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_the_checked_in_code_is_generated_from_the_proto_files(tmp_path: Path) -
         checked_in = FileDescriptorProto()
         FILES[file.name].DESCRIPTOR.CopyToProto(checked_in)
         assert without_json_names(checked_in) == without_json_names(file), (
-            f"{file.name} has changed: run proto/generate.sh"
+            f"{file.name} has changed; run proto/generate.sh"
         )
 
 

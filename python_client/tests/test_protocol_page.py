@@ -97,7 +97,7 @@ def test_the_fields_of_messages_match_the_proto_files() -> None:
 
 # ---- payloads ------------------------------------------------------------------------------------
 
-# A name, a dtype, and the number of axes.
+# Name, dtype and number of axes.
 Array = tuple[str, str, int]
 
 
@@ -213,11 +213,11 @@ def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
     paths = [path for each in folders for path in ROOT.glob(f"Sources/Twofold{each}/**/*.swift")]
     definitions = ("EnvironmentError.swift", "ServiceError.swift", "CallerRefusals.swift")
     code = "\n".join(path.read_text() for path in paths if path.name not in definitions)
-    assert "EnvironmentError(kind" not in code, "these functions are not the only ones"
+    assert "EnvironmentError(kind" not in code, "other functions also make errors"
     refused = {
         (re.sub("(?=[A-Z])", "_", kind).upper(), field) for kind, field in NAMED.findall(code)
     }
-    refused.add(("INVALID_ARGUMENT", "environment_id"))  # the first rule of every snapshot
+    refused.add(("INVALID_ARGUMENT", "environment_id"))  # checked first in every snapshot
     with_lane = set()
     variables = set()
     for kind, argument, lane in MADE.findall(code):

@@ -27,7 +27,7 @@ def some_tables(*tuples: tuple[int, ...]) -> list[Any]:
 
 
 def java_tuple(cells: tuple[int, ...], table: Any, exponents: int = EXPONENTS) -> bytes:
-    # A board has a margin of one cell: six places in each row.
+    # A board has a margin of one cell, so each row has six places.
     places = [(cell // 4 + 1) * 6 + cell % 4 + 1 for cell in cells]
     head = struct.pack(f">iiii{len(places)}i", 570718399, exponents, 14, len(places), *places)
     return head + struct.pack(f">ii{len(table)}d", 1234, len(table), *table)
@@ -70,7 +70,7 @@ def expect_the_same_actions(network: policies.NTuple, tuples: Any, tables: Any, 
     chosen = envs.rollout(1, network).actions[0]
     envs.close()
     after = rules.afterstates(boards)
-    # Merges may exceed the table; the program is undefined there, and Twofold caps.
+    # Merges may exceed the table. The program's behaviour is then undefined; Twofold caps tiles.
     capped = np.minimum(after.boards, EXPONENTS - 1)
     for lane, mask in enumerate(after.mask):
         worth = {
@@ -219,7 +219,7 @@ def test_a_converted_network_is_evaluated(
     assert json.loads(capsys.readouterr().out)["episodes"] == 20
 
 
-def test_the_best_standard_network_of_szubert_and_jaskowski_plays_as_well_as_elsewhere(
+def test_the_best_standard_network_of_szubert_and_jaskowski_scores_as_published(
     tmp_path: Path,
 ) -> None:
     path = Path(os.environ.get("TWOFOLD_PUBLISHED_NETWORK", DOWNLOADED))

@@ -1,4 +1,4 @@
-"""An abandoned socket is closed in an order that never freezes the process."""
+"""Tests that abandoned sockets are closed in an order that never freezes the process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Recordings: a few kilobytes that replay to the same board and score, or report why not."""
+"""Tests of recordings: small files that replay to the same board and score, or report a fault."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def test_a_replay_goes_through_the_boards_of_the_reference(arguments: dict[str, 
         )
 
 
-def test_illegal_actions_are_steps_without_moves_and_draws() -> None:
+def test_illegal_actions_are_steps_without_moves_or_random_draws() -> None:
     seed = next(s for s in range(99) if len(reference.Game(s).legal()) < 4)
     game = reference.Game(seed)
     illegal = next(a for a in range(4) if a not in game.legal())
@@ -151,7 +151,7 @@ def change(document: dict[str, Any], part: str, value: Any) -> str:
         ("score", None, "'score' is missing"),
     ],
 )
-def test_a_damaged_file_is_reported_with_the_part(part: str, value: Any, text: str) -> None:
+def test_a_damaged_file_is_reported_with_the_damaged_part(part: str, value: Any, text: str) -> None:
     document = json.loads(recording().to_json())
     with pytest.raises(errors.InvalidRecording, match=text):
         Recording.from_json(change(document, part, value))
@@ -279,7 +279,7 @@ def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
 
 @pytest.mark.parametrize(
     ("value", "degrees", "tail"),
-    [  # from tables of the chi-square distribution
+    [  # values from tables of the chi-square distribution
         (3.841, 1, 0.05),
         (5.991, 2, 0.05),
         (7.815, 3, 0.05),
@@ -290,7 +290,7 @@ def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
         (0.0, 4, 1.0),
     ],
 )
-def test_chi_square_tails(value: float, degrees: int, tail: float) -> None:
+def test_chi_square_tails_match_published_tables(value: float, degrees: int, tail: float) -> None:
     assert chi_square_tail(value, degrees) == pytest.approx(tail, rel=2e-3)
 
 
@@ -320,7 +320,7 @@ def test_an_evaluation_records_best_worst_and_median() -> None:
             result.recording(bad)
 
 
-def test_long_games_are_recorded_whole() -> None:
+def test_long_games_are_recorded_completely() -> None:
     def corner(observations: Any, action_mask: Any) -> Any:
         order = np.array([0, 3, 1, 2])
         return order[action_mask[:, order].argmax(axis=1)]
@@ -328,12 +328,12 @@ def test_long_games_are_recorded_whole() -> None:
     result = twofold.evaluate(
         corner, episodes=40, num_envs=4, record=True, size=5, endpoint="embedded"
     )
-    assert result.lengths.max() > 600  # more than the log's first table holds
+    assert result.lengths.max() > 600  # more than fits in the log's first table
     for episode in range(40):
         assert result.recording(episode).score == result.scores[episode]
 
 
-def test_without_recording_there_is_no_recording() -> None:
+def test_without_record_a_game_has_no_recording() -> None:
     result = twofold.evaluate("random", episodes=2, endpoint="embedded")
     with pytest.raises(errors.InvalidArgument, match="record=True"):
         result.recording("best")
@@ -383,7 +383,7 @@ def test_the_page_needs_no_other_files() -> None:
         assert outside not in page
 
 
-def test_names_in_a_page_are_text() -> None:
+def test_names_in_a_page_are_escaped() -> None:
     made = recording()
     rules, evil = made.rules, "</script><script>alert(1)</script>"
     other = Recording.of_seed(rules, 5, made.actions, {"policy": evil})

@@ -134,7 +134,7 @@ def check_notes(envs: Any, twin: Any, own_server: Server, proxy: FaultProxy) -> 
     assert "was sent and has no answer yet; it is applied once" in notes_of(caught.value)[0]
     np.testing.assert_array_equal(envs.step(action)[0], twin.step(action)[0])
 
-    # The reply is there, and the interrupt comes before the user has it.
+    # The reply has arrived, but the interrupt comes before the user gets it.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(envs._results, "_observations", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
@@ -191,7 +191,7 @@ for _ in range(10):
 """
 
 
-def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> None:
+def test_rerunning_a_notebook_cell_leaves_one_server_and_one_session() -> None:
     async def notebook() -> None:
         # Like a notebook's kernel: cells in one namespace, inside a running event loop.
         shell = code.InteractiveInterpreter()
@@ -220,7 +220,7 @@ def test_a_creating_cell_that_runs_again_leaves_one_server_and_one_session() -> 
 
 @contextlib.contextmanager
 def killed_again_and_again(server: Server, times: int, longest: float) -> Iterator[list[int]]:
-    """Kills and restarts a server at random moments, until it was killed so often."""
+    """Kills and restarts a server at random moments, this many times."""
     kills: list[int] = []
     is_over = threading.Event()
 
@@ -313,7 +313,7 @@ def test_a_recovery_starts_a_new_token_and_a_new_count_of_requests(own_server: S
     own_server.start_again()
     one_step(envs, 10)
     assert envs.token != token
-    # The creation, the reset and ten steps, without the requests that only looked.
+    # The creation, the reset and ten steps, but no requests that changed nothing.
     assert envs.requests == 12
     saved = envs.token, envs.requests
     one_step(envs, 11)
@@ -435,7 +435,7 @@ def test_a_rollout_by_a_function_continues_where_the_server_was_lost(own_server:
 
 
 @pytest.mark.parametrize("is_resumed", [False, True])
-def test_a_fork_survives_the_loss_of_the_server_if_its_environment_does(
+def test_a_fork_of_an_environment_with_recover_survives_the_loss_of_the_server(
     own_server: Server, is_resumed: bool
 ) -> None:
     envs, twin = make(own_server.ipc, recover=not is_resumed), make("private")

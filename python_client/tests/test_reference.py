@@ -1,4 +1,4 @@
-"""The references agree with known answers, with published numbers, and with each other."""
+"""Tests that the references agree with known answers, published numbers, and each other."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ def test_xoshiro128_reproduces_the_published_words() -> None:
         ((0, 0, 0, 1), (1, 0, 0, 0), 0),
         ((1, 2, 1, 2), (1, 2, 1, 2), 0),
         ((1, 0, 0, 1), (2, 0, 0, 0), 4),
-        ((1, 1, 1, 0), (2, 1, 0, 0), 4),  # the pair nearest the wall
+        ((1, 1, 1, 0), (2, 1, 0, 0), 4),  # the pair nearest the edge
         ((1, 1, 2, 0), (2, 2, 0, 0), 4),  # a merged tile does not merge again
         ((1, 1, 1, 1), (2, 2, 0, 0), 8),
         ((15, 15, 16, 16), (16, 17, 0, 0), 2**16 + 2**17),
@@ -40,7 +40,7 @@ def test_xoshiro128_reproduces_the_published_words() -> None:
         ((0, 1, 0, 1, 1, 0, 1, 5), (2, 2, 5, 0, 0, 0, 0, 0), 8),
     ],
 )
-def test_a_line_slides_to_its_wall(
+def test_a_line_slides_to_its_edge(
     before: tuple[int, ...], after: tuple[int, ...], reward: int
 ) -> None:
     assert slide(before) == (after, reward)
@@ -101,7 +101,7 @@ def test_golden_episodes_keep_the_invariants(path: Any) -> None:
         for board, score, moves in zip(
             steps["observation"], steps["score"], steps["moves"], strict=True
         ):
-            # Sum and score give the number of 2s and 4s ever placed; each move placed one.
+            # Sum and score determine the number of 2s and 4s ever placed, and each move placed one.
             tile_sum = sum(2**k for k in board if k)
             fours, rest = divmod(sum((k - 1) * 2**k for k in board if k) - score, 4)
             twos = (tile_sum - 4 * fours) // 2
@@ -186,7 +186,7 @@ def test_2x2_with_a_goal_has_its_known_values(goal: int, score: float, moves: fl
 
 
 @pytest.mark.parametrize("best", [None, "score"])
-def test_every_spawn_adds_2_2_to_the_sum_of_tiles(best: str | None) -> None:
+def test_a_spawn_adds_2_2_to_the_sum_of_tiles_on_average(best: str | None) -> None:
     values = exact.Solver(2, 2).solve(best)
     assert values["tile_sum"] == pytest.approx(2.2 * (values["moves"] + 2))
 
@@ -197,7 +197,7 @@ def test_2x3_transposed_is_3x2() -> None:
     )
 
 
-def test_the_reference_plays_to_the_exact_values() -> None:
+def test_the_references_mean_results_are_the_exact_values() -> None:
     rng, scores, moves, episodes = random.Random(0), [], [], 4000
     for seed in range(episodes):
         game = Game(seed, rows=2, columns=2)

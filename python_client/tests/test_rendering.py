@@ -1,4 +1,4 @@
-"""Boards as text and as pictures, of every game."""
+"""Tests of the boards of every game as text and as pictures."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def colours(picture: Any) -> set[tuple[int, ...]]:
 
 @pytest.mark.parametrize("game", IDS)
 @pytest.mark.parametrize("size", [32, 33, 100, 512, 1000])
-def test_a_picture_has_the_size_asked_for_and_even_sides(game: str, size: int) -> None:
+def test_a_picture_has_the_requested_size_and_even_sides(game: str, size: int) -> None:
     env = gym.make(game, render_mode="rgb_array", render_size=size)
     env.reset(seed=0)
     picture = env.render()
@@ -108,7 +108,7 @@ def test_cards_look_different_face_down_face_up_and_removed() -> None:
     envs.close()
 
 
-def test_cards_as_text() -> None:
+def test_cards_are_shown_as_text() -> None:
     envs = twofold.ConcentrationVectorEnv(
         1, size=2, render_mode="ansi", observe_last_action=True, endpoint="embedded"
     )

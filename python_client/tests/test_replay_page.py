@@ -1,4 +1,4 @@
-"""The replay page, in a real Chromium without network: `make test-browser`."""
+"""Tests of the replay page in a real Chromium without network, by `make test-browser`."""
 
 import shutil
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def browser() -> Iterator[Any]:
 
 
 class Page:
-    """A page in the browser, with all of its requests and errors."""
+    """A page in the browser, with its requests and errors."""
 
     def __init__(self, browser: Any, recording: Recording, folder: Path) -> None:
         path = folder / "game.html"
@@ -115,13 +115,13 @@ def test_single_steps_show_each_board_of_the_game(opened: Page) -> None:
         opened.press("ArrowRight")
         score += step.reward
         assert (opened.step(), opened.score()) == (number + 1, score)
-        opened.page.wait_for_timeout(80)  # the slide and the pop
+        opened.page.wait_for_timeout(80)  # the slide and the merge
         np.testing.assert_array_equal(opened.shown(), values(step.board).reshape(4, 4))
     opened.press("ArrowLeft")
     assert opened.step() == 39
 
 
-def test_keys_buttons_and_scrubber_lead_anywhere(opened: Page) -> None:
+def test_keys_buttons_and_scrubber_reach_every_step(opened: Page) -> None:
     opened.press("PageDown")
     assert opened.step() == 50
     opened.press("PageUp")
@@ -146,14 +146,14 @@ def test_the_page_plays_automatically_to_the_end_and_stops(opened: Page) -> None
     assert opened.score() == opened.recording.score
 
 
-def test_a_board_of_another_shape_fits_too(browser: Any, tmp_path: Path) -> None:
+def test_a_board_of_another_shape_also_fits(browser: Any, tmp_path: Path) -> None:
     page = Page(browser, record(3, 5, 60), tmp_path)
     page.press("End")
     np.testing.assert_array_equal(page.shown(), values(page.recording.board))
     assert page.troubles == []
 
 
-def test_a_damaged_page_reports_it(browser: Any, tmp_path: Path) -> None:
+def test_a_damaged_page_reports_the_damage(browser: Any, tmp_path: Path) -> None:
     recording = record()
     path = tmp_path / "bad.html"
     text = recording.to_html()

@@ -200,7 +200,7 @@ def test_rollouts_continue_after_the_loss_of_the_server(own_server: Server) -> N
     twin.close()
 
 
-def test_recover_is_a_bool(server: Server) -> None:
+def test_recover_must_be_a_bool(server: Server) -> None:
     envs = make(server.ipc)
     with pytest.raises(errors.InvalidArgument, match="recover"):
         twofold.resume(envs.token, recover="yes")  # type: ignore[arg-type]
@@ -223,7 +223,7 @@ def test_a_missing_session_is_not_found(server: Server) -> None:
         twofold.resume(f"{server.ipc}#{'ab' * 16}")
 
 
-def test_a_session_of_another_kind_of_client_is_left_to_it(server: Server) -> None:
+def test_a_session_of_another_kind_of_client_is_refused_and_kept(server: Server) -> None:
     with RawSession(server.ipc) as session:
         session.create()
         with pytest.raises(errors.InvalidArgument, match="does not know the session"):

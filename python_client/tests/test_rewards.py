@@ -1,4 +1,4 @@
-"""Declared rewards: their declaration, each term's formula, and the limits of shaping."""
+"""Tests of declared rewards: declarations, each term's formula, and the limits of shaping."""
 
 import json
 import os
@@ -30,7 +30,7 @@ WEIGHTS = [[15, 14, 13, 12], [8, 9, 10, 11], [7, 6, 5, 4], [0, -1, -2, -10_000]]
 # ---- declarations --------------------------------------------------------------------------------
 
 
-def test_a_reward_is_a_dict_a_list_or_a_file_and_all_mean_the_same(tmp_path: Path) -> None:
+def test_a_dict_a_list_and_a_file_declare_the_same_reward(tmp_path: Path) -> None:
     forms: list[Any] = [
         {
             "merge_score": 1.0,
@@ -141,7 +141,7 @@ def test_a_scale_or_a_clip_among_the_terms_is_refused_with_its_place(
     assert caught.value.field == field
 
 
-def test_a_function_is_refused_with_the_way_to_code_a_reward() -> None:
+def test_a_function_is_refused_with_a_hint_on_custom_rewards() -> None:
     reward: Any = lambda *_: 1.0  # noqa: E731
     wrappers = r'VectorWrapper.*gymnasium\.Wrapper.*page "Rewards"'
     with pytest.raises(errors.InvalidArgument, match=wrappers) as caught:
@@ -203,7 +203,7 @@ def test_a_file_may_contain_only_a_dict_or_a_list(content: str, tmp_path: Path) 
     assert caught.value.field == "reward"
 
 
-def test_the_single_environment_has_them_too() -> None:
+def test_the_single_environment_also_has_declared_rewards() -> None:
     env = twofold.Game2048Env(
         reward={"merge_count": 2.0}, extra_infos=("chance", "merges"), endpoint="embedded"
     )
@@ -217,7 +217,7 @@ def test_the_single_environment_has_them_too() -> None:
     env.close()
 
 
-# ---- every term is its formula -------------------------------------------------------------------
+# ---- every term follows its formula --------------------------------------------------------------
 
 
 def full_spec(size: tuple[int, int]) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def board_list(draw: st.DrawFn, cells: int) -> list[int]:
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_every_term_is_its_formula(shaped: Any, data: st.DataObject) -> None:
+def test_every_term_follows_its_formula(shaped: Any, data: st.DataObject) -> None:
     rows, columns = shaped.single_observation_space.shape
     drawn = data.draw(st.lists(board_list(rows * columns), min_size=1, max_size=NUM_ENVS))
     boards = [tuple(board) for board in drawn if has_move(tuple(board), rows, columns)]
@@ -358,7 +358,7 @@ POTENTIAL_TERMS: dict[str, Any] = {
     "tile_sum": {"weight": -0.2, "gamma": GAMMA},
 }
 Action = int
-# For each board and legal action the outcomes: probability, reward, next board, terminated.
+# For each board and legal action, the outcomes: probability, reward, next board, terminated.
 Model = dict[Board, dict[Action, list[tuple[float, float, Board, bool]]]]
 
 
@@ -439,7 +439,7 @@ def test_shaping_by_potentials_leaves_the_optimal_policy_of_2x2_unchanged() -> N
     assert shaped_best == best
     for board, value in values.items():
         assert shaped_values[board] == pytest.approx(value - phi(board), abs=2e-3)
-    # A bonus that is not a potential does change it, so the comparison could have failed.
+    # A bonus that is not a potential changes it, so the comparison can fail.
     _, other_best = solve(model_2x2({"merge_score": 1.0, "merge_count": -30.0}))
     assert other_best != best
 
@@ -529,7 +529,7 @@ def test_a_transition_earns_the_same_in_every_autoreset_mode(mode: str) -> None:
         played: list[list[Any]] = [[] for _ in range(lanes)]
         waits = np.zeros(lanes, np.bool_)
         for _ in range(3 * limit + 3):
-            # The action depends on what the lane has played, so that all modes play the same.
+            # The action depends on the lane's history, so that all modes play the same.
             actions = [(lane * 7 + len(played[lane]) ** 2) % 4 for lane in range(lanes)]
             _, rewards, terminations, truncations, infos = envs.step(actions)
             for lane in np.flatnonzero(~waits):

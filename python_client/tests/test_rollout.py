@@ -38,7 +38,7 @@ def make(endpoint: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx counts the actions from the left
+@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx numbers the actions starting with left
 def test_the_same_actions_stepped_one_by_one_give_the_same_results(
     make: Any, mode: str, dialect: str | None
 ) -> None:
@@ -95,7 +95,7 @@ def test_the_same_actions_stepped_one_by_one_give_the_same_results(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("policy", ["random", "fixed-order", "greedy"])
-def test_a_rollout_in_pieces_is_the_same_rollout(
+def test_a_rollout_in_pieces_equals_a_whole_rollout(
     make: Any, mode: str, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     envs = [make(70, autoreset_mode=mode) for _ in range(3)]
@@ -113,7 +113,9 @@ def test_a_rollout_in_pieces_is_the_same_rollout(
     np.testing.assert_array_equal(second.observations[0], first.observations[-1])
 
 
-def test_given_actions_are_played_in_pieces_too(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_given_actions_are_also_played_in_pieces(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     envs, twin = make(33), make(33)
     actions = np.random.default_rng(0).integers(0, 4, (300, 33))
     for one in (envs, twin):
@@ -159,7 +161,7 @@ def test_policy_seeds_change_the_actions_and_not_the_boards_streams(make: Any) -
     np.testing.assert_array_equal(envs.reset(seed=5)[0], first)
 
 
-def test_fixed_order_takes_the_first_legal_action_and_draws_nothing_from_the_boards(
+def test_fixed_order_takes_the_first_legal_action_and_leaves_the_boards_streams(
     make: Any,
 ) -> None:
     envs, twin = make(40), make(40)
@@ -200,7 +202,7 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
     greedy, one, two = scores.values()
     assert greedy < 4500
     assert one > greedy
-    # 400 moves without a loss score about 7,000.
+    # 400 moves without a game over score about 7,000.
     assert two > 6000
 
 
@@ -264,7 +266,7 @@ def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
             data.actions[step][data.valid[step]], chosen[data.valid[step]]
         )
         twin.step(data.actions[step])
-    # Another network replaces it, and then the first one is sent again.
+    # Another network replaces it, so the first one is sent again.
     other = policies.NTuple([[0]], [np.zeros(6, np.float32)], exponents=6)
     assert envs.rollout(5, other).actions.shape == (5, 50)
     assert envs.rollout(5, policy).actions.shape == (5, 50)
@@ -515,7 +517,7 @@ def test_a_search_that_is_too_deep_for_one_board_ends_in_time() -> None:
 
 @pytest.mark.parametrize("policy", ["random", lambda boards, mask: mask.argmax(axis=1)])
 @pytest.mark.parametrize("steps", [2**40, 2**50])
-def test_a_rollout_that_memory_can_not_hold_is_refused_before_its_first_step(
+def test_a_rollout_larger_than_memory_is_refused_before_its_first_step(
     make: Any, policy: Any, steps: int
 ) -> None:
     envs, twin = make(64), make(64)

@@ -41,7 +41,7 @@ def first_legal(observations: Any, action_mask: Any) -> Any:
 
 
 class Watching:
-    """A policy with a memory that keeps everything that it is called with."""
+    """A policy with a memory that records the arguments of all its calls."""
 
     def __init__(self) -> None:
         self.begun: list[Any] = []
@@ -162,7 +162,7 @@ def test_a_policy_with_a_memory_is_notified_of_each_episode_once(mode: str) -> N
     envs.reset(seed=9, options={"reset_mask": np.arange(16) < 4})
     watching = Watching()
     rollouts = [envs.rollout(steps, watching, infos=["episode_length"]) for steps in (5, 1, 1, 20)]
-    # Boards 0 to 3 begin; the others have been played, and end a step earlier.
+    # Boards 0 to 3 begin now. The others were played before, and end a step earlier.
     assert watching.begun[0] == (0, [0, 1, 2, 3])
     valid = np.concatenate([rollout.valid for rollout in rollouts])
     lengths = np.concatenate([rollout.infos["episode_length"] for rollout in rollouts])
@@ -241,7 +241,7 @@ def test_a_wrong_action_is_reported_with_call_row_and_lane_and_the_steps_before_
 
     def wrong_where_fewer_play(observations: Any, action_mask: Any) -> Any:
         chosen = first_legal(observations, action_mask)
-        if len(chosen) == 14:  # boards 0 and 1 have just been truncated
+        if len(chosen) == 14:  # boards 0 and 1 were just truncated
             chosen[5] = 4
         return chosen
 
@@ -276,7 +276,7 @@ def test_a_policys_error_changes_nothing(policy: Any, text: str) -> None:
     with pytest.raises(errors.PolicyError, match=text):
         envs.rollout(3, policy)
     np.testing.assert_array_equal(envs.observe()[0], before)
-    assert envs.requests - requests == 3  # all of them look only
+    assert envs.requests - requests == 3  # none of them changes anything
     envs.close()
 
 
@@ -313,7 +313,7 @@ def test_a_rollout_before_the_first_reset_is_refused(make_batch: MakeBatch, endp
     envs.close()
 
 
-def test_a_step_without_an_answer_comes_first(own_server: Server) -> None:
+def test_a_rollout_is_refused_until_an_unanswered_step_is_collected(own_server: Server) -> None:
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     envs.reset(seed=7), twin.reset(seed=7)
     with own_server.stopped(), hurried(envs), pytest.raises(errors.DeadlineExceeded):
@@ -329,7 +329,7 @@ def test_a_step_without_an_answer_comes_first(own_server: Server) -> None:
 # ---- calls and interrupts within it --------------------------------------------------------------
 
 
-def test_the_function_may_make_calls_and_one_that_fails_costs_nothing(
+def test_the_function_may_make_calls_and_a_failed_call_changes_nothing(
     open_envs: Callable[..., Any],
 ) -> None:
     """Each step is a separate request, even if it looks like the request before."""
@@ -355,7 +355,7 @@ def test_the_function_may_make_calls_and_one_that_fails_costs_nothing(
     assert np.concatenate([mine[0].valid, mine[1].valid]).all(axis=1).any()
 
 
-def test_an_interrupt_in_the_function_leaves_the_steps_before(
+def test_an_interrupt_in_the_function_keeps_the_steps_before_it(
     open_envs: Callable[..., Any],
 ) -> None:
     envs, twin = open_envs(), open_envs()

@@ -1,4 +1,4 @@
-"""`out`: rollouts written to the caller's memory, which is checked before anything is played."""
+"""Tests of `out`: rollouts write to the caller's memory, which is checked before they play."""
 
 import dataclasses
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def test_the_rollout_is_in_the_callers_memory(
     assert list(rollout.infos) == INFOS
     for name in INFOS:
         assert rollout.infos[name] is out["infos"][name]
-    # And once more, to the rollout itself.
+    # A second rollout reuses the first one as its memory.
     again = envs.rollout(90, **play, infos=INFOS, out=rollout)
     assert again.rewards is out["rewards"]
     assert_same(again, twin.rollout(90, **play, infos=INFOS) if source != "function" else again)
@@ -82,7 +82,7 @@ def test_the_rollout_is_in_the_callers_memory(
 
 @pytest.mark.parametrize("name", [*ARRAYS, "score"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_any_array_may_be_given_alone(name: str, source: str) -> None:
+def test_each_array_may_be_given_alone(name: str, source: str) -> None:
     envs, twin = make("embedded"), make("embedded")
     envs.reset(seed=1), twin.reset(seed=1)
     array = flat(storage(5))[name]

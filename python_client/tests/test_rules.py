@@ -1,4 +1,4 @@
-"""The rules over arrays of boards agree with the reference in every request."""
+"""Tests that the rules over arrays of boards agree with the reference in every request."""
 
 import itertools
 import os
@@ -115,7 +115,7 @@ def test_chances_are_uniform_over_the_empty_cells_and_sum_to_one(
 
 
 @given(boards(lead=()))
-def test_placing_any_outcome_adds_one_tile(board: Any) -> None:
+def test_placing_an_outcome_adds_one_tile(board: Any) -> None:
     (outcomes,) = np.nonzero(rules.chance(board, four_probability=0.5))
     repeated = np.broadcast_to(board, (len(outcomes), *board.shape))
     placed = rules.place(repeated, outcomes)
@@ -162,7 +162,7 @@ def test_spawns_are_as_frequent_as_their_chances() -> None:
     assert (seen[expected == 0] == 0).all()
     possible = expected > 0
     chi_square = ((seen - expected)[possible] ** 2 / expected[possible]).sum()
-    assert chi_square < 26  # 9 degrees of freedom: exceeded once in 500 seeds
+    assert chi_square < 26  # 9 degrees of freedom, exceeded by one seed in 500
 
 
 @given(boards())
@@ -215,7 +215,7 @@ def test_an_explanation_leads_to_the_next_board(data: st.DataObject) -> None:
         after = rules.spawn(after, data.draw(st.integers(0, 2**64 - 1))).boards
     told = rules.explain(board, action, after)
     assert bool(told) == bool(moved.legal)
-    # Tiles by number: their places and values.
+    # The places and values of tiles, by number.
     cells = [cell for cell in range(board.size) if board.flat[cell]]
     where = dict(enumerate(cells, 1))
     value = {tile: 2 ** int(board.flat[cell]) for tile, cell in where.items()}
@@ -259,7 +259,7 @@ def test_one_move_is_explained_tile_by_tile() -> None:
     assert "follow" in str(caught.value)
 
 
-def test_the_environment_s_own_games_are_explained_step_by_step(server: Server) -> None:
+def test_the_environments_games_are_explained_step_by_step(server: Server) -> None:
     envs = twofold.Game2048VectorEnv(8, endpoint=server.ipc)
     before, infos = envs.reset(seed=5)
     for _ in range(30):
@@ -275,7 +275,7 @@ def test_the_environment_s_own_games_are_explained_step_by_step(server: Server) 
     envs.close()
 
 
-def test_large_arrays_go_in_several_requests() -> None:
+def test_large_arrays_are_split_into_several_requests() -> None:
     rng = np.random.default_rng(0)
     with Server("--max-boards-per-session", "1000", "--max-message-bytes", "8192") as small:
         many = rng.integers(0, 4, (7, 500, 4, 4))
@@ -453,11 +453,11 @@ def test_the_timeout_also_applies_while_another_thread_makes_a_request(own_serve
 
 
 class SlowToExpand:
-    """A server between client and server; it delays each reply to an expand request.
+    """A proxy between client and server that delays each reply to an expand request.
 
     Attributes:
         endpoint: The address for clients.
-        requests: The expand requests received.
+        requests: The number of expand requests received.
     """
 
     def __init__(self, server: str, milliseconds: int) -> None:
@@ -484,7 +484,7 @@ class SlowToExpand:
             if not self._front.poll(10):
                 continue
             replies = self._pass_on()
-            # Any other message before the reply is a repeat.
+            # Every other message before the reply is a repeat.
             while self.requests and self._front.poll(self._milliseconds):
                 replies += self._pass_on()
             for _ in range(replies):
@@ -499,7 +499,7 @@ class SlowToExpand:
         return 1
 
 
-def test_a_slow_request_is_not_made_twice(server: Server) -> None:
+def test_a_slow_request_is_executed_only_once(server: Server) -> None:
     def times_made() -> int:
         with SlowToExpand(server.ipc, milliseconds=300) as slow:
             legal = rules.legal(np.eye(4, dtype=int), endpoint=slow.endpoint)

@@ -82,7 +82,7 @@ def test_a_file_with_another_digest_is_not_kept(tmp_path: Path, build: Path) -> 
     assert not list(build.rglob("*"))
 
 
-def test_a_published_network_is_evaluated_or_skipped_by_name(
+def test_a_published_network_is_evaluated_or_skipped_and_listed(
     tmp_path: Path, build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = b"2-tuple pattern 03"
@@ -128,7 +128,7 @@ def test_the_ntuple_learner_is_measured_at_each_time_of_one_run(
     assert capsys.readouterr().out == first
 
 
-def test_an_evaluation_that_failed_does_not_cost_the_training(
+def test_a_failed_evaluation_keeps_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = []

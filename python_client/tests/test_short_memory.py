@@ -1,4 +1,4 @@
-"""A process with little address space: each request gets a typed error or succeeds."""
+"""Tests that with little address space, each request succeeds or gets a typed error."""
 
 import os
 import subprocess

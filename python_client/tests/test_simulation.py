@@ -68,7 +68,7 @@ def test_runs_of_modelled_clients_pass() -> None:
         assert report.requests >= 2000
 
 
-# ---- the simulation sees what is wrong -----------------------------------------------------------
+# ---- the simulation finds defects ----------------------------------------------------------------
 
 
 def first_violation(runs: int) -> str:
@@ -84,7 +84,7 @@ def test_a_client_that_makes_an_answered_request_again_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(states.Unseen, "wants", lambda self, operation: states.Task.SEND)
-    # Its reply shows it, or the next snapshot.
+    # The reply or the next snapshot shows the defect.
     assert "the shadow's" in first_violation(40)
 
 
@@ -121,7 +121,7 @@ DROP, CUT = KINDS.index("dropReply"), KINDS.index("cut")
 
 def test_a_failing_run_is_reduced_to_its_necessary_parts() -> None:
     def fails(run: Run) -> Report | None:
-        """Needs 37 steps, dropped replies, and the faults 3 and 11 of 20."""
+        """Fails with at least 37 steps, dropped replies, and the faults 3 and 11 of 20."""
         is_enough = run.steps >= 37 and DROP not in run.faults.disabled
         if not is_enough or {3, 11} & run.faults.suppressed:
             return None
@@ -147,7 +147,7 @@ def test_a_run_is_repeated_by_its_command() -> None:
 
 
 class Talk:
-    """A client that does one thing with a socket."""
+    """A client that performs one action with a socket."""
 
     def __init__(self, deed: Any) -> None:
         self.deed, self.result = deed, None

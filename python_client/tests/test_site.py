@@ -1,7 +1,7 @@
-"""The documentation site builds without a warning, and the documents' links lead somewhere.
+"""Tests that the documentation site builds without a warning and that its links work.
 
-A document is read in two ways: in the repository, where links are paths and anchors are GitHub's,
-and as a page of the site.
+A document is read in two ways: in the repository, where links are paths and anchors follow GitHub's
+rules, and as a page of the site.
 """
 
 import html
@@ -27,7 +27,7 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(f"{folder}*.md")
 )
 HOOKS = load_config(str(ROOT / "mkdocs.yml"))["hooks"]["python_client/mkdocs_hooks.py"]
-# The documents in the site, and the page of each.
+# The documents of the site, each with its page.
 PAGES = {
     document: HOOKS.PAGES.get(document, document.removeprefix("docs/"))
     for document in DOCUMENTS
@@ -52,7 +52,7 @@ EXTERNAL = re.compile(r"\w+:")
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The site's directory, and what its build printed."""
+    """Builds the site, and returns its directory and the build's output."""
     directory = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(directory)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
@@ -109,11 +109,11 @@ def broken(document: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_the_links_and_pictures_of_a_document_lead_somewhere(document: str) -> None:
+def test_the_links_and_pictures_of_a_document_work(document: str) -> None:
     assert broken(ROOT / document) == []
 
 
-def test_another_document_links_to_each_page() -> None:
+def test_each_page_is_linked_from_another_document() -> None:
     linked = {
         (ROOT / document).parent.joinpath(link.partition("#")[0]).resolve()
         for document in DOCUMENTS
@@ -151,9 +151,7 @@ def test_the_package_names_pages_by_their_titles() -> None:
     assert named - titles == set()
 
 
-def test_a_link_that_leads_nowhere_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_link_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     (tmp_path / "other.md").write_text("# Rows & `columns`\n\n## Again\n\n## Again\n")
     page = tmp_path / "page.md"
@@ -182,7 +180,7 @@ def test_the_site_is_built_without_a_warning(built: tuple[Path, str]) -> None:
     assert [line for line in printed.splitlines() if not line.startswith("INFO ")] == []
 
 
-def test_every_document_is_a_page_that_the_navigation_leads_to(site: Path) -> None:
+def test_every_document_is_a_page_in_the_navigation(site: Path) -> None:
     home = (site / "index.html").read_text()
     navigation = home[home.index('data-md-component="sidebar"') : home.index("<article")]
     reached = {html.unescape(link) for link in re.findall(r'href="([^":#]+)"', navigation)}

@@ -38,7 +38,7 @@ def test_a_table_has_the_same_content_as_a_dictionary() -> None:
     rng, table = np.random.default_rng(0), tabular.Table(2, bits=8)
     truth: dict[int, int] = {}
     for _ in range(40):
-        # Few different keys, so that some of them come twice in a batch and again later.
+        # There are few different keys, so some of them occur twice in a batch and again later.
         keys = rng.integers(1, 200, 15).astype(np.uint64) << np.uint64(rng.integers(0, 2) * 40)
         rows = table.find(keys, insert=True)
         for key, row in zip(keys.tolist(), rows.tolist(), strict=True):
@@ -84,7 +84,7 @@ def test_an_entry_that_occurs_twice_gets_the_mean_of_its_errors() -> None:
 
 @pytest.fixture(scope="module")
 def solved() -> None:
-    """The table of 2 x 2."""
+    """Makes the table of 2 x 2."""
     regret.solve(regret.BOARDS[0])
 
 
@@ -104,7 +104,7 @@ def learners(envs: Any, seed: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "most"), [("q", 8), ("td", 4), ("ntuple", 2)])
 def test_a_learner_comes_close_to_the_optimum_of_2x2(solved: None, name: str, most: float) -> None:
-    # The optimum gets 66.96 points, and random play 19.66.
+    # The optimum scores 66.96, and random play 19.66.
     learner = learners(make(2, 2))[name]()
     for step in range(1500):
         learner.step(1 - step / 1500)
@@ -145,7 +145,7 @@ def test_the_images_of_a_board_share_a_networks_entries() -> None:
     assert not np.intersect1d(shared[:4], shared[4:]).size
 
 
-def test_a_lost_game_is_worth_nothing_more() -> None:
+def test_the_last_board_of_a_game_has_the_value_zero() -> None:
     learner = learners(make(2, 2, num_envs=8))["td"]()
     for _ in range(200):
         learner.step(0)
@@ -154,11 +154,11 @@ def test_a_lost_game_is_worth_nothing_more() -> None:
         visits = learner.table.rows[entries, 1].copy()
         learner.step(0)
         first = ended & (visits == 0)
-        # With a rate of 1 at the first visit, the value is the target itself.
+        # With a learning rate of 1 at the first visit, the value equals the target.
         np.testing.assert_array_equal(learner.table.rows[entries[first], 0], 0)
 
 
-def test_actions_are_random_as_often_as_they_should_be() -> None:
+def test_actions_are_random_with_the_given_probability() -> None:
     mask = np.tile(np.array([0, 1, 1, 0], np.int8), (20_000, 1))
     best = np.full(20_000, 2)
     mixed = tabular.Exploration(0, 0.4).mix(best, mask, left=0.5)
@@ -170,7 +170,7 @@ def test_actions_are_random_as_often_as_they_should_be() -> None:
 # ---- the command ---------------------------------------------------------------------------------
 
 
-def test_the_command_trains_reports_and_runs_nothing_twice(
+def test_the_command_trains_reports_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(regret, "PYTHON", Path(sys.executable))
@@ -191,7 +191,7 @@ def test_the_command_trains_reports_and_runs_nothing_twice(
     assert "| the optimum's score | 66.964 |" in table
     regret.main(words)
     assert capsys.readouterr().out == table
-    # A table of other moves does not have these runs.
+    # A table for another number of moves does not include these runs.
     more = ["5000" if word == "4000" else word for word in words]
     regret.main([*more, "--report"])
     assert "| TD, afterstates |  |" in capsys.readouterr().out
@@ -200,7 +200,7 @@ def test_the_command_trains_reports_and_runs_nothing_twice(
     assert "..." not in capsys.readouterr().out.splitlines()[3]
 
 
-def test_a_training_that_fails_is_named(
+def test_a_failed_training_run_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(regret, "PYTHON", Path(sys.executable))

@@ -1,4 +1,4 @@
-"""Snapshots, restores and forks: contents, refusals, and what forks must not reveal."""
+"""Tests of snapshots, restores and forks: contents, refusals, and secrecy of the future."""
 
 import copy
 import os
@@ -39,7 +39,7 @@ def make(endpoint: str) -> Iterator[Make]:
 
 
 def play(envs: twofold.Game2048VectorEnv, first: int, last: int) -> list[bytes]:
-    """Plays steps with actions that depend on step and lane only; returns each step's results."""
+    """Plays steps with actions that depend only on step and lane, and returns their results."""
     told = []
     for step in range(first, last):
         actions = (np.arange(envs.num_envs) * 5 + step * step // 2) % 4
@@ -72,7 +72,7 @@ def test_restored_boards_continue_as_if_nothing_had_happened(
         assert play(restored, 40, 80) == expected
 
 
-def test_boards_can_be_chosen_moved_and_copied(make: Make) -> None:
+def test_boards_can_be_selected_moved_and_copied(make: Make) -> None:
     envs = make(6)
     envs.reset(seed=0)
     play(envs, 0, 10)
@@ -88,7 +88,7 @@ def test_boards_can_be_chosen_moved_and_copied(make: Make) -> None:
     assert target.np_random_seed == 9
 
 
-def test_a_restore_may_bring_new_streams(make: Make) -> None:
+def test_a_restore_may_start_new_streams(make: Make) -> None:
     envs = make(1)
     board, _ = envs.reset(seed=0)
     blob = envs.snapshot()
@@ -118,7 +118,7 @@ def test_reward_limits_mode_and_number_of_boards_may_differ(make: Make) -> None:
     assert infos["score"].tolist() == expected[-1]["score"][[0, 1, 0, 1, 0]].tolist()
 
 
-def test_the_single_environment_has_snapshots_too(make: Make, endpoint: str) -> None:
+def test_the_single_environment_also_has_snapshots(make: Make, endpoint: str) -> None:
     env = gym.make("twofold/Game2048-v0", endpoint=endpoint).unwrapped
     assert isinstance(env, twofold.TwofoldEnv)
     env.reset(seed=4)
@@ -176,7 +176,7 @@ def test_the_policies_of_rollouts_continue_their_streams(make: Make) -> None:
     np.testing.assert_array_equal(envs.rollout(9, "random").actions, actions)
     other.restore(blob, rows=[5, 5, 5, 0, 0, 0])
     np.testing.assert_array_equal(other.rollout(9, "random").actions, actions[:, [5] * 3 + [0] * 3])
-    # New seeds apply to them too.
+    # New seeds also apply to the policies.
     other.restore(blob, rows=[5] * 6, seed=1)
     assert len(np.unique(other.rollout(20, "random").actions, axis=1).T) == 6
 
@@ -405,7 +405,7 @@ def test_copying_or_pickling_an_environment_names_the_alternative(
     env.close()
 
 
-def test_concentration_has_snapshots_and_forks_too(make: Make, endpoint: str) -> None:
+def test_concentration_also_has_snapshots_and_forks(make: Make, endpoint: str) -> None:
     envs = twofold.ConcentrationVectorEnv(4, endpoint=endpoint, symbols=4)
     envs.reset(seed=0)
     with pytest.raises(errors.InvalidArgument, match="cards that nobody has seen") as caught:
@@ -447,7 +447,7 @@ def values() -> tuple[float, dict[tuple[int, ...], float]]:
 def test_a_search_beats_the_optimum_only_if_it_sees_the_future(
     make: Make, spawns: Literal["same", "fresh"]
 ) -> None:
-    """The reason for fresh forks: only a search that sees the future beats the exact optimum."""
+    """The reason why forks get new streams: a search that sees the future beats the optimum."""
     optimum, value = values()
     assert optimum == pytest.approx(66.96414946)
     games = 3000

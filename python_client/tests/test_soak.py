@@ -46,7 +46,7 @@ class Visitor:
         self.sessions = 0
 
     def act(self) -> None:
-        """Does one thing with the session, or begins and ends one."""
+        """Performs a random action on the session, or starts or closes one."""
         if not self._pair:
             self._begin()
             return
@@ -135,7 +135,7 @@ def test_memory_does_not_grow_over_time(own_server: Server) -> None:
         while time.monotonic() < until:
             for visitor in visitors:
                 visitor.act()
-        # Without the memory that open sessions and the allocator hold.
+        # Excludes the memory that open sessions and the allocator hold.
         for visitor in visitors:
             visitor.end()
         gc.collect()

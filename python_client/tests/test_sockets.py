@@ -30,7 +30,7 @@ def seq_of(reply: list[bytes]) -> int:
 
 @pytest.fixture
 def session(own_server: Server) -> Iterator[RawSession]:
-    """Boards that were created and reset."""
+    """Creates and resets boards."""
     session = RawSession(own_server.ipc)
     with session:
         session.create()
@@ -38,7 +38,7 @@ def session(own_server: Server) -> Iterator[RawSession]:
         yield session
 
 
-def test_a_plain_req_socket_cannot_repeat_and_another_one_can(
+def test_a_plain_req_socket_cannot_repeat_but_a_new_one_can(
     own_server: Server, session: RawSession
 ) -> None:
     step = [session.request(step={}), bytes(3)]
@@ -85,7 +85,7 @@ def test_a_dealer_socket_repeats_and_gets_both_replies(
 
 
 @pytest.mark.parametrize("options", [{}, {"REQ_CORRELATE": 1}])
-def test_a_proxy_passes_requests_and_replies_on(server: Server, options: dict[str, int]) -> None:
+def test_requests_and_replies_pass_through_a_proxy(server: Server, options: dict[str, int]) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     context.linger = 0
     endpoint: queue.Queue[str] = queue.Queue()

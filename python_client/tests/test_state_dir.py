@@ -1,4 +1,4 @@
-"""Sessions that outlive their server: saved to --state-dir, restored at the next start."""
+"""Tests of sessions that outlive their server: saved to --state-dir, restored at the next start."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def keeping(directory: Path) -> Iterator[Server]:
-    """A server that keeps its sessions."""
+    """Starts a server with a state directory."""
     with Server("--state-dir", str(directory)) as server:
         yield server
 
@@ -44,7 +44,7 @@ def files(directory: Path) -> list[Path]:
     return sorted(directory.glob("*.session*"))
 
 
-def test_a_restart_is_only_a_delay(keeping: Server, game: str, directory: Path) -> None:
+def test_a_restart_only_delays_a_client(keeping: Server, game: str, directory: Path) -> None:
     expected = undisturbed(keeping.ipc, 90, game)
     envs = make(keeping.ipc, game)
     results = []
@@ -135,7 +135,7 @@ def test_a_server_that_is_killed_later_does_not_restore_old_sessions(
     assert files(directory) == []
 
 
-def test_only_their_owner_can_read_the_files(keeping: Server, directory: Path) -> None:
+def test_only_the_owner_can_read_the_files(keeping: Server, directory: Path) -> None:
     envs = make(keeping.ipc)
     envs.reset(seed=0)
     keeping.terminate()
@@ -146,14 +146,14 @@ def test_only_their_owner_can_read_the_files(keeping: Server, directory: Path) -
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "version", "cut", "flipped"])
-def test_a_damaged_session_stays_in_the_directory_and_stops_nothing(
+def test_a_damaged_session_stays_in_the_directory_and_does_not_stop_the_server(
     keeping: Server, directory: Path, kind: str
 ) -> None:
     damaged, whole = make(keeping.ipc), make(keeping.ipc)
     damaged.reset(seed=0)
     keeping.terminate()
     (file,) = files(directory)
-    # Each session's record begins like this, and the damaged one has its id.
+    # Each session's record begins like this, and the damaged record keeps its id.
     begin = b"TWOFOLDT\x02\0\0\0"
     records = [begin + record for record in file.read_bytes().split(begin)[1:]]
     (identity,) = re.findall(r"[0-9a-f]{32}", damaged.token)
@@ -180,7 +180,7 @@ def test_a_damaged_session_stays_in_the_directory_and_stops_nothing(
     damaged.close()
 
 
-def test_a_file_that_memory_can_not_hold_stays_in_the_directory_and_stops_nothing(
+def test_a_file_larger_than_memory_stays_in_the_directory_and_does_not_stop_the_server(
     keeping: Server, directory: Path
 ) -> None:
     keeping.terminate()
@@ -190,14 +190,14 @@ def test_a_file_that_memory_can_not_hold_stays_in_the_directory_and_stops_nothin
     new = directory / "new.sessions"
     new.write_bytes(head + struct.pack("<I", zlib.crc32(head)))
     for file in (old, new):
-        os.truncate(file, 2 << 40)  # without blocks on the disk
+        os.truncate(file, 2 << 40)  # a sparse file, which takes no space
     keeping.start_again()
     make(keeping.ipc).close()
     assert files(directory) == [new, old]
 
 
 def test_the_directory_of_a_server_of_version_0_1_is_read(keeping: Server, directory: Path) -> None:
-    """A file for each session, with one session in it: two steps of three boards."""
+    """The directory has one file per session: a session after two steps of three boards."""
     keeping.terminate()
     saved = Path(__file__).parents[2] / "Tests/Fixtures/state/version-1.session"
     shutil.copy(saved, directory / f"{bytes(range(16)).hex()}.session")
@@ -214,7 +214,7 @@ def test_the_directory_of_a_server_of_version_0_1_is_read(keeping: Server, direc
         assert session.step(1, 1, 1).payload == twin.step(1, 1, 1).payload
 
 
-def test_a_killed_stop_keeps_what_it_wrote_and_a_stopped_start_keeps_all(
+def test_a_killed_stop_keeps_its_files_and_a_stopped_start_keeps_all(
     keeping: Server, directory: Path
 ) -> None:
     sessions = [make(keeping.ipc) for _ in range(20)]
@@ -223,7 +223,7 @@ def test_a_killed_stop_keeps_what_it_wrote_and_a_stopped_start_keeps_all(
     keeping.terminate()
     (file,) = files(directory)
     content = file.read_bytes()
-    # A start that is stopped before it serves: nobody waits for its endpoints.
+    # This start is stopped before it serves, so nothing waits for its endpoints.
     command = [str(find_program()), "serve", "--endpoint", f"ipc://{directory}/s"]
     command += ["--state-dir", str(directory)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -244,7 +244,7 @@ def test_a_killed_stop_keeps_what_it_wrote_and_a_stopped_start_keeps_all(
     assert 9 <= outcomes.count("kept") <= 10
 
 
-def test_a_leading_tilde_is_a_name_like_any_other(
+def test_a_leading_tilde_has_no_special_meaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -68,7 +68,7 @@ def test_an_event_leads_to_a_state(before: State, event: Any, after: State) -> N
 
 
 @pytest.mark.parametrize("state", EVERY, ids=lambda state: type(state).__name__)
-def test_a_failed_call_changes_nothing_twice(state: State) -> None:
+def test_failing_a_call_again_changes_nothing(state: State) -> None:
     assert state.left().left() == state.left()
 
 
@@ -116,7 +116,7 @@ def test_waits_double_up_to_a_second_and_follow_the_round_trip() -> None:
 
 
 class StoppingServer:
-    """A carrier to a server that is about to stop, and to the next one after some requests."""
+    """A carrier to a server that is about to stop, and after some requests to the next server."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals
@@ -130,7 +130,7 @@ class StoppingServer:
 
 
 @pytest.mark.parametrize("refusals", [3, 4])
-def test_a_server_that_stops_is_asked_again_until_the_deadline(refusals: int) -> None:
+def test_requests_to_a_stopping_server_are_repeated_until_the_deadline(refusals: int) -> None:
     link: Any = object.__new__(Link)
     link._holder = None
     now = [100.0]

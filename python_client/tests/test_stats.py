@@ -1,4 +1,4 @@
-"""`twofold stats` and `twofold top` against a real server."""
+"""Tests of `twofold stats` and `twofold top` with a real server."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from twofold.v1 import statistics_pb2 as statistics
 
 @pytest.fixture
 def stepped(own_server: Server) -> twofold.Game2048VectorEnv:
-    """Ten boards, stepped twice, and one refused request."""
+    """Steps ten boards twice, and makes one refused request."""
     envs = twofold.Game2048VectorEnv(10, endpoint=own_server.ipc)
     envs.reset(seed=0)
     for _ in range(2):
@@ -29,7 +29,7 @@ def stepped(own_server: Server) -> twofold.Game2048VectorEnv:
         session.create()
         session.step(0, 0, 0)
         session.connection.send_frames(b"no delimiter")
-        session.ask(observe={})  # after the one without
+        session.ask(observe={})  # after the message without a delimiter
     return envs
 
 
@@ -63,7 +63,7 @@ def test_json_has_every_number(
     assert counters["steps"] == 20
     assert counters["dropped"] == 1
     assert (counters["sessions_created"], counters["sessions_closed"]) == (2, 1)
-    # This request itself has been received, and is not yet executed.
+    # This request itself has been received, but not yet executed.
     parts = ("executed", "refused", "resent", "parked", "dropped")
     assert counters["received"] == sum(counters[part] for part in parts) + 1
     assert {row["code"]: row["count"] for row in stats["refusals"]} == {"FAILED_PRECONDITION": 2}
@@ -86,7 +86,7 @@ def test_json_has_every_number(
     assert stats["limits"]["max_sessions"] == 10_000
 
 
-def test_the_table_is_for_people(
+def test_the_table_is_readable(
     own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["stats", "--endpoint", own_server.tcp]) == 0
@@ -98,7 +98,7 @@ def test_the_table_is_for_people(
     assert re.search(r"^[0-9a-f]{8}  -  +Game2048-v0 +10 +4 ", text, re.MULTILINE)
 
 
-def test_prometheus_can_read_it(
+def test_prometheus_can_read_the_statistics(
     own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["stats", "--format", "prometheus", "--endpoint", own_server.ipc]) == 0
@@ -165,7 +165,7 @@ def test_top_counts_the_requests_between_two_views() -> None:
     text = view(before, now)
     assert "12.5 M steps/s, 50 requests/s" in text
     assert "repeated by clients 7," in text
-    # Another server in its place counts from its start.
+    # Another server at this address counts from its own start.
     assert "2.08 M steps/s" in view(statistics.StatsReply(uptime=99), now)
 
 

@@ -1,4 +1,4 @@
-"""`step_async` and `step_wait` together do the same as `step`."""
+"""Tests that `step_async` and `step_wait` together equal `step`."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def envs(endpoint: str) -> Any:
 
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_the_two_calls_are_one_step(endpoint: str, game: str, mode: str, copy: bool) -> None:
+def test_the_two_calls_equal_one_step(endpoint: str, game: str, mode: str, copy: bool) -> None:
     envs, twin = (make(endpoint, game, autoreset_mode=mode, copy=copy) for _ in range(2))
     for step in range(500):
         assert halves(envs, step) == one_step(twin, step), f"step {step}"
@@ -52,7 +52,7 @@ def test_the_two_calls_are_one_step(endpoint: str, game: str, mode: str, copy: b
     twin.close()
 
 
-def test_a_dialects_actions_are_put_in_order(endpoint: str) -> None:
+def test_a_dialects_actions_are_translated(endpoint: str) -> None:
     envs, twin = (twofold.Game2048VectorEnv(16, dialect="pgx", endpoint=endpoint) for _ in range(2))
     envs.reset(seed=1)
     twin.reset(seed=1)
@@ -72,7 +72,7 @@ def test_the_server_executes_the_step_in_the_background(own_server: Server) -> N
     envs.close()
 
 
-# ---- called out of turn --------------------------------------------------------------------------
+# ---- calls out of order --------------------------------------------------------------------------
 
 OTHER_CALLS: dict[str, Callable[[TwofoldVectorEnv], object]] = {
     "step_async": lambda envs: envs.step_async(actions(1)),
@@ -100,7 +100,7 @@ def test_nothing_else_can_be_called_before_the_wait(
     with pytest.raises(AlreadyPendingCallError, match="step_wait"):
         call(envs)
     assert number(envs.step_wait()) == number(twin.step(actions(1)))
-    # Nor did it change the reported seeds, or anything else.
+    # The refused calls also left the reported seeds unchanged.
     assert envs.np_random_seed == 7
     assert number(envs.step(actions(2))) == number(twin.step(actions(2)))
     envs.close()
@@ -135,7 +135,7 @@ def test_a_close_abandons_the_step(envs: TwofoldVectorEnv) -> None:
 
 
 @pytest.mark.parametrize(("bad", "lane"), [(4, 3), (-1, 0), (256, 15), (2**40, 8)])
-def test_bad_actions_begin_nothing(envs: TwofoldVectorEnv, bad: int, lane: int) -> None:
+def test_bad_actions_begin_no_step(envs: TwofoldVectorEnv, bad: int, lane: int) -> None:
     numbers = np.zeros(16, np.int64)
     numbers[lane] = bad
     with pytest.raises(InvalidArgument, match=f"actions.*{bad}") as caught:
@@ -198,7 +198,7 @@ def test_a_begun_step_can_be_collected_and_discarded(own_server: Server, is_firs
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_collect_and_discard_end_a_step_in_the_process_too(copy: bool) -> None:
+def test_collect_and_discard_also_end_a_step_in_the_process(copy: bool) -> None:
     envs, twin = make("embedded", copy=copy), make("embedded")
     envs.reset(seed=7)
     twin.reset(seed=7)
@@ -237,7 +237,7 @@ def test_boards_are_recovered_if_the_server_dies_during_a_step(
 # ---- interrupts ----------------------------------------------------------------------------------
 
 
-# Over tcp the package executes the same bytecodes as over ipc.
+# Over tcp, the package executes the same bytecodes as over ipc.
 @pytest.mark.parametrize("endpoint", ["embedded", "ipc"], indirect=True)
 @pytest.mark.parametrize("first", [True, False], ids=["step_async", "step_wait"])
 def test_an_interrupt_at_every_bytecode_loses_nothing(endpoint: str, first: bool) -> None:
@@ -286,7 +286,7 @@ def _wait(envs: TwofoldVectorEnv) -> Callable[[int], Any]:
     return lambda _: envs.step_wait()
 
 
-def test_a_thread_waits_for_a_step_that_another_began(envs: TwofoldVectorEnv) -> None:
+def test_a_thread_can_wait_for_a_step_that_another_thread_began(envs: TwofoldVectorEnv) -> None:
     twin = make(None)
     twin.reset(seed=7)
     envs.step_async(actions(1))

@@ -1,4 +1,4 @@
-"""A session takes time, random bytes and connections from its surroundings alone."""
+"""Tests that a session gets time, random bytes and connections only from its surroundings."""
 
 import ast
 import os
@@ -65,14 +65,14 @@ def _only_lost_requests_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def others() -> Iterator[Others]:
-    """Surroundings for everything that a test makes."""
+    """Sets the surroundings of all objects that a test makes."""
     others = Others()
     before = surroundings.set(others.surroundings)
     yield others
     surroundings.reset(before)
 
 
-def test_an_environment_takes_everything_from_its_surroundings(
+def test_an_environment_gets_everything_from_its_surroundings(
     server: Server, others: Others
 ) -> None:
     envs = twofold.Game2048VectorEnv(16, endpoint=server.ipc)
@@ -87,7 +87,7 @@ def test_an_environment_takes_everything_from_its_surroundings(
     envs.close()
 
 
-def test_boards_in_the_process_are_on_the_same_clock(others: Others) -> None:
+def test_boards_in_the_process_use_the_same_clock(others: Others) -> None:
     envs = twofold.Game2048VectorEnv(16, endpoint="embedded")
     envs.reset(seed=1)
     envs.step(actions(1))
@@ -112,7 +112,7 @@ def test_an_environment_keeps_its_surroundings(server: Server) -> None:
     drawn = others.uses["random_bytes"]
     fork = envs.fork([0, 1])
     assert fork._session.surroundings is others.surroundings
-    # Its session's id and the seed of its spawns.
+    # The session's id and the seed of the spawns.
     assert others.uses["random_bytes"] == drawn + 2
     assert others.uses["connect"] == 2
     fork.close()

@@ -1,4 +1,4 @@
-"""The learner of examples/train_ntuple.py: its arithmetic, and its training over a server."""
+"""Tests of examples/train_ntuple.py: its arithmetic, and its training over a server."""
 
 import importlib
 import json
@@ -42,7 +42,7 @@ def _training_takes_a_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def network() -> Any:
-    """A network with random weights; tests don't change it."""
+    """Returns a network with random weights, which tests must not change."""
     network, rng = train_ntuple.Network(), np.random.default_rng(0)
     for table in network.tables:
         table.weights = rng.random(table.weights.size, np.float32)
@@ -78,7 +78,7 @@ def test_a_value_is_the_sum_of_32_weights_at_exact_places() -> None:
     for table, cells in zip(network.tables, train_ntuple.TUPLES, strict=True):
         places = table.places(train_ntuple.cells_of(board))
         assert places.shape == (8, 1)
-        # The first image is the board as it is.
+        # The first image is the unchanged board.
         assert places[0, 0] == sum(cell * 16**digit for digit, cell in enumerate(cells))
         table.weights[:] = 0.25
     assert network.look_up(board) == [8.0]
@@ -112,7 +112,7 @@ def test_errors_that_cancel_bring_the_rate_to_zero() -> None:
     for error in (32, -32, 32):
         table.correct(np.array([[7]]), np.array([error], np.float32))
         weights.append(float(table.weights[7]))
-    # Rate 1 while all errors agree; after +32 and -32 it is 0.
+    # The rate is 1 while all errors agree, and 0 after +32 and -32.
     assert weights == [0, 1, 0, 0]
 
 
@@ -153,7 +153,7 @@ def test_the_choice_is_the_best_legal_reward_plus_value(network: Any) -> None:
 
 
 class Spy:
-    """A network that values every afterstate at 1000, and keeps its updates."""
+    """A network that values every afterstate at 1000, and records its updates."""
 
     def __init__(self) -> None:
         self.errors: list[Any] = []
@@ -166,7 +166,7 @@ class Spy:
         self.errors.append(errors)
 
 
-def test_autoreset_steps_teach_nothing_and_truncation_is_not_an_end() -> None:
+def test_nothing_is_learned_from_autoreset_steps_and_truncation_is_not_an_end() -> None:
     spy, envs = Spy(), make(16, "embedded", max_episode_steps=3)
     train_ntuple.train(envs, spy, seconds=0.2, seed=0)
     envs.close()
@@ -175,7 +175,7 @@ def test_autoreset_steps_teach_nothing_and_truncation_is_not_an_end() -> None:
     assert all((errors >= 0).all() for errors in spy.errors)
 
 
-def test_the_last_afterstate_of_a_terminated_episode_is_worth_nothing() -> None:
+def test_the_last_afterstate_of_a_terminated_episode_has_the_value_zero() -> None:
     spy, envs = Spy(), make(16, "embedded", goal=8, stop_at_goal=True)
     train_ntuple.train(RecordEpisodeStatistics(envs), spy, seconds=0.2, seed=0)
     envs.close()
@@ -193,7 +193,7 @@ def test_an_evaluation_plays_the_same_number_of_games_on_each_lane() -> None:
     assert (games.exponents > 2).all()
 
 
-def test_it_learns_under_a_wrapper() -> None:
+def test_the_learner_works_under_a_wrapper() -> None:
     network = train_ntuple.Network()
     envs = RecordEpisodeStatistics(make(128, "embedded"))
     progress = train_ntuple.train(envs, network, seconds=3, seed=0)
@@ -222,7 +222,7 @@ def test_the_whole_demo_beats_random_play_and_saves_its_report(
         assert word in shown
 
 
-def test_a_checkpoint_restores_everything_learnt(tmp_path: Path) -> None:
+def test_a_checkpoint_restores_everything_learned(tmp_path: Path) -> None:
     path, network = tmp_path / "agent.npz", train_ntuple.Network()
     envs = make(64, "embedded")
     progress = train_ntuple.train(envs, network, seconds=1, seed=0)
@@ -248,7 +248,7 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
         train_ntuple.load_checkpoint(tmp_path / "a.npz", train_ntuple.Network())
 
 
-def test_training_continues_from_a_checkpoint_and_evaluates_on_the_way(
+def test_training_continues_from_a_checkpoint_and_evaluates_meanwhile(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path)]
@@ -259,10 +259,10 @@ def test_training_continues_from_a_checkpoint_and_evaluates_on_the_way(
     second = train_ntuple.main([*arguments, "--seconds", "3", "--resume"])
     assert second["training"]["steps"] > first["training"]["steps"]
     assert len(second["training"]["evaluations"]) > len(first["training"]["evaluations"])
-    assert "going on after 0:0" in capsys.readouterr().out
+    assert "resuming after 0:0" in capsys.readouterr().out
 
 
-def test_networks_of_given_times_are_kept(tmp_path: Path) -> None:
+def test_networks_at_given_times_are_saved(tmp_path: Path) -> None:
     arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path), "--seconds", "1"]
     arguments += ["--endpoint", "embedded", "--save-at", "1", "0.5"]
     results = train_ntuple.main(arguments)["training"]
@@ -278,15 +278,15 @@ def test_networks_of_given_times_are_kept(tmp_path: Path) -> None:
     assert results["steps_per_second"] == pytest.approx(rate, rel=0.3)
 
 
-def test_the_random_agent_plays_as_random_play_does() -> None:
-    # Standard deviation of one game: 535.
+def test_the_random_agent_scores_like_random_play() -> None:
+    # The standard deviation of one game is 535.
     assert abs(random_agent.main(num_envs=500, endpoint="embedded") - 1095) < 4 * 535 / 500**0.5
 
 
 # ---- comparing training runs ---------------------------------------------------------------------
 
 
-def test_training_runs_are_compared_where_all_have_points(tmp_path: Path) -> None:
+def test_training_runs_are_compared_over_their_common_range(tmp_path: Path) -> None:
     paths = []
     for index, speed in enumerate((1, 2)):
         told = [
@@ -296,7 +296,7 @@ def test_training_runs_are_compared_where_all_have_points(tmp_path: Path) -> Non
         paths.append(tmp_path / f"{index}.json")
         paths[-1].write_text(json.dumps({"training": {"evaluations": told}}))
     table = learning_figures.figures([learning_figures.evaluations(path) for path in paths])
-    # From 200 games, where the second one begins, to 300, where the first one ends.
+    # From 200 games, where the second run begins, to 300, where the first run ends.
     assert "| games | 200 | 2 | 2 to 2 |" in table
     assert "| games | 300 | 3 | 3 to 3 |" in table
     assert "| minutes | 2.0 | 3 | 2 to 4 |" in table

@@ -1,4 +1,4 @@
-"""The vector environment, as Gymnasium and its users expect it."""
+"""Tests that the vector environment works as Gymnasium and its users expect."""
 
 import copy
 import warnings
@@ -27,7 +27,7 @@ from twofold import errors
 ID = "twofold/Game2048-v0"
 INFOS = {"action_mask", "score", "max_exponent", "episode_length", "moves", "goal_reached"}
 
-# The client handles a reply in the same way on every carrier.
+# The client handles replies in the same way on every carrier.
 in_this_process = pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
 
 
@@ -446,7 +446,7 @@ def test_render_gives_one_text_for_each_board() -> None:
     envs.close()
 
 
-def test_closing_twice_is_fine_and_using_it_afterwards_is_an_error(endpoint: str) -> None:
+def test_closing_twice_is_safe_and_use_afterwards_is_an_error(endpoint: str) -> None:
     envs = twofold.Game2048VectorEnv(2, endpoint=endpoint)
     envs.close()
     envs.close()

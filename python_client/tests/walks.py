@@ -1,4 +1,4 @@
-"""A walk on a line: one environment in two correct forms, and more than a dozen with a defect."""
+"""A walk on a line: one environment in two correct forms and many defective forms."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 class Walk(gym.Env[Array, Any]):
-    """Begins on one of 1 ... 7, steps left or right, slips at random, and ends on 0 or 8."""
+    """A walk that starts on 1 ... 7, steps left or right, slips at random, and ends on 0 or 8."""
 
     observation_space = gym.spaces.Box(0, PLACES - 1, (2,), np.float32)
     action_space = gym.spaces.Discrete(3)
@@ -41,7 +41,7 @@ class Walk(gym.Env[Array, Any]):
 
 
 class WalkVectorEnv(VectorEnv[Array, Array, Array]):
-    """The same for many lanes at once, each with its own generator; subclasses break one method."""
+    """The walk on many lanes, each with its own generator. Subclasses break one method."""
 
     def __init__(self, mode: AutoresetMode = AutoresetMode.NEXT_STEP, num_envs: int = 3) -> None:
         self.mode = mode
@@ -393,7 +393,7 @@ class Stumbles(WalkVectorEnv):
         return super().step(actions)
 
 
-# The class, the check that finds it, and words of its sentence.
+# The class, the check that finds its defect, and words of the check's sentence.
 WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (NoMode, "spaces", r"expected metadata\['autoreset_mode'\].*got None"),
     (ForgottenBatch, "spaces", r"expected action_space .*3 lanes.*got Discrete\(3\)"),

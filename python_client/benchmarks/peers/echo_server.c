@@ -1,9 +1,9 @@
-// The transport limit: a REP server that does nothing. Whatever a request says, the answer is the
-// same two frames, sent from constant memory without a copy.
+// The transport limit: a REP server that does nothing. It answers every request with the same two
+// frames, sent from constant memory without a copy.
 //
-//     echo_server <endpoint> <reply file> <bytes of its header>
+//     echo_server <endpoint> <reply file> <bytes of the header>
 //
-// The reply file holds the header frame and the payload frame, one behind the other.
+// The reply file contains the header frame, followed by the payload frame.
 
 #include <stdio.h>
 #include <stdlib.h>

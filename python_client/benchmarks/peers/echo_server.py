@@ -1,4 +1,4 @@
-"""echo_server.c in Python, for a machine without a C compiler or libzmq's headers."""
+"""A Python version of echo_server.c, for machines without a C compiler or libzmq's headers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     envpool_dm.py Game2048-v1|Play2048-v1 N
 
-`Game2048-v1` is its port of Jumanji's, `Play2048-v1` of pgx's.
+`Game2048-v1` is EnvPool's port of Jumanji's game, and `Play2048-v1` of pgx's.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from worker import serve
 
 
 class EnvPool:
-    """A pool of N environments, with the number of threads that turns out faster."""
+    """A pool of N environments, with the number of threads that proved faster."""
 
     action_dtype = np.int32
-    # The mask and the other observations.
+    # For each environment: the mask, and a description of the other observations.
     masks: ClassVar[dict[str, tuple[str, str]]] = {
         "Game2048-v1": ("action_mask", "board int32, highest_tile"),
         "Play2048-v1": ("legal_action_mask", "planes bool (N, 4, 4, 31), board int32"),
@@ -49,7 +49,7 @@ class EnvPool:
         return envs
 
     def _rate(self, envs: Any, num_envs: int) -> float:
-        """Steps per second over a fifth of a second, without the first ones."""
+        """Returns the steps per second over a fifth of a second, after some untimed steps."""
         actions = np.arange(num_envs, dtype=self.action_dtype) % 4
         envs.step(actions)
         started, calls = time.perf_counter(), 0
@@ -59,11 +59,11 @@ class EnvPool:
         return calls / (time.perf_counter() - started)
 
     def step(self, actions: NDArray[Any]) -> Any:
-        """One step of all."""
+        """Steps all boards."""
         return self._envs.step(actions)
 
     def mask(self, outputs: Any) -> NDArray[Any]:
-        """Part of the observation."""
+        """Returns the mask, which is part of the observation."""
         mask: NDArray[Any] = np.ascontiguousarray(getattr(outputs.observation, self._mask))
         return mask
 

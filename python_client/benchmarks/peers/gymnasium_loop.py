@@ -1,8 +1,8 @@
-"""gymnasium-2048, a single environment in Python: a plain loop over N of them.
+"""A plain loop over N environments of gymnasium-2048, which is a single environment in Python.
 
 gymnasium_loop.py N
 
-SyncVectorEnv does the same and copies more.
+Gymnasium's SyncVectorEnv does the same, but copies more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from worker import serve
 
 
 class Loop:
-    """N environments; a finished one is reset by its next step, as with NEXT_STEP."""
+    """N environments. The next step resets an environment that has finished, as with NEXT_STEP."""
 
     action_dtype = np.int64
 
@@ -36,7 +36,7 @@ class Loop:
         }
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, ...]:
-        """One step of each, stacked."""
+        """Steps each environment, and stacks the results."""
         num_envs = len(self._envs)
         observations = np.empty((num_envs, 4, 4, 16), np.uint8)
         rewards = np.zeros(num_envs, np.float32)
@@ -59,7 +59,7 @@ class Loop:
         return observations, rewards, terminated, truncated, infos
 
     def mask(self, outputs: tuple[Any, ...]) -> None:
-        """None: the package has no mask."""
+        """Returns None, because the package has no mask."""
         return
 
 

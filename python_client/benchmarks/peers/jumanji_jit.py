@@ -1,4 +1,4 @@
-"""Jumanji's `Game2048-v1` on the CPU: one jitted function for vmapped step and autoreset.
+"""Jumanji's `Game2048-v1` on the CPU, with one jitted function for vmapped step and autoreset.
 
 jumanji_jit.py N
 """
@@ -17,7 +17,7 @@ from worker import serve
 
 
 class Jumanji:
-    """N boards; the state stays in JAX, the outputs are returned as numpy."""
+    """N boards whose state stays in JAX. The outputs are returned as numpy arrays."""
 
     action_dtype = np.int32
 
@@ -33,7 +33,7 @@ class Jumanji:
         }
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """One step of all; numpy sees JAX's memory without a copy."""
+        """Steps all boards. Returns JAX's memory as numpy arrays, without a copy."""
         self._state, timestep = self._step(self._state, actions)
         return (
             np.asarray(timestep.observation.board),
@@ -45,7 +45,7 @@ class Jumanji:
         )
 
     def mask(self, outputs: tuple[NDArray[Any], ...]) -> NDArray[Any]:
-        """Part of the observation."""
+        """Returns the mask, which is part of the observation."""
         return np.ascontiguousarray(outputs[4])
 
 

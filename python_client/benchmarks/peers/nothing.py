@@ -1,4 +1,4 @@
-"""No environment: the time of everything else in a learner's loop.
+"""A stand-in for an environment, to measure everything else in a learner's loop.
 
 nothing.py N
 """
@@ -13,7 +13,7 @@ from worker import serve
 
 
 class Nothing:
-    """A step that does nothing, and a mask to choose from."""
+    """A player whose step does nothing, with a mask to choose from."""
 
     action_dtype = np.int64
 
@@ -22,10 +22,10 @@ class Nothing:
         self.details = {"numpy": np.__version__}
 
     def step(self, actions: NDArray[Any]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def mask(self, outputs: None) -> NDArray[Any]:
-        """Always the same: choosing takes as long as for every other contestant."""
+        """Returns a constant mask, so that choosing takes as long as for every other contestant."""
         return self._mask
 
 

@@ -1,10 +1,10 @@
-"""An in-process numba loop over bitboards: the best known scalar technique, from Python.
+"""An in-process numba loop over bitboards, the best known scalar technique, used from Python.
 
     numba_bitboard.py serial|parallel N
 
-One board after the other: row tables on a 64-bit board, one SplitMix64 stream for each board,
-autoreset by the next step, all outputs written into arrays that are allocated once. `numba_loop.py`
-is the same without the bit tricks.
+It steps one board after the other, with row tables on 64-bit boards and one SplitMix64 stream per
+board. The next step resets a finished board. All outputs are written into arrays that are allocated
+once. `numba_loop.py` does the same without the bit tricks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ONES = U64(0x1111111111111111)
 
 
 def _transpose(board: Any) -> Any:
-    """Cell (row, column) goes to (column, row)."""
+    """Returns the transposed board: cell (row, column) goes to (column, row)."""
     board = (
         (board & U64(0xF0F00F0FF0F00F0F))
         | ((board & U64(0x0000F0F00000F0F0)) << U64(12))
@@ -37,7 +37,7 @@ def _transpose(board: Any) -> Any:
 
 
 def _random(streams: Any, lane: Any) -> Any:
-    """The board's next random number."""
+    """Returns the board's next random number."""
     streams[lane] += U64(0x9E3779B97F4A7C15)
     word = streams[lane]
     word = (word ^ (word >> U64(30))) * U64(0xBF58476D1CE4E5B9)
@@ -46,11 +46,11 @@ def _random(streams: Any, lane: Any) -> Any:
 
 
 def _spawn(board: Any, word: Any) -> Any:
-    """The board with a 2 or, one time in ten, a 4 in a random empty cell."""
+    """Returns the board with a 2 or, one time in ten, a 4 in a random empty cell."""
     filled = board | (board >> U64(1))
     filled |= filled >> U64(2)
     empty = ~filled & ONES
-    # The nibbles' sum, in the highest nibble: up to 15, and an empty board wraps around to 0.
+    # The highest nibble becomes the sum of all: up to 15, but an empty board wraps around to 0.
     count = (empty * ONES) >> U64(60)
     if board == U64(0):
         count = U64(16)
@@ -62,14 +62,14 @@ def _spawn(board: Any, word: Any) -> Any:
 
 
 def _spread(half: Any) -> Any:
-    """Eight nibbles as eight bytes."""
+    """Returns eight nibbles as eight bytes."""
     half = (half | (half << U64(16))) & U64(0x0000FFFF0000FFFF)
     half = (half | (half << U64(8))) & U64(0x00FF00FF00FF00FF)
     return (half | (half << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)
 
 
 def _moves(board: Any, table: Any) -> Any:
-    """Bit 0: it can slide to the left; bit 1: to the right."""
+    """Returns two bits: bit 0 if the board can slide left, bit 1 if it can slide right."""
     row = U64(0xFFFF)
     return (
         table[board & row]
@@ -93,7 +93,7 @@ def _step(
     scores: Any,
     lengths: Any,
 ) -> None:
-    """One step of all boards; 0 up, 1 right, 2 down, 3 left."""
+    """Steps all boards; actions are 0 up, 1 right, 2 down, 3 left."""
     row = U64(0xFFFF)
     for lane in numba.prange(len(boards)):
         if terminated[lane]:
@@ -139,7 +139,7 @@ spread, moves_of = inline(_spread), inline(_moves)
 
 
 class NumbaBitboard:
-    """N boards and their outputs, allocated once."""
+    """N boards and their outputs, which are allocated once."""
 
     action_dtype = np.uint8
 
@@ -162,7 +162,7 @@ class NumbaBitboard:
             np.zeros(num_envs, np.int32),
             np.zeros(num_envs, np.int32),
         )
-        # The same memory, as arrays for the user.
+        # The same memory as arrays for the user.
         boards = self._observations.view(np.uint8).reshape(num_envs, 4, 4)
         truncated = np.zeros(num_envs, np.bool_)
         self._outputs = boards, self._rewards, self._terminated, truncated, self._masks
@@ -174,12 +174,12 @@ class NumbaBitboard:
         }
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """One step of all."""
+        """Steps all boards."""
         self._step(actions, *self._arguments)
         return self._outputs
 
     def mask(self, outputs: tuple[NDArray[Any], ...]) -> NDArray[Any]:
-        """One of its outputs."""
+        """Returns the mask, which is one of the outputs."""
         return outputs[4]
 
 

@@ -1,10 +1,11 @@
-"""An in-process numba loop, as a capable user would write it: no transport, server or copies.
+"""An in-process numba loop as a capable user would write it, without transport, server or copies.
 
     numba_loop.py N
 
-One board after the other, cell by cell: a line is read in the direction of the slide, looked up in
-a row table and written back. One SplitMix64 stream for each board, autoreset by the next step, all
-outputs written into arrays that are allocated once; the boards are the observation.
+It steps one board after the other, cell by cell. Each line is read in the direction of the slide,
+looked up in a row table and written back. Each board has a SplitMix64 stream, and the next step
+resets a finished board. All outputs are written into arrays that are allocated once. The boards
+themselves are the observation.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from numpy.typing import NDArray
 from row_tables import MOVES, ROWS, SCORE, SLID
 from worker import serve
 
-# The four lines of a slide: LINES[action, line] are cells, from the wall on.
+# LINES[action, line] are the cells of one of a slide's four lines, starting at the edge.
 CELLS = np.arange(16).reshape(4, 4)
 LINES = np.stack([CELLS.T, CELLS[:, ::-1], CELLS.T[:, ::-1], CELLS]).astype(np.int64)
 
 
 def _random(streams: Any, lane: int) -> Any:
-    """The board's next random number."""
+    """Returns the board's next random number."""
     streams[lane] += np.uint64(0x9E3779B97F4A7C15)
     word = streams[lane]
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -32,7 +33,7 @@ def _random(streams: Any, lane: int) -> Any:
 
 
 def _spawn(board: Any, streams: Any, lane: int) -> None:
-    """A 2 or, one time in ten, a 4 in a random empty cell."""
+    """Adds a 2 or, one time in ten, a 4 in a random empty cell."""
     empties = 0
     for cell in range(16):
         empties += board[cell] == 0
@@ -48,7 +49,7 @@ def _spawn(board: Any, streams: Any, lane: int) -> None:
 
 
 def _line(board: Any, lines: Any, action: int, line: int) -> Any:
-    """A line's index in the tables."""
+    """Returns a line's index in the tables."""
     return (
         board[lines[action, line, 0]]
         | board[lines[action, line, 1]] << 4
@@ -71,7 +72,7 @@ def _step(
     scores: Any,
     lengths: Any,
 ) -> None:
-    """One step of all boards; 0 up, 1 right, 2 down, 3 left."""
+    """Steps all boards; actions are 0 up, 1 right, 2 down, 3 left."""
     for lane in range(len(boards)):
         board = boards[lane]
         if terminated[lane]:
@@ -115,7 +116,7 @@ step = numba.njit(_step)
 
 
 class NumbaLoop:
-    """N boards and their outputs, allocated once."""
+    """N boards and their outputs, which are allocated once."""
 
     action_dtype = np.int64
 
@@ -139,12 +140,12 @@ class NumbaLoop:
         }
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """One step of all."""
+        """Steps all boards."""
         step(actions, *self._arguments)
         return self._outputs
 
     def mask(self, outputs: tuple[NDArray[Any], ...]) -> NDArray[Any]:
-        """One of its outputs."""
+        """Returns the mask, which is one of the outputs."""
         return outputs[4]
 
 

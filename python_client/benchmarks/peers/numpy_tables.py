@@ -28,7 +28,7 @@ COUNT = _BITS.sum(1).astype(np.uint64)
 
 
 def transpose(boards: Boards) -> Any:
-    """Cell (row, column) goes to (column, row)."""
+    """Returns the transposed boards: cell (row, column) goes to (column, row)."""
     boards = (
         (boards & U64(0xF0F00F0FF0F00F0F))
         | ((boards & U64(0x0000F0F00000F0F0)) << U64(12))
@@ -42,14 +42,14 @@ def transpose(boards: Boards) -> Any:
 
 
 def spread(halves: Boards) -> Any:
-    """Eight nibbles as eight bytes."""
+    """Returns eight nibbles as eight bytes."""
     halves = (halves | (halves << U64(16))) & U64(0x0000FFFF0000FFFF)
     halves = (halves | (halves << U64(8))) & U64(0x00FF00FF00FF00FF)
     return (halves | (halves << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)
 
 
 def tiles(boards: Boards, words: Boards) -> Any:
-    """A 2 or, one time in ten, a 4 in a random empty cell of each board; the rest is empty."""
+    """Returns the new tiles: a 2, or one time in ten a 4, in a random empty cell of each board."""
     filled = boards | (boards >> U64(1))
     filled |= filled >> U64(2)
     empty = ~filled & ONES
@@ -65,7 +65,7 @@ def tiles(boards: Boards, words: Boards) -> Any:
 
 
 def moves(boards: Array) -> Array:
-    """Bit 0: it can slide to the left; bit 1: to the right."""
+    """Returns two bits: bit 0 if a board can slide left, bit 1 if it can slide right."""
     lines = MOVES.take(boards.view(np.uint16)).view(np.uint32)
     lines |= lines >> np.uint32(16)
     lines |= lines >> np.uint32(8)
@@ -73,7 +73,7 @@ def moves(boards: Array) -> Array:
 
 
 class NumpyTables:
-    """N boards; a finished one is reset by its next step."""
+    """N boards. The next step resets a board that has finished."""
 
     action_dtype = np.int64
 
@@ -89,7 +89,7 @@ class NumpyTables:
         }
 
     def step(self, actions: Array) -> tuple[Array, ...]:
-        """One step of all; 0 up, 1 right, 2 down, 3 left."""
+        """Steps all boards; actions are 0 up, 1 right, 2 down, 3 left."""
         old = self._boards
         num_envs = len(old)
         is_vertical = actions & 1 == 0
@@ -135,7 +135,7 @@ class NumpyTables:
         )
 
     def mask(self, outputs: tuple[Array, ...]) -> Array:
-        """One of its outputs."""
+        """Returns the mask, which is one of the outputs."""
         return outputs[4]
 
 

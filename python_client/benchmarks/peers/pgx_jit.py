@@ -1,4 +1,4 @@
-"""pgx's `2048` on the CPU: one jitted function for split keys, vmapped step and autoreset.
+"""pgx's `2048` on the CPU, with one jitted function for split keys, vmapped step and autoreset.
 
 pgx_jit.py N
 """
@@ -16,7 +16,7 @@ from worker import serve
 
 
 class Pgx:
-    """N boards; the state stays in JAX, the outputs are returned as numpy."""
+    """N boards whose state stays in JAX. The outputs are returned as numpy arrays."""
 
     action_dtype = np.int32
 
@@ -38,7 +38,7 @@ class Pgx:
         }
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """One step of all; numpy sees JAX's memory without a copy."""
+        """Steps all boards. Returns JAX's memory as numpy arrays, without a copy."""
         self._key, state = self._step(self._key, self._state, actions)
         self._state = state
         return (
@@ -50,7 +50,7 @@ class Pgx:
         )
 
     def mask(self, outputs: tuple[NDArray[Any], ...]) -> NDArray[Any]:
-        """An illegal action would end the game."""
+        """Returns the mask. An illegal action would end the game."""
         return np.ascontiguousarray(outputs[4])
 
 

@@ -1,4 +1,4 @@
-"""Row tables: the result of a slide for each of the 65,536 rows, the known fast way to play 2048.
+"""Tables with the result of a slide for each of the 65,536 rows, a known fast way to play 2048.
 
 A board is a uint64 of 16 exponents, 4 bits each; a row is 16 bits of it:
 
@@ -7,7 +7,7 @@ A board is a uint64 of 16 exponents, 4 bits each; a row is 16 bits of it:
              8  9 10 11      …
             12 13 14 15
 
-Exponents end at 15: two 32768 do not merge here.
+Exponents end at 15, so two 32768 do not merge here.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def _row(cells: list[int]) -> int:
     return sum(tile << 4 * cell for cell, tile in enumerate(cells))
 
 
-# The row after a slide: [0 ... 65535] to the left, [65536 ... 131071] to the right.
+# The row after a slide: [0 ... 65535] for left, [65536 ... 131071] for right.
 SLID = np.empty(2 * ROWS, np.uint16)
 # The score of that slide, in either direction.
 SCORE = np.empty(ROWS, np.float32)
-# Bit 0: a slide to the left moves something; bit 1: to the right.
+# Bit 0 is set if a slide to the left moves something, bit 1 for the right.
 MOVES = np.empty(ROWS, np.uint8)
 
 for _index in range(ROWS):

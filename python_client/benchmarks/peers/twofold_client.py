@@ -1,12 +1,12 @@
-"""Twofold itself.
+"""Twofold's contestants.
 
     twofold_client.py embedded|ipc|tcp vector|held|same-step|reward|raw|rollout N
 
-embedded is this process. ipc is a private server. tcp is a separate server on 127.0.0.1.
-`vector` is `VectorEnv.step`, which users call. `held` is the same with copy=False, `same-step` the
-same with that autoreset mode. `reward` has a reward of five terms and reports the value of each.
-`raw` is the client's lower layer, without the views and the infos. `rollout` makes many steps in a
-call, with random choices in the server.
+embedded runs in this process, ipc on a private server, and tcp on a separate server on 127.0.0.1.
+`vector` is `VectorEnv.step`, as users call it. `held` adds copy=False, and `same-step` that
+autoreset mode. `reward` has a reward of five terms and reports the value of each. `raw` is the
+client's lower layer, without the views and the infos. `rollout` makes many steps per call, with
+random choices in the server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REWARD = {
 
 
 def tcp_server() -> str:
-    """Starts a server that ends with this process; its address."""
+    """Starts a server that ends with this process, and returns its address."""
     command = [str(find_program()), "serve", "--parent-pid", str(os.getpid())]
     command += ["--endpoint", "tcp://127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -46,14 +46,14 @@ def tcp_server() -> str:
 
 
 def batch(endpoint: str, num_envs: int, **arguments: Any) -> twofold.TwofoldVectorEnv:
-    """Boards after a reset."""
+    """Makes boards and resets them."""
     envs = twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, **arguments)
     envs.reset(seed=0)
     return envs
 
 
 class Vector:
-    """`VectorEnv.step`."""
+    """A player that calls `VectorEnv.step`."""
 
     # The dtype that argmax, choice and a space's sample return.
     action_dtype = np.int64
@@ -68,19 +68,19 @@ class Vector:
         }
 
     def mask(self, outputs: Any) -> NDArray[Any]:
-        """From the infos."""
+        """Returns the mask from the infos."""
         mask: NDArray[Any] = outputs[4]["action_mask"]
         return mask
 
 
 class Raw:
-    """`Session.step`: a payload of actions in, a payload of arrays out."""
+    """A player that calls `Session.step`, with a payload of actions in and of arrays out."""
 
     action_dtype = np.uint8
 
     def __init__(self, endpoint: str, num_envs: int) -> None:
         envs = batch(endpoint, num_envs)
-        self._envs = envs  # closes its session when it is deleted
+        self._envs = envs  # its deletion closes the session
         self._session = envs._session
         self._session.enter()
         offsets = {array.name: array.offset for array in envs._session.spec.step.arrays}
@@ -88,22 +88,22 @@ class Raw:
         self.details = {"outputs": "one array of bytes, aligned, to make views of"}
 
     def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
-        """One round trip through the client."""
+        """Makes one round trip through the client."""
         return self._session.step(actions)[1]
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """From its place in the payload."""
+        """Returns the mask from its place in the payload."""
         return outputs[self._mask]
 
 
 class Rollout:
-    """`VectorEnv.rollout` with random choices."""
+    """A player that calls `VectorEnv.rollout` with random choices."""
 
     action_dtype = np.uint8
 
     def __init__(self, endpoint: str, num_envs: int) -> None:
         self._rollout = batch(endpoint, num_envs).rollout
-        # About half a million boards, a learner's usual request.
+        # About half a million boards, as a learner usually requests.
         self.steps_per_call = min(128, max(8, (1 << 19) // num_envs))
         self.details = {
             "outputs": "observations, masks, actions, rewards, terminations, truncations, valid; "
@@ -111,15 +111,15 @@ class Rollout:
         }
 
     def step(self, actions: NDArray[Any]) -> twofold.Rollout:
-        """As many steps as one call makes; the actions are the server's own."""
+        """Makes the steps of one call. The server chooses the actions."""
         return self._rollout(self.steps_per_call, "random")
 
     def mask(self, outputs: twofold.Rollout) -> None:
-        """None: the server chooses the actions."""
+        """Returns None, because the server chooses the actions."""
 
 
 def make(num_envs: int) -> Player:
-    """The player that the arguments name."""
+    """Makes the player that the arguments select."""
     carrier, layer = sys.argv[1:3]
     endpoints: dict[str, Callable[[], str]] = {
         "embedded": lambda: "embedded",

@@ -1,4 +1,4 @@
-"""A session by hand, over the simplest client that pyzmq allows."""
+"""A session over the simplest possible pyzmq client."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from twofold.v1 import environment_pb2 as environment
 def round_trip(
     socket: zmq.Socket[bytes], request: bytes, actions: NDArray[Any], payload: NDArray[np.uint8]
 ) -> None:
-    """Sends a header and its actions, and receives the reply into `payload`, unchecked.
+    """Sends a header and actions, and receives the reply into `payload` without checks.
 
-    numpy allocated that memory, because a frame's own may be at an odd address. It is the same each
-    time, because fresh pages cost more than transporting the bytes in them.
+    numpy allocates `payload`, because a frame's own memory may be at an odd address. It is reused,
+    because fresh pages cost more than transporting the bytes in them.
     """
     socket.send(request, zmq.SNDMORE)
     socket.send(actions.data)
@@ -28,11 +28,11 @@ def round_trip(
 
 
 class WireSession:
-    """N boards on a server: the protocol without checks, deadlines or repeats.
+    """N boards on a server, using the protocol without checks, deadlines or repeats.
 
     Attributes:
         payload: The last step's payload.
-        mask_slice: The place of the action mask in it.
+        mask_slice: The place of the action mask in the payload.
     """
 
     action_dtype = np.uint8
@@ -54,17 +54,17 @@ class WireSession:
         self._before, self._behind = header.split(any_seq)
 
     def step_header(self) -> bytes:
-        """The header of the next step."""
+        """Returns the header of the next step."""
         self._seq += 1
         return self._before + self._seq.to_bytes(8, "little") + self._behind
 
     def step(self, actions: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """One step; the payload of its reply."""
+        """Makes one step, and returns the payload of its reply."""
         round_trip(self.socket, self.step_header(), actions, self.payload)
         return self.payload
 
     def close(self) -> None:
-        """Closes the socket; the session ends with the server."""
+        """Closes the socket. The session ends with the server."""
         self._context.destroy(linger=0)
 
     def _header(self, seq: int, **op: Any) -> bytes:

@@ -1,8 +1,8 @@
-"""The worker's side of a contestant: makes one player, and measures slices of time on request.
+"""The worker's side of a contestant, which makes one player and measures slices on request.
 
-Every contestant is a separate process that runs one of the scripts next to this one, in the
-contestant's own virtual environment; so this module needs only numpy. The benchmark talks
-to it in lines:
+Each contestant is a separate process that runs one of the scripts next to this one. It runs in the
+contestant's own virtual environment, so this module needs only numpy. The benchmark and the worker
+exchange lines:
 
     worker ──►  {"ready": true, "details": {…}}
            ◄──  run 0.5 0
@@ -10,11 +10,11 @@ to it in lines:
                  "elapsed": 0.6}
            ◄──  (end of input: the worker ends)
 
-The clock runs only inside `Player.step`. Between two steps, untimed and in the same way for every
-contestant, the next actions are chosen: uniformly among the legal ones if the player has a mask,
-and uniformly among all four otherwise. `run 0.5 12` trains a learner in between: its policy
-multiplies matrices twelve times on all cores before each step, and the whole loop takes half a
-second; "elapsed" is the loop's time.
+The clock runs only inside `Player.step`. Between two steps, the worker chooses the next actions,
+untimed and in the same way for every contestant: uniformly among the legal actions if the player
+has a mask, otherwise among all four. `run 0.5 12` also emulates a learner, whose policy multiplies
+matrices twelve times on all cores before each step. The whole loop then takes half a second, and
+"elapsed" is its time.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# Seconds of untimed stepping before the first slice, for compilation and allocation.
+# The seconds of untimed steps before the first slice, for compilation and allocation.
 WARM_UP_SECONDS = 0.3
-# Untimed stepping before each slice, as a share of it, because others have used the caches since.
+# The untimed steps before each slice, as a share of it, because others have used the caches.
 LEAD_IN = 0.1
-# A slice ends when its timed part is over, or after this many times as long in all.
+# A slice ends when its timed part is over, or when it has taken this many times as long in total.
 MAX_OVERHEAD = 4.0
 
 
@@ -41,37 +41,37 @@ class Player(Protocol):
     """N boards of one implementation."""
 
     action_dtype: type[np.integer[Any]]
-    """The argument of `step`."""
+    """The actions that `step` plays next."""
     details: dict[str, str]
     """Details for readers of the table: versions, threads, contents of the outputs."""
 
     def step(self, actions: NDArray[Any]) -> Any:
-        """Plays one action on each board; on return, all outputs are there as numpy arrays.
+        """Plays one action on each board. On return, all outputs exist as numpy arrays.
 
-        A player with an attribute `steps_per_call` plays that many and chooses their actions.
+        A player with an attribute `steps_per_call` plays that many steps and chooses the actions.
         """
 
     def mask(self, outputs: Any) -> NDArray[Any] | None:
-        """The legal actions after that step, one byte each, (N, 4), C order; None if unknown."""
+        """Returns the legal actions now, one byte each, (N, 4), C order, or None if unknown."""
 
 
 class Slices(Protocol):
-    """A contestant that has its boards and a clock."""
+    """A contestant that measures slices itself."""
 
     details: dict[str, str]
-    """As a player's."""
+    """Details for readers of the table."""
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Steps for this long; returns the result for the benchmark."""
+        """Steps for this long, and returns the result for the benchmark."""
 
 
 class ActionChooser:
-    """Random legal actions for N boards, from random numbers drawn beforehand.
+    """A chooser of random legal actions for N boards, with random numbers drawn in advance.
 
         mask    1 0 1 1  ──► code 0b1101 ┐
         number  7 of 0 ... 11            ┴──► TABLE[code, 7] = 2
 
-    Twelve numbers, since a board has 1, 2, 3 or 4 legal actions, and each divides 12.
+    The random numbers are 0 ... 11, because 12 is divisible by 1, 2, 3 and 4 legal actions.
     """
 
     def __init__(self, num_envs: int, dtype: type[np.integer[Any]]) -> None:
@@ -86,12 +86,12 @@ class ActionChooser:
             self._table[code] = [legal[number % len(legal)] for number in range(12)]
 
     def choose(self, mask: NDArray[Any] | None) -> NDArray[Any]:
-        """The next actions (N,), in fresh memory."""
+        """Returns the next actions (N,), in fresh memory."""
         numbers = self._numbers[self._next]
         self._next = (self._next + 1) % len(self._numbers)
         if mask is None:
             return np.asarray(numbers & 3, self._dtype)
-        # The product moves the lowest bits of a board's four bytes into the bits 24 ... 27.
+        # The product moves the lowest bit of each of a board's four bytes into bits 24 ... 27.
         codes = (mask.view(np.uint32).ravel() * np.uint32(0x01020408)) >> np.uint32(24)
         places: NDArray[np.uint32] = codes * np.uint32(12) + numbers
         return np.take(self._table, places)
@@ -112,12 +112,12 @@ def serve(make: Callable[[int], Player]) -> None:
 
 
 def serve_slices(make: Callable[[int], Slices]) -> None:
-    """The same for a contestant that takes its own measurements.
+    """Runs a worker for a contestant that measures slices itself.
 
     Args:
-        make: Makes the object that measures N boards.
+        make: A function that makes the contestant for N boards.
     """
-    # Libraries print, so they get standard error, and the protocol gets a separate descriptor.
+    # Libraries may print, so they get standard error, and the protocol gets a separate descriptor.
     with os.fdopen(os.dup(1), "w") as protocol:
         os.dup2(2, 1)
         slices = make(int(sys.argv[-1]))
@@ -130,7 +130,7 @@ def serve_slices(make: Callable[[int], Slices]) -> None:
 
 
 class Policy:
-    """A layer of a network for 256 boards, in numpy, whose BLAS computes on all cores."""
+    """A network layer for 256 boards in numpy, whose BLAS computes on all cores."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(1)
@@ -140,7 +140,7 @@ class Policy:
         self._outputs = np.empty((256, 64), np.float32)
 
     def think(self, work: int) -> None:
-        """This many layers."""
+        """Computes this many layers."""
         for _ in range(work):
             np.matmul(self._features, self._weights, out=self._outputs)
 
@@ -155,7 +155,7 @@ class _Slices:
         self._steps_per_call: int = getattr(player, "steps_per_call", 1)
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Steps until this many seconds were spent in steps or, with work, in the whole loop."""
+        """Makes steps until they or, with work, the whole loop have taken this many seconds."""
         think, step, mask_of, choose = (
             self._policy.think,
             self._player.step,
@@ -173,7 +173,7 @@ class _Slices:
             think(work)
             actions = choose(mask)
             before = clock()
-            # This includes freeing the last step's outputs, which a user pays for as well.
+            # This includes freeing the last step's outputs, which users also pay for.
             outputs = step(actions)
             after = clock()
             durations.append(after - before)

@@ -1,9 +1,9 @@
-"""The transport limit: exactly the bytes of Twofold's step, through a server that does nothing.
+"""The transport limit: the exact bytes of Twofold's step, through a server that does nothing.
 
     zmq_echo.py ipc|tcp N
 
-The frames come from a real session: a real server executes one step of N boards, and its request
-and reply are sent from then on.
+The frames come from a real session. A real server executes one step of N boards, whose request and
+reply are then sent again and again.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Frames(NamedTuple):
     request: bytes
     reply: bytes
     payload: bytes
-    """The reply's payload; the request's is N action bytes."""
+    """The reply's payload. The request's payload is N action bytes."""
     mask: NDArray[np.uint8]
-    """The action mask in that payload."""
+    """The place of the action mask in that payload."""
 
 
 def real_frames(num_envs: int) -> Frames:
-    """Plays a few steps on a real server, and keeps the last one's frames."""
+    """Plays a few steps on a real server, and returns the frames of the last one."""
     server = private_server.PrivateServer(time.monotonic() + 30)
     session = WireSession(server.endpoint, num_envs)
     try:
@@ -56,10 +56,10 @@ def real_frames(num_envs: int) -> Frames:
 
 
 def start_server(carrier: str, frames: Frames, folder: Path) -> tuple[str, str]:
-    """Starts the echo server; it ends with this process.
+    """Starts the echo server, which ends with this process.
 
     Returns:
-        Its address, and what it is.
+        The server's address, and a description of the server.
     """
     (folder / "reply").write_bytes(frames.reply + frames.payload)
     program = folder / "echo_server"
@@ -101,12 +101,12 @@ class Echo:
         }
 
     def step(self, actions: NDArray[Any]) -> NDArray[np.uint8]:
-        """One round trip."""
+        """Makes one round trip."""
         round_trip(self._socket, self._request, actions, self._payload)
         return self._payload
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The echoed step's mask: choosing takes as long as for every other contestant."""
+        """Returns the echoed step's mask, so that choosing takes the usual time."""
         return self._mask
 
 

@@ -1,11 +1,11 @@
-"""Trains with each library, several seeds each, and prints the table of docs/reference/results.md.
+"""Trains several seeds with each library, and prints the table of docs/reference/results.md.
 
     make training                                 # hours: ten minutes and three seeds each
     make training TRAINING_ARGS="--only ppo --seconds 60"
-    make training TRAINING_ARGS=--report          # the table of what is there
+    make training TRAINING_ARGS=--report          # the table of existing results
 
-Each program of examples/ runs on one thread, as many at once as there are cores, in the virtual
-environment of its library. Results are kept in runs/training; what is there is not run again.
+Each program of examples/ runs on one thread, in the virtual environment of its library. One program
+per core runs at a time. Results are kept in runs/training, and existing results are not repeated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HERE = Path(__file__).resolve().parent
 EXAMPLES = REPOSITORY / "python_client" / "examples"
 ENVIRONMENTS = REPOSITORY / ".build" / "trainers"
 
-# Without gymnasium-2048's pin of Gymnasium, which the libraries here do not share.
+# Ignores gymnasium-2048's pin of Gymnasium, which conflicts with the libraries here.
 USUAL = ("gymnasium-2048==0.1.2", "pygame==2.6.1")
 
 
@@ -43,15 +43,15 @@ class Program:
     name: str
     label: str
     library: str
-    """Its virtual environment."""
+    """The name of the virtual environment."""
     distribution: str
-    """The library's name on PyPI."""
+    """The name of the library on PyPI."""
     mode: str
-    """The autoreset mode."""
+    """The autoreset mode that the library uses."""
     has_usual: bool = True
-    """Whether usual.py connects it with gymnasium-2048."""
+    """Whether usual.py connects the library with gymnasium-2048."""
     words: tuple[str, ...] = ()
-    """More arguments."""
+    """More arguments of the program."""
 
 
 PROGRAMS = (
@@ -65,15 +65,15 @@ PROGRAMS = (
 
 
 def python_of(program: Program) -> str:
-    """The interpreter of the library's virtual environment."""
+    """Returns the interpreter of the library's virtual environment."""
     python = ENVIRONMENTS / program.library / "bin" / "python"
     if not python.exists():
-        raise SystemExit(f"{python} is missing; `make training` makes it")
+        raise SystemExit(f"{python} is missing; `make training` creates it")
     return str(python)
 
 
 def run(program: Program, script: Path, words: list[str], out: Path) -> None:
-    """Runs a program; its output goes to a file in `out`."""
+    """Runs a program, and writes its output to a file in `out`."""
     out.mkdir(parents=True, exist_ok=True)
     words = [python_of(program), str(script), *words, *program.words]
     words += ["--threads", "1", "--out", str(out)]
@@ -84,14 +84,14 @@ def run(program: Program, script: Path, words: list[str], out: Path) -> None:
 
 
 def train(program: Program, seed: int, seconds: float, out: Path) -> None:
-    """Trains with our boards, if that is not done yet."""
+    """Trains with Twofold's boards, if there is no result yet."""
     if not (out / "evaluation.json").exists():
         words = ["--seed", str(seed), "--seconds", str(seconds)]
         run(program, EXAMPLES / f"{program.name}.py", words, out)
 
 
 def train_usual(program: Program, seconds: float, out: Path) -> None:
-    """Trains with the usual boards, if that is not done yet."""
+    """Trains with gymnasium-2048's boards, if there is no result yet."""
     if not (out / "curve.json").exists():
         pip = [python_of(program), "-m", "pip", "install", "--quiet", "--no-deps", *USUAL]
         subprocess.run(pip, check=True)
@@ -99,29 +99,29 @@ def train_usual(program: Program, seconds: float, out: Path) -> None:
 
 
 def glue(program: Program) -> int:
-    """Lines of code of the function that connects the library with the boards."""
+    """Returns the lines of code of the function that connects the library with the boards."""
     tree = ast.parse((EXAMPLES / f"{program.name}.py").read_text())
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "make_boards":
-            return (node.end_lineno or 0) - node.body[1].lineno + 1  # behind the docstring
+            return (node.end_lineno or 0) - node.body[1].lineno + 1  # after the docstring
     raise LookupError(f"{program.name} has no make_boards")
 
 
 def rate(folder: Path) -> float:
-    """Steps per second of a training, its updates included."""
+    """Returns the steps per second of a training run, including its updates."""
     curve = json.loads((folder / "curve.json").read_text())["curve"]
     return float(curve[-1]["steps_per_second"])
 
 
 def version(program: Program) -> str:
-    """The version of the program's library."""
+    """Returns the version of the program's library."""
     code = f"import importlib.metadata as m; print(m.version({program.distribution!r}))"
     found = subprocess.run([python_of(program), "-c", code], capture_output=True, text=True)
     return found.stdout.strip()
 
 
 def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
-    """The program's figures, from the runs that are there; None without any."""
+    """Returns the program's figures from the existing runs, or None without any."""
     runs = [folder / f"{program.name}-{seed}" for seed in seeds]
     runs = [one for one in runs if (one / "evaluation.json").exists()]
     if not runs:
@@ -142,16 +142,16 @@ def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     names = [program.name for program in PROGRAMS]
     add("--only", nargs="+", choices=names, default=names, metavar="PROGRAM", help=", ".join(names))
-    add("--seconds", type=float, default=600, help="of each training")
-    add("--usual-seconds", type=float, default=120, help="of each training with gymnasium-2048")
-    add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="one training each")
-    add("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
-    add("--out", type=Path, default=REPOSITORY / "runs" / "training", help="the folder of results")
+    add("--seconds", type=float, default=600, help="seconds of each training run")
+    add("--usual-seconds", type=float, default=120, help="seconds of each run with gymnasium-2048")
+    add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="seeds, one training run each")
+    add("--jobs", type=int, default=os.cpu_count(), help="number of training runs at once")
+    add("--out", type=Path, default=REPOSITORY / "runs" / "training", help="folder for results")
     add("--report", action="store_true", help="only print the table")
     add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
@@ -171,7 +171,7 @@ def main() -> None:
     if options.publish:
         figures.publish("training", found)
     if None in rows:
-        sys.exit("some trainings are missing; they were left out, or their output.txt says why")
+        sys.exit("some training runs are missing; if they were started, their output.txt says why")
 
 
 if __name__ == "__main__":

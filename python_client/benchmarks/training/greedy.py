@@ -1,4 +1,4 @@
-"""Evaluates a saved agent of an example greedily, and prints the evaluation as JSON.
+"""Evaluates a saved agent of an example with greedy actions, and prints the evaluation as JSON.
 
     python greedy.py ppo runs/ppo-1/model.pt --episodes 1000
 
@@ -19,19 +19,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 
 def ppo(path: Path) -> Any:
-    """The most probable actions."""
+    """Returns a policy of the most probable actions."""
     module = importlib.import_module("ppo")
     return module.policy_of(module.load(path))
 
 
 def dqn_afterstates(path: Path) -> Any:
-    """The actions with the highest reward + value of the afterstate."""
+    """Returns a policy of the actions with the highest reward + value of the afterstate."""
     module = importlib.import_module("dqn_afterstates")
     return module.policy_of(*module.load(path))
 
 
 def train_ntuple(path: Path) -> Any:
-    """The same; of TDL2048-Demo's networks, too."""
+    """Returns the same policy for an n-tuple network, also one of TDL2048-Demo."""
     if path.suffix == ".npz":
         return twofold.policies.NTuple.load(path)
     return twofold.policies.read_network(path)
@@ -41,11 +41,11 @@ LOADERS = {loader.__name__: loader for loader in (ppo, dqn_afterstates, train_nt
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("program", choices=LOADERS, help="the example")
-    parser.add_argument("agent", type=Path, help="what it saved")
-    parser.add_argument("--episodes", type=int, default=1000, help="games, on seeds from 2^63 up")
+    parser.add_argument("program", choices=LOADERS, help="name of the example")
+    parser.add_argument("agent", type=Path, help="file of the agent")
+    parser.add_argument("--episodes", type=int, default=1000, help="games, from seed 2^63 up")
     options = parser.parse_args()
     policy = LOADERS[options.program](options.agent)
     print(twofold.evaluate(policy, episodes=options.episodes).to_json())

@@ -2,15 +2,15 @@
 
     make regret                                        # about an hour on two cores
     make regret REGRET_ARGS="--boards 2x2 --seeds 1"   # a minute
-    make regret REGRET_ARGS=--report                   # the table of what is there
+    make regret REGRET_ARGS=--report                   # the table of existing results
 
-All learners play the same number of moves on a board. At 13 moments over three factors of ten,
-each one plays complete games without random actions and without learning. The regret of each of
-these moves comes from the board's table (docs/reference/optimum.md): the value of the board minus
-the value of the action. A game's regrets therefore add up to the learner's distance from the
-optimum, without the luck of its new tiles. Tables are made first, once. Results are kept in
-runs/regret; a run with a result for the same number of moves is not repeated. After
-`--publish`, `make pictures PICTURES_ARGS=regret.png` draws them.
+All learners play the same number of moves on a board. At 13 moments, from a thousandth of the moves
+to all of them, each learner plays complete games without random actions and without learning. The
+board's table (docs/reference/optimum.md) gives the regret of each move: the value of the board
+minus the value of the action. A game's regrets therefore add up to the learner's distance from the
+optimum, without the luck of its new tiles. Tables are made once, before the runs. Results are kept
+in runs/regret, and a run with a result for the same number of moves is not repeated. After
+`--publish`, `make pictures PICTURES_ARGS=regret.png` draws the results.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RUNS = REPOSITORY / "runs" / "regret"
 
 @dataclass(frozen=True)
 class Board:
-    """A board, and for how many moves the learners play on it."""
+    """A board, and the number of moves that learners play on it."""
 
     rows: int
     columns: int
@@ -50,7 +50,7 @@ class Board:
 
     @property
     def name(self) -> str:
-        """Rows x columns."""
+        """The size as text: rows x columns."""
         return f"{self.rows}x{self.columns}"
 
 
@@ -67,7 +67,7 @@ BASELINES = {
     "greedy": "highest reward",
 }
 GAMES = 10_000
-"""Of the baselines' evaluations."""
+"""The number of games in the baselines' evaluations."""
 
 
 def solve(board: Board) -> float:
@@ -100,7 +100,7 @@ def read(path: Path, moves: int) -> dict[str, Any] | None:
 
 
 def run(name: str, moves: int, words: Sequence[object], out: Path) -> None:
-    """Runs small_boards.py, if its result is not there yet; its output goes to a file."""
+    """Runs small_boards.py if there is no result yet, and writes its output to a file."""
     result, log = out / f"{name}.json", out / f"{name}.txt"
     if read(result, moves):
         return
@@ -113,7 +113,7 @@ def run(name: str, moves: int, words: Sequence[object], out: Path) -> None:
 
 
 def measured(boards: Sequence[Board], out: Path) -> list[figures.Row]:
-    """The regrets of a game after all moves: the median of the seeds, the lowest and highest."""
+    """Returns the regret per game after all moves: the median, lowest and highest of the seeds."""
     optima = json.loads((out / "known.json").read_text())
     rows: list[figures.Row] = []
     for board in boards:
@@ -133,18 +133,18 @@ def measured(boards: Sequence[Board], out: Path) -> list[figures.Row]:
 
 
 def main(words: list[str] | None = None) -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     names = [board.name for board in BOARDS]
     add("--boards", nargs="+", choices=names, default=names, metavar="BOARD", help=", ".join(names))
     learners = list(LEARNERS)
     add("--learners", nargs="+", choices=learners, default=learners, help=", ".join(learners))
-    add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="one training each")
-    add("--moves", type=int, help="of each training, instead of the board's own")
-    add("--games", type=int, default=1000, help="of each measurement")
-    add("--jobs", type=int, default=os.cpu_count(), help="trainings at once")
-    add("--out", type=Path, default=RUNS, help="the folder of results")
+    add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="seeds, one training run each")
+    add("--moves", type=int, help="moves of each run (default: the board's number)")
+    add("--games", type=int, default=1000, help="games per measurement")
+    add("--jobs", type=int, default=os.cpu_count(), help="number of training runs at once")
+    add("--out", type=Path, default=RUNS, help="folder for results")
     add("--report", action="store_true", help="only print the table")
     add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args(words)

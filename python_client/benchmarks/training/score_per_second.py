@@ -1,15 +1,15 @@
-"""Trains learners of 2048 for the same time, and prints what each plays after 1, 10 and 60 minutes.
+"""Trains learners of 2048 for the same time, and prints their scores after 1, 10 and 60 minutes.
 
-    make score-per-second                                     # hours: an hour for each learner
+    make score-per-second                                     # an hour for each learner
     make score-per-second SCORE_ARGS="--minutes 0.2 0.4 --games 100"
-    make score-per-second SCORE_ARGS=--report                 # the table of what is there
+    make score-per-second SCORE_ARGS=--report                 # the table of existing results
 
-One learner runs at a time, on `--cores` cores, as one run that saves its agent at each of the
-times; the schedules of learning rates belong to the whole run. Afterwards each agent plays the
-same games greedily, learning nothing. TDL2048-Demo is compiled with its makefile's flags from a
-source that is fetched from its pinned commit, or that --tdl-demo names; without a source or a
-compiler it is skipped and listed. The table says how much of its cores each learner used. Results
-are kept in runs/score_per_second; runs with a result are not repeated.
+One learner runs at a time, on `--cores` cores. It is a single run that saves its agent at each of
+the times, with learning rates scheduled for the whole run. Afterwards each agent plays the same
+games with greedy actions and without learning. TDL2048-Demo is compiled with its makefile's flags,
+from its pinned commit or from the source that --tdl-demo names. Without a source or a compiler, it
+is skipped and listed. The table shows how much of its cores each learner used. Results are kept in
+runs/score_per_second, and runs with a result are not repeated.
 """
 
 from __future__ import annotations
@@ -44,34 +44,34 @@ TDL_DEMO = Download(
     "b6832fe08d83efdc8542ad90bcce536108a2e0f2736c704fe1f5d6e3b565538c",
     "tdl2048-demo",
 )
-# The flags of its makefile.
+# The flags of TDL2048-Demo's makefile.
 TDL_FLAGS = ("-std=c++11", "-O3", "-g", "-Wall", "-fmessage-length=0")
 
 Saved = list[dict[str, Any]]
-"""An agent for each time: its file, and the seconds and moves of its training."""
+"""The agents, one for each time: file, and seconds and moves of training."""
 
 
 @dataclass(frozen=True)
 class Learner:
-    """A learner: how to train it, and what its agents are to greedy.py."""
+    """A learner: how to train it, and how greedy.py loads its agents."""
 
     name: str
     label: str
     policy: str
-    """The policy of its agents."""
+    """The policy of the agents, for the table."""
     program: str
-    """The name of its loader in greedy.py."""
+    """The name of the agents' loader in greedy.py."""
     train: Callable[[argparse.Namespace, Path], Saved]
     cores: int | None = None
-    """The number of cores that it can use; None for any."""
+    """The number of cores that the learner can use; None for any number."""
     python: Path = Path(sys.executable)
 
 
 def run(words: Sequence[object], out: Path) -> str:
-    """Runs a program, whose standard error goes to a file in `out`; its output.
+    """Runs a program and returns its output. Writes its standard error to a file in `out`.
 
     Raises:
-        Unavailable: It failed.
+        Unavailable: The program failed.
     """
     command = [str(word) for word in words]
     with (out / "errors.txt").open("a") as errors:
@@ -91,7 +91,7 @@ def arguments(options: argparse.Namespace, out: Path) -> list[object]:
 
 
 def train_ntuple(options: argparse.Namespace, out: Path) -> Saved:
-    """The n-tuple network."""
+    """Trains the n-tuple network."""
     words = [sys.executable, EXAMPLES / "train_ntuple.py", "--endpoint", "embedded"]
     run([*words, *arguments(options, out)], out)
     [report] = out.glob("train_ntuple-*.json")
@@ -100,11 +100,11 @@ def train_ntuple(options: argparse.Namespace, out: Path) -> Saved:
 
 
 def train_torch(name: str) -> Callable[[argparse.Namespace, Path], Saved]:
-    """A program with PyTorch, whose lanes play one move in each step."""
+    """Trains with a PyTorch program, whose lanes play one move per step."""
 
     def train(options: argparse.Namespace, out: Path) -> Saved:
         if not TORCH.exists():
-            raise Unavailable(f"{TORCH} is missing; `make score-per-second` makes it")
+            raise Unavailable(f"{TORCH} is missing; `make score-per-second` creates it")
         words = [TORCH, EXAMPLES / f"{name}.py", "--threads", options.cores]
         run([*words, *arguments(options, out)], out)
         saved: Saved = json.loads((out / "curve.json").read_text())["saved"]
@@ -114,11 +114,11 @@ def train_torch(name: str) -> Callable[[argparse.Namespace, Path], Saved]:
 
 
 def train_tdl_demo(options: argparse.Namespace, out: Path) -> Saved:
-    """TDL2048-Demo, with a main of ours."""
+    """Trains TDL2048-Demo, compiled with Twofold's `main`."""
     source = options.tdl_demo or TDL_DEMO.fetch()
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
-        raise Unavailable("there is no g++ and no clang++")
+        raise Unavailable("no C++ compiler was found; install g++ or clang++")
     program = REPOSITORY / ".build" / "tdl2048-demo" / "train"
     program.parent.mkdir(parents=True, exist_ok=True)
     words = [compiler, *TDL_FLAGS, f'-DDEMO="{source.resolve()}"', "-o", program]
@@ -146,7 +146,7 @@ LEARNERS = (
 
 @contextlib.contextmanager
 def on_cores(number: int) -> Iterator[int]:
-    """Keeps this process and its children on this many cores; yields the actual number."""
+    """Keeps this process and its children on this many cores. Yields the actual number."""
     before = os.sched_getaffinity(0)
     chosen = sorted(before)[:number]
     os.sched_setaffinity(0, chosen)
@@ -157,13 +157,13 @@ def on_cores(number: int) -> Iterator[int]:
 
 
 def processor_seconds() -> float:
-    """The processor time of all programs that this process has started and that have ended."""
+    """Returns the processor time of all child processes that have ended."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str, Any]:
-    """Trains, if that is not done yet; what trained.json holds.
+    """Trains a learner if there is no result yet, and returns the content of trained.json.
 
     Raises:
         Unavailable: The learner can't be run here.
@@ -190,7 +190,7 @@ def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str,
 
 
 def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
-    """Trains and evaluates; writes result.json, and removes the agents.
+    """Trains and evaluates a learner, writes result.json, and removes the agents.
 
     Raises:
         Unavailable: The learner can't be run here.
@@ -207,7 +207,7 @@ def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
 
 
 def rows(results: dict[str, dict[str, Any]]) -> list[figures.Row]:
-    """The figures of the results, which are by learner."""
+    """Returns the figures, given the results by learner."""
     found = []
     for learner in LEARNERS:
         if learner.name not in results:
@@ -233,19 +233,19 @@ def rows(results: dict[str, dict[str, Any]]) -> list[figures.Row]:
 
 
 def parse(words: list[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     names = [learner.name for learner in LEARNERS]
     add("--only", nargs="+", choices=names, default=names, metavar="LEARNER", help=str(names))
-    add("--minutes", type=float, nargs="+", default=[1, 10, 60], help="of training, ascending")
-    add("--games", type=int, default=1000, help="of each evaluation")
-    add("--cores", type=int, default=2, help="cores for each learner")
-    add("--seed", type=int, default=1, help="of boards, weights and actions")
-    add("--tdl-demo", type=Path, metavar="FILE", help="TDL2048-Demo's 2048.cpp")
-    add("--keep", action="store_true", help="keep the agents, up to 1 GB for each learner")
+    add("--minutes", type=float, nargs="+", default=[1, 10, 60], help="ascending times of training")
+    add("--games", type=int, default=1000, help="games per evaluation")
+    add("--cores", type=int, default=2, help="number of cores for each learner")
+    add("--seed", type=int, default=1, help="seed of boards, weights and actions")
+    add("--tdl-demo", type=Path, metavar="FILE", help="source file 2048.cpp of TDL2048-Demo")
+    add("--keep", action="store_true", help="keep the agents, up to 1 GB per learner")
     out = REPOSITORY / "runs" / "score_per_second"
-    add("--out", type=Path, default=out, help="the folder of results")
+    add("--out", type=Path, default=out, help="folder for results")
     add("--report", action="store_true", help="only print the table")
     add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args(words)
@@ -254,7 +254,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
 
 
 def main(words: list[str] | None = None) -> None:
-    """The command line."""
+    """Runs the command."""
     options = parse(words)
     results = {}
     for learner in LEARNERS:

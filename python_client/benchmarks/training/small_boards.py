@@ -1,8 +1,8 @@
-"""Trains one learner on a small board of 2048, and measures its exact regret on the way.
+"""Trains one learner on a small board of 2048, and measures its exact regret meanwhile.
 
     python small_boards.py td --size 2 3 --moves 1000000 --seed 1 --out runs/regret/td-2x3-1
 
-`make regret` runs it for all learners, boards and seeds; regret.py says what is measured.
+`make regret` runs it for all learners, boards and seeds. regret.py describes the measurement.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ TUPLES = {
     (3, 3): ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 4, 6)),
 }
 MARKS = [10 ** (k / 4 - 3) for k in range(13)]
-"""The moments to measure, as parts of all moves: from a thousandth to all."""
+"""The moments of measurements, as shares of all moves: from a thousandth to all."""
 
 Policy = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 
 class Curve:
-    """Measures a policy when enough moves have been played.
+    """A learning curve that measures the policy at each of the MOMENTS.
 
     Args:
-        size: Of the board.
-        moves: Of the whole training.
-        games: Of each measurement.
+        size: The size of the board.
+        moves: The number of moves of the whole training.
+        games: The number of games in each measurement.
     """
 
     def __init__(self, size: tuple[int, int], moves: int, games: int) -> None:
@@ -52,7 +52,7 @@ class Curve:
         self.began = time.perf_counter()
 
     def watch(self, policy: Policy, moves: int) -> None:
-        """Measures, if that is due. What time it takes does not count."""
+        """Measures the policy if that is due. The time of the measurement does not count."""
         if not self.marks or moves < self.marks[0]:
             return
         self.marks = [mark for mark in self.marks if mark > moves]
@@ -74,7 +74,7 @@ class Curve:
 
 
 def make_boards(options: argparse.Namespace, **arguments: Any) -> Any:
-    """The boards."""
+    """Makes the boards."""
     return gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=options.num_envs,
@@ -85,9 +85,9 @@ def make_boards(options: argparse.Namespace, **arguments: Any) -> Any:
 
 
 def train_table(options: argparse.Namespace, curve: Curve) -> None:
-    """A learner with a table."""
+    """Trains a learner with a table."""
     envs = make_boards(options)
-    bits = max(16, (2 * options.moves).bit_length())  # an entry for each move, at most
+    bits = max(16, (2 * options.moves).bit_length())  # at most one entry per move
     rows, columns = options.size
     whole = (tuple(range(rows * columns)),)
     learner: Any
@@ -101,7 +101,7 @@ def train_table(options: argparse.Namespace, curve: Curve) -> None:
     else:
         greedy = Exploration(options.seed, 0)  # new tiles explore enough
         tuples = TUPLES[rows, columns]
-        # On 3 x 3, 2 * 11^6 entries are possible.
+        # On 3 x 3, up to 2 * 11^6 entries are possible.
         learner = Afterstates(envs, options.seed, 22, greedy, tuples, images=True, coherence=True)
     for played in range(0, options.moves, options.num_envs):
         curve.watch(learner.policy, played)
@@ -110,7 +110,7 @@ def train_table(options: argparse.Namespace, curve: Curve) -> None:
 
 
 def train_ppo(options: argparse.Namespace, curve: Curve) -> None:
-    """PPO of examples/ppo.py; its reward is the score, divided by the optimum's on the board."""
+    """Trains PPO of examples/ppo.py, with the reward score divided by the board's optimum."""
     sys.path.insert(0, str(EXAMPLES))
     ppo: Any = importlib.import_module("ppo")
     out = options.out.with_suffix(".ppo")
@@ -135,17 +135,17 @@ def train_ppo(options: argparse.Namespace, curve: Curve) -> None:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
     add("learner", choices=("q", "td", "ntuple", "ppo"))
     add("--size", type=int, nargs=2, required=True, metavar=("ROWS", "COLUMNS"))
-    add("--moves", type=int, required=True, help="of the training, on all boards together")
-    add("--seed", type=int, default=1, help="of boards, weights and random actions")
-    add("--num-envs", type=int, default=128, help="boards")
-    add("--games", type=int, default=1000, help="of each measurement")
-    add("--scale", type=float, default=1, help="what PPO's rewards are divided by")
-    add("--out", type=Path, required=True, help="the file of results, JSON")
+    add("--moves", type=int, required=True, help="moves of training, on all boards together")
+    add("--seed", type=int, default=1, help="seed of boards, weights and random actions")
+    add("--num-envs", type=int, default=128, help="number of boards")
+    add("--games", type=int, default=1000, help="games per measurement")
+    add("--scale", type=float, default=1, help="divisor of PPO's rewards")
+    add("--out", type=Path, required=True, help="JSON file for results")
     options = parser.parse_args()
     curve = Curve(tuple(options.size), options.moves, options.games)
     (train_ppo if options.learner == "ppo" else train_table)(options, curve)

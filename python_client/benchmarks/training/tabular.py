@@ -1,9 +1,8 @@
-"""Learners for small boards of 2048 that keep what they learn in tables.
+"""Learners for small boards of 2048 that store values in tables.
 
-Q-learning, TD learning of afterstates, and an n-tuple network. All play the same way: each step
-plays one move on all boards, in autoreset mode SAME_STEP, and learns from it. An action is random
-with the probability `epsilon`, which falls to 0 over the training. Returns are not discounted, and
-their unit is the game's points.
+They are Q-learning, TD learning of afterstates, and an n-tuple network. Each step plays one move on
+all boards, in autoreset mode SAME_STEP, and learns from it. An action is random with probability
+`epsilon`, which falls to 0 during training. Returns are undiscounted scores.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ Array = NDArray[Any]
 
 
 class Table:
-    """Rows of numbers for keys: a dictionary for arrays of keys, by open addressing.
+    """A dictionary from keys to rows of numbers, for arrays of keys, with open addressing.
 
     Args:
-        columns: Numbers in a row, float32, 0 at first.
-        bits: It has room for 2^bits keys.
+        columns: The number of float32 numbers in a row, which are 0 at first.
+        bits: The table has 2^bits places.
     """
 
     def __init__(self, columns: int, bits: int) -> None:
         self.places = 1 << bits
         self.shift = np.uint64(64 - bits)
-        self.keys = np.zeros(self.places, np.uint64)  # 0: free
-        # The last row stands for all keys that are not there.
+        self.keys = np.zeros(self.places, np.uint64)  # 0 marks a free place
+        # The last row stands for all missing keys.
         self.rows = np.zeros((self.places + 1, columns), np.float32)
         self.count = 0
 
     def find(self, keys: Array, insert: bool = False) -> Array:
-        """The rows' numbers, int64 (M,), of keys above 0, uint64 (M,).
+        """Returns the numbers of the rows of positive keys, uint64 (M,), as int64 (M,).
 
         Raises:
             MemoryError: More than seven of eight places would be taken.
@@ -48,11 +47,11 @@ class Table:
             there = self.keys[at]
             free = there == 0
             if insert and free.any():
-                self.keys[at[free]] = wanted[free]  # of several keys for one place the last stays
+                self.keys[at[free]] = wanted[free]  # the last of several keys stays
                 there = self.keys[at]
                 self.count += len(np.unique(at[free]))
                 if self.count > self.places - self.places // 8:
-                    raise MemoryError(f"a table of {self.places:,} places is full")
+                    raise MemoryError(f"a table of {self.places:,} places is full; increase bits")
             elif not insert:
                 found[left[free]] = self.places
                 there = np.where(free, wanted, there)
@@ -62,7 +61,7 @@ class Table:
 
 
 def keys_of(boards: Array) -> Array:
-    """The cells of boards (…, rows, columns) as one number, four bits for each: uint64 (…)."""
+    """Returns boards (…, rows, columns) as numbers with four bits per cell, uint64 (…)."""
     cells = boards.reshape(*boards.shape[:-2], -1).astype(np.uint64)
     shifts = np.arange(0, 4 * cells.shape[-1], 4, dtype=np.uint64)
     keys: Array = (cells << shifts).sum(axis=-1, dtype=np.uint64) + np.uint64(1)
@@ -70,9 +69,9 @@ def keys_of(boards: Array) -> Array:
 
 
 def by_entry(entries: Array, errors: Array) -> tuple[Array, Array]:
-    """The distinct entries, and the mean of each one's errors.
+    """Returns the distinct entries and the mean of each entry's errors.
 
-    Not their sum: each of them asks for the whole correction.
+    Their sum would overshoot, because each error asks for the whole correction.
     """
     distinct, which = np.unique(entries, return_inverse=True)
     means: Array = np.bincount(which, errors) / np.bincount(which)
@@ -80,24 +79,24 @@ def by_entry(entries: Array, errors: Array) -> tuple[Array, Array]:
 
 
 def rate_of_visits(visits: Array) -> Array:
-    """A learning rate that falls polynomially (Even-Dar and Mansour, 2003)."""
+    """Returns a learning rate that falls polynomially (Even-Dar and Mansour, 2003)."""
     rate: Array = visits**-0.6
     return rate
 
 
 class Exploration:
-    """Random actions now and then.
+    """A source of random actions with decreasing probability.
 
     Args:
-        seed: Of which, and of when.
-        epsilon: How often an action is random at the start.
+        seed: The seed of the random numbers.
+        epsilon: The initial probability of a random action.
     """
 
     def __init__(self, seed: int, epsilon: float) -> None:
         self.rng, self.epsilon = np.random.default_rng(seed), epsilon
 
     def mix(self, actions: Array, mask: Array, left: float) -> Array:
-        """The actions (M,), some of them random; `left` is the part of the training to come."""
+        """Replaces some actions (M,) by random ones. `left` is the remaining share of training."""
         at_random = (self.rng.random(mask.shape) * mask).argmax(axis=1)
         explores = self.rng.random(len(actions)) < self.epsilon * left
         return np.where(explores, at_random, actions)
@@ -107,20 +106,20 @@ class QLearning:
     """Q-learning (Watkins, 1989).
 
     Args:
-        envs: Boards of 2048.
-        seed: Of the boards.
-        bits: Of its table.
-        exploration: Its random actions.
+        envs: The boards of 2048.
+        seed: The seed of the boards.
+        bits: The size of the table: 2^bits places.
+        exploration: The source of random actions.
     """
 
     def __init__(self, envs: Any, seed: int, bits: int, exploration: Exploration) -> None:
         self.envs, self.exploration = envs, exploration
-        self.table = Table(8, bits)  # the actions' values, and how often each was learnt
+        self.table = Table(8, bits)  # the actions' values and their numbers of updates
         self.boards, infos = envs.reset(seed=seed)
         self.mask = infos["action_mask"]
 
     def values(self, boards: Array, mask: Array) -> Array:
-        """Returns the values of the actions, float32 (M, 4); -inf for illegal actions."""
+        """Returns the values of the actions, float32 (M, 4), with -inf for illegal actions."""
         values = self.table.rows[self.table.find(keys_of(boards)), :4]
         return np.where(mask == 1, values, -np.inf)
 
@@ -130,7 +129,7 @@ class QLearning:
         return best
 
     def step(self, left: float) -> None:
-        """Plays and learns a move on each board; `left` is the part of the training to come."""
+        """Plays a move on each board and learns. `left` is the remaining share of training."""
         best = self.policy(self.boards, self.mask)
         actions = self.exploration.mix(best, self.mask, left)
         rows = self.table.find(keys_of(self.boards), insert=True)
@@ -149,18 +148,18 @@ class QLearning:
 class Afterstates:
     """TD(0) of the values of afterstates (Szubert and Jaśkowski, 2014).
 
-    The value of a board is the sum of an entry for each tuple and each of its images; with the
-    whole board as the only tuple, and no images, it's a plain table.
+    The value of a board is the sum of one entry for each tuple and each of its images. With the
+    whole board as the only tuple and without images, this is a plain table.
 
     Args:
-        envs: Boards of 2048.
-        seed: Of the boards.
-        bits: Of its table.
-        exploration: Its random actions.
-        tuples: Cells, row by row from 0.
-        images: Whether all turned and mirrored images of a board share a tuple's entries.
-        coherence: Whether the learning rate of an entry is temporal coherence, |sum of its errors|
-            / sum of their sizes (Beal and Smith, 1999), instead of one that falls with its visits.
+        envs: The boards of 2048.
+        seed: The seed of the boards.
+        bits: The size of the table: 2^bits places.
+        exploration: The source of random actions.
+        tuples: The cells of each tuple, numbered row by row from 0.
+        images: Whether all rotated and mirrored images of a board share a tuple's entries.
+        coherence: Whether an entry's learning rate is its temporal coherence, |sum of its errors| /
+            sum of their sizes (Beal and Smith, 1999), and not a rate that falls with its visits.
     """
 
     def __init__(
@@ -178,7 +177,7 @@ class Afterstates:
         rows, columns = envs.single_observation_space.shape
         self.layouts = self._layouts(rows, columns, tuples, images)
         envs.reset(seed=seed)
-        self.entries: Array | None = None  # (F, N), of the afterstates of the last moves
+        self.entries: Array | None = None  # (F, N), the entries of the last moves' afterstates
         self.predicted = np.zeros(envs.num_envs, np.float32)
         self.ended = np.zeros(envs.num_envs, bool)
 
@@ -186,7 +185,7 @@ class Afterstates:
     def _layouts(
         rows: int, columns: int, tuples: tuple[tuple[int, ...], ...], images: bool
     ) -> list[tuple[int, Array]]:
-        """For each tuple and image the tuple's number and the cells to read."""
+        """Returns, for each tuple and image, the tuple's number and the cells to read."""
         board = np.arange(rows * columns).reshape(rows, columns)
         turned = [np.rot90(one, turns) for one in (board, board.T) for turns in range(4)]
         of_shape = [one.ravel() for one in turned if one.shape == board.shape]
@@ -196,7 +195,7 @@ class Afterstates:
         ]
 
     def keys(self, boards: Array) -> Array:
-        """The keys of the entries of boards (M, rows, columns): uint64 (F, M)."""
+        """Returns the keys of the entries of boards (M, rows, columns), uint64 (F, M)."""
         cells = boards.reshape(len(boards), -1)
         keys = [
             keys_of(cells[:, layout][:, None]) | np.uint64(number << 60)
@@ -205,27 +204,27 @@ class Afterstates:
         return np.stack(keys)
 
     def look_up(self, boards: Array) -> Array:
-        """Values (M,) of boards (M, rows, columns)."""
+        """Returns the values (M,) of boards (M, rows, columns)."""
         keys = self.keys(boards)
         values = self.table.rows[self.table.find(keys.ravel()), 0]
         total: Array = values.reshape(keys.shape).sum(axis=0)
         return total
 
     def worth(self, boards: Array, rewards: Array, mask: Array) -> Array:
-        """Reward + value of each action's afterstate (M, 4); -inf for the illegal ones."""
+        """Returns reward + value of each action's afterstate, (M, 4); -inf if it is illegal."""
         worth = np.full(mask.shape, -np.inf, np.float32)
         legal = mask == 1
         worth[legal] = rewards[legal] + self.look_up(boards[legal])
         return worth
 
     def policy(self, boards: Array, mask: Array) -> Array:
-        """The best actions (M,)."""
+        """Returns the best actions (M,)."""
         after = rules.afterstates(boards)
         best: Array = self.worth(after.boards, after.rewards, mask).argmax(axis=1)
         return best
 
     def step(self, left: float) -> None:
-        """Plays a move on each board, and learns from the one before."""
+        """Plays a move on each board, and learns from the previous move."""
         boards, rewards, mask = self.envs.unwrapped.afterstates()
         worth = self.worth(boards, rewards, mask)
         best = worth.max(axis=1)
@@ -239,7 +238,7 @@ class Afterstates:
         self.ended = terminations.copy()
 
     def _learn(self, entries: Array, errors: Array) -> None:
-        """Moves the values of entries (F, N) by the errors (N,)."""
+        """Corrects the values of entries (F, N) by the errors (N,)."""
         distinct, mean = by_entry(entries.ravel(), np.tile(errors, len(entries)))
         value, signed, size = self.table.rows[distinct].T
         if self.coherence:

@@ -1,10 +1,10 @@
-// Trains TDL2048-Demo's network for given times: its own main plays a given number of games, and saves at the end.
+// Trains TDL2048-Demo's network for given times. The demo's own main plays a given number of games, and saves at the end.
 //
 //     c++ -std=c++11 -O3 -DDEMO='"…/2048.cpp"' -o tdl_demo tdl_demo.cpp
 //     ./tdl_demo FOLDER SEED SECONDS [SECONDS …]
 //
-// At each of these times it writes the network, FOLDER/agent-<seconds>.bin, and a line of JSON with file, seconds,
-// moves and games. Saving does not count. The boards, the learning and the four patterns are the demo's.
+// At each of these times, it writes the network to FOLDER/agent-<seconds>.bin, and prints a line of JSON with file,
+// seconds, moves and games. The time of saving does not count. Boards, learning and the four patterns are the demo's.
 
 #include <chrono>
 #include <cstdio>

@@ -1,10 +1,10 @@
-"""Trains with gymnasium-2048, as each library usually connects an environment, for its speed.
+"""Measures training with gymnasium-2048, connected as each library usually connects environments.
 
     python usual.py torchrl_ppo --seconds 60 --out /tmp/torchrl
 
-The learner is the one of examples/<program>.py. Its boards are separate Python objects in the
-library's own vector environment. A wrapper, as a user would write it, gives them the masks and the
-form of observations that the learner needs.
+The learner is examples/<program>.py. Its boards are separate Python objects in the library's own
+vector environment. A wrapper, as a user would write it, adds the masks and the form of observations
+that the learner needs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 
 class Planes(gym.Wrapper[Any, Any, Any, Any]):
-    """Planes first, as many as Twofold's, float32 (18, 4, 4); and action masks.
+    """A wrapper with as many planes as Twofold, first, float32 (18, 4, 4), and action masks.
 
     Args:
-        keys: Names of the planes and of the mask in a dict; None for planes alone.
-        axis: The planes' axis; -1 for planes last, (4, 4, 18).
+        keys: The names of planes and mask in a dict observation; None for planes alone.
+        axis: The axis of the planes; -1 puts them last, (4, 4, 18).
     """
 
     def __init__(self, keys: tuple[str, str] | None = None, axis: int = 0) -> None:
@@ -41,17 +41,17 @@ class Planes(gym.Wrapper[Any, Any, Any, Any]):
             self.observation_space = gym.spaces.Dict({keys[0]: planes, keys[1]: mask})
 
     def action_masks(self) -> Any:
-        """Legal actions, int8 (4,)."""
+        """Returns the legal actions, int8 (4,)."""
         game: Any = self.unwrapped
         return np.array([game.apply_action(game.board, a)[2] for a in range(4)], np.int8)
 
     def reset(self, **arguments: Any) -> Any:
-        """Begins a game."""
+        """Starts a game."""
         observation, _ = self.env.reset(**arguments)
         return self._seen(observation)
 
     def step(self, action: Any) -> Any:
-        """Plays an action; the reward is the logarithm of the score that it earns."""
+        """Plays an action, whose reward is the logarithm of the score gained."""
         observation, reward, terminated, truncated, _ = self.env.step(int(action))
         observation, info = self._seen(observation)
         return observation, 0.1 * np.log2(1.0 + float(reward)), terminated, truncated, info
@@ -68,7 +68,7 @@ class Planes(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Gymnasium's vector environment."""
+    """Trains over Gymnasium's vector environment."""
 
     class Boards(gym.vector.SyncVectorEnv):
         def step_async(self, actions: Any) -> None:
@@ -85,7 +85,7 @@ def ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def maskable_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Stable-Baselines3's DummyVecEnv."""
+    """Trains over Stable-Baselines3's DummyVecEnv."""
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
     class Curve(module.Curve):  # type: ignore[misc]
@@ -98,7 +98,7 @@ def maskable_ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def torchrl_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """TorchRL's GymWrapper over Gymnasium's vector environment."""
+    """Trains over TorchRL's GymWrapper of Gymnasium's vector environment."""
     import torch
     from torchrl.envs import DTypeCastTransform, GymWrapper, TransformedEnv
 
@@ -113,7 +113,7 @@ def torchrl_ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def tianshou_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Tianshou's DummyVectorEnv."""
+    """Trains over Tianshou's DummyVectorEnv."""
     from tianshou.env import DummyVectorEnv
 
     class Masked(Planes):
@@ -127,7 +127,7 @@ def tianshou_ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def rllib_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """RLlib's registry, and its own vectorization."""
+    """Trains over RLlib's registry and vectorization."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.tune.registry import register_env
 
@@ -142,7 +142,7 @@ CONNECTIONS = {
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     name, *words = sys.argv[1:]
     module = importlib.import_module(name)
     options = module.parse_arguments(words)

@@ -1,4 +1,4 @@
-"""The client."""
+"""The client of the Space."""
 
 from twofold.integrations.openenv.client import Game2048Client
 

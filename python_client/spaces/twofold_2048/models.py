@@ -1,4 +1,4 @@
-"""What client and server send each other."""
+"""The messages between client and server."""
 
 from twofold.integrations.openenv.models import Game2048Action, Game2048Observation, Game2048State
 

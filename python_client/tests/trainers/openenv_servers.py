@@ -1,4 +1,4 @@
-"""Servers of OpenEnv's games, and raw connections to them."""
+"""Servers of games for OpenEnv, and raw connections to them."""
 
 import contextlib
 import json

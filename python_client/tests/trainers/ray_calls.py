@@ -1,4 +1,4 @@
-"""Evaluations and datasets on a Ray cluster, with the workers among the arguments."""
+"""Evaluations and datasets on a Ray cluster, with the number of workers as an argument."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -18,13 +18,13 @@ import twofold
 
 GAMES = 400
 DATASET: dict[str, Any] = {"transitions": 700_000, "num_envs": 64, "seed": 7}
-# Steps of a row group of these lanes: 262,144 / 64.
+# The steps per row group of these lanes: 262,144 / 64.
 STEPS = 4096
 FIELDS = ("seeds", "scores", "moves", "lengths", "max_exponents")
 
 
 class Random(twofold.policies.Random):
-    """Random play in the service; prints the node on which a copy arrives."""
+    """A policy of random play in the service, which prints the node where each copy arrives."""
 
     def __reduce__(self) -> Any:
         return arrived, ()
@@ -90,7 +90,7 @@ def main() -> None:
         policy = FirstLegal(folder, ip, 50, waits=True)
         save(evaluate(policy, episodes=GAMES, workers=2), rest[2])
         return
-    # In the middle of the second row group; or when it is played, and the driver has not read it.
+    # In the middle of the second row group, or after it was played but before the driver read it.
     is_played = rest[2] == "played"
     policy = FirstLegal(folder, ip, 2 * STEPS if is_played else 3 * STEPS // 2, not is_played)
 

@@ -1,4 +1,4 @@
-"""Exports of datasets: Minari and `datasets` read every transition that Twofold wrote."""
+"""Tests that Minari and Hugging Face's `datasets` read every exported transition."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`twofold mcp` with the official client, over standard input and output and over HTTP."""
+"""Tests of `twofold mcp` with the official client, over standard input and output and over HTTP."""
 
 import contextlib
 import json
@@ -94,7 +94,7 @@ def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 
 def has_ipv6() -> bool:
-    """Returns whether this machine has the address ::1."""
+    """Returns True if this machine has the address ::1."""
     with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
         return True
     return False
@@ -102,7 +102,7 @@ def has_ipv6() -> bool:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The address of an HTTP server that all tests share."""
+    """Returns the address of an HTTP server that all tests share."""
     with over_http() as (url, _):
         yield url
 
@@ -120,7 +120,7 @@ def connect(request: pytest.FixtureRequest, mode: str) -> Connect:
     return lambda: connected(target, mode)
 
 
-def test_a_game_of_2048_is_the_environments_own(connect: Connect) -> None:
+def test_a_game_of_2048_equals_the_environments_game(connect: Connect) -> None:
     env = gym.make("twofold/Game2048-v0", size=(3, 4)).unwrapped
     board, infos = env.reset(seed=5)
     generator = np.random.default_rng(1)
@@ -180,7 +180,7 @@ def test_a_hint_is_the_action_of_expectimax_and_changes_nothing(connect: Connect
             assert answer.facts["board"] == tile_values(board).tolist()
         assert len(seen) > 1
         small = call("new_game", rows=3, columns=3).facts["game_id"]
-        assert call("hint", game_id=small) == (True, "hints are for boards of 4 x 4 only", {})
+        assert call("hint", game_id=small) == (True, "hints in 2048 need a board of 4 x 4", {})
 
 
 def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) -> None:
@@ -222,8 +222,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("new_game", {"seed": -1}, "seed is -1; expected at least 0"),
     ("new_game", {"seed": 1.5}, "seed is 1.5; expected an integer, at least 0"),
-    ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense': start one"),
-    ("move", {"game_id": 7, "direction": "up"}, "there is no game 7: start one with new_game"),
+    ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense'; start one"),
+    ("move", {"game_id": 7, "direction": "up"}, "there is no game 7; start one with new_game"),
     ("move", {"direction": "up"}, "game_id"),
     ("move", {"game_id": "{tiles}"}, "direction"),
     (
@@ -261,7 +261,7 @@ def test_bad_input_gets_a_sentence_and_plays_nothing(connect: Connect) -> None:
         assert [call("look", game_id=game) for game in games.values()] == before
 
 
-def test_two_clients_play_at_once_and_only_their_own_games(connect: Connect) -> None:
+def test_two_clients_play_at_the_same_time_and_only_their_own_games(connect: Connect) -> None:
     with connect() as first, connect() as second:
         games = [call("new_game", seed=8).facts["game_id"] for call in (first, second)]
         assert games[0] != games[1]
@@ -279,7 +279,7 @@ def test_two_clients_play_at_once_and_only_their_own_games(connect: Connect) -> 
             thread.start()
         for thread in threads:
             thread.join()
-        # The same seed and moves, so the same game twice: neither has moved in the other's.
+        # Equal seeds and moves give equal games, so neither client has moved in the other's game.
         assert [answer.text for answer in answers[0]] == [answer.text for answer in answers[1]]
         assert answers[0][-1].facts["moves"] > 20
 
@@ -294,7 +294,7 @@ def test_a_session_has_no_access_to_anothers_game(transport: str, url: str) -> N
         assert not first("look", game_id=game).is_error
 
 
-def test_without_sessions_a_game_is_found_by_its_id_again(url: str) -> None:
+def test_without_sessions_a_game_is_found_by_its_id(url: str) -> None:
     with connected(url, "auto") as call:
         begun = call("new_game", seed=4)
     with connected(url, "auto") as call:
@@ -350,13 +350,13 @@ def test_a_new_game_does_not_wait_for_the_end_of_an_idle_one(
             answer.set()
 
 
-def test_a_session_has_as_many_games_as_allowed_and_no_more(mode: str) -> None:
+def test_a_session_has_at_most_the_allowed_number_of_games(mode: str) -> None:
     with over_http("--max-games", "2") as (url, _), connected(url, mode) as call:
         games = [call("new_game").facts["game_id"] for _ in range(2)]
         refused = call("new_game")
         assert refused.is_error
         assert refused.text == (
-            "2 games are open, and no more are allowed: close one with end_game "
+            "2 games are open, which is the maximum; close one with end_game "
             f"({games[0]}, {games[1]})"
         )
         assert call("end_game", game_id=games[0]).text == f"Game {games[0]} is closed."
@@ -375,7 +375,7 @@ def test_a_client_without_sessions_can_not_invent_a_session() -> None:
         with connected(named("first"), "auto") as call:
             assert not call("new_game").is_error
         with connected(named("second"), "auto") as call:
-            assert call("new_game").text.startswith("1 games are open, and no more are allowed")
+            assert call("new_game").text.startswith("1 games are open, which is the maximum")
 
 
 def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,14 +390,14 @@ def test_the_games_of_a_session_end_with_it(monkeypatch: pytest.MonkeyPatch) -> 
             others("new_game")
             with connected(url, "legacy") as call:
                 assert not call("new_game").is_error
-                assert others("new_game").text == ("all 2 games of the server are taken: try later")
+                assert others("new_game").text == "the server already has 2 games; try again later"
             assert not others("new_game").is_error
     finally:
         runner.stop()
         thread.join(PATIENCE)
 
 
-def test_a_game_that_begins_while_its_session_ends_frees_its_place(
+def test_a_game_that_starts_while_its_session_ends_frees_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(served, "_MAX_GAMES", 1)
@@ -421,7 +421,7 @@ def test_a_game_that_begins_while_its_session_ends_frees_its_place(
                     answer = pool.submit(call, "new_game")
                     assert begins.wait(PATIENCE)
                 has_ended.set()
-                with contextlib.suppress(Exception):  # nobody answers a session that has ended
+                with contextlib.suppress(Exception):  # a session that has ended gets no answer
                     answer.result(PATIENCE)
             with connected(url, "legacy") as others:
                 assert not others("new_game").is_error
@@ -454,11 +454,11 @@ def test_a_restarted_server_of_boards_continues_its_games(own_server: Server, mo
         assert lost.is_error
         assert own_server.tcp in lost.text
         other = call("move", game_id=game, direction="up")
-        assert other == (True, "the last action got no answer: repeat 'down' first", {})
+        assert other == (True, "the last action got no answer; repeat 'down' first", {})
         own_server.start_again()
         board, *_ = env.step(2)
         answer = call("move", game_id=game, direction="down")
-        while answer.is_error:  # the client connects again with pauses in between
+        while answer.is_error:  # the client pauses between attempts to connect
             answer = call("move", game_id=game, direction="down")
         assert answer.facts["board"] == tile_values(board).tolist()
         assert answer.facts["moves"] == 3
@@ -506,7 +506,7 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-def test_an_address_of_ipv6_is_served(mode: str) -> None:
+def test_an_ipv6_address_is_served(mode: str) -> None:
     with over_http("--host", "::1") as (url, _), connected(url, mode) as call:
         assert url.startswith("http://[::1]:")
         assert not call("new_game").is_error
@@ -538,7 +538,7 @@ def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["--json"], 2, "--json is for --http"),
+        (["--json"], 2, "--json requires --http"),
         (["--http", "--max-games", "0"], 2, "max_games is 0; expected at least 1"),
         (["--http", "--host", "192.0.2.1"], 1, ""),
         (["--http", "--port", "70000"], 2, "port is 70000; expected 0 ... 65535"),

@@ -1,4 +1,4 @@
-"""Games over OpenEnv's WebSockets: the same boards, in words, and no harm from bad input."""
+"""Tests of games over OpenEnv's WebSockets: the same boards as text, and harmless bad input."""
 
 import json
 from collections.abc import Iterator
@@ -82,7 +82,7 @@ def test_2048_plays_as_in_gymnasium_over_every_carrier(endpoint: str) -> None:
             assert seen["highest_tile"] == 2 ** infos["max_exponent"]
             if not seen["legal_actions"]:
                 break
-            word = picked(generator, WORDS)  # illegal ones, too
+            word = picked(generator, WORDS)  # including illegal ones
             expected, reward, _, _, infos = boards.step(WORDS.index(word))
             np.testing.assert_array_equal(batch.step([WORDS.index(word)])[0][0], expected)
             data = connection.ask("step", {"direction": word})
@@ -121,7 +121,7 @@ def test_concentration_plays_as_in_gymnasium_over_every_carrier(endpoint: str) -
     table.close()
 
 
-def test_a_drawn_seed_plays_the_episode_again(connection: Connection) -> None:
+def test_a_drawn_seed_repeats_the_episode(connection: Connection) -> None:
     first = connection.reset()["board"]
     seed = connection.ask("state")["seed"]
     connection.reset()
@@ -161,13 +161,13 @@ def test_an_illegal_action_gets_a_sentence_and_the_same_board(connection: Connec
     data = connection.ask("step", {"direction": word})
     after = data["observation"]
     legal = ", ".join(seen["legal_actions"])
-    assert after["message"] == f"Nothing moves {word}; legal are {legal}."
+    assert after["message"] == f"Nothing moves {word}; legal actions: {legal}."
     assert after["board"] == seen["board"]
     assert (data["reward"], data["done"], after["step"]) == (0.0, False, 1)
     assert connection.step(direction=seen["legal_actions"][0])["message"] == ""
 
 
-def test_the_reward_and_the_rules_decide_about_an_illegal_action(connection: Connection) -> None:
+def test_reward_and_rules_determine_the_effect_of_an_illegal_action(connection: Connection) -> None:
     _, word = illegal(connection, reward=REWARD)
     assert connection.ask("step", {"direction": word})["reward"] == -2.0
     seen, word = illegal(connection, illegal_action="terminate")
@@ -181,26 +181,26 @@ def test_the_reward_and_the_rules_decide_about_an_illegal_action(connection: Con
     ("cards", "message"),
     [([3, 3], "Card 3 is face up already"), (["peek", "peek"], "No peek is left")],
 )
-def test_a_card_that_can_not_be_flipped_gets_a_sentence(cards: list[Any], message: str) -> None:
+def test_a_card_that_cannot_be_flipped_gets_a_sentence(cards: list[Any], message: str) -> None:
     with serving("concentration", size=(2, 2), peeks=1) as url:
         connection = Connection(url)
         connection.reset(seed=1)
         first, second = (connection.step(card=card) for card in cards)
         assert first["message"] == ""
-        assert second["message"].startswith(f"{message}; legal are ")
+        assert second["message"].startswith(f"{message}; legal actions: ")
         assert second["legal_actions"] == [c for c in (0, 1, 2, 3, "peek") if c not in cards]
         assert connection.error("step", {"card": 4})["message"].startswith("card is 4; expected")
         connection.close()
 
 
-def test_the_sentence_names_what_is_legal_after_the_step() -> None:
+def test_the_sentence_names_the_legal_actions_after_the_step() -> None:
     with serving("concentration", illegal_action="end_turn", peeks=0, size=(1, 4)) as url:
         connection = Connection(url)
         connection.reset(seed=1)
         connection.step(card=2)
         after = connection.step(card=2)
         legal = ", ".join(map(str, after["legal_actions"]))
-        assert after["message"] == f"Card 2 is face up already; legal are {legal}."
+        assert after["message"] == f"Card 2 is face up already; legal actions: {legal}."
         assert after["turns"] == 1
         connection.close()
 
@@ -226,12 +226,12 @@ def test_nothing_is_played_after_the_end(connection: Connection) -> None:
     for _ in range(3):
         last = connection.step(direction=0)
     assert (last["truncated"], last["terminated"]) == (True, False)
-    assert last["message"].endswith("The limit of 3 steps has ended the episode.")
+    assert last["message"].endswith("The limit of 3 steps ended the episode.")
     data = connection.ask("step", {"direction": "down"})
     after = data["observation"]
     assert (data["reward"], data["done"], after["step"]) == (0.0, True, 3)
     assert after["board"] == last["board"]
-    assert after["message"].endswith("Nothing is played any more.")
+    assert after["message"].endswith("The action was not played.")
     assert connection.ask("state")["step_count"] == 3
     assert connection.reset(seed=1)["step"] == 0
 
@@ -244,7 +244,7 @@ def test_a_goal_can_end_the_game(connection: Connection) -> None:
     assert connection.ask("state")["goal_reached"]
 
 
-def test_arguments_of_a_reset_are_for_its_episode(connection: Connection) -> None:
+def test_arguments_of_a_reset_apply_to_its_episode(connection: Connection) -> None:
     assert np.shape(connection.reset(size=[2, 3])["board"]) == (2, 3)
     assert connection.ask("state")["arguments"] == {"size": [2, 3]}
     assert np.shape(connection.reset()["board"]) == (4, 4)
@@ -256,9 +256,9 @@ def test_arguments_of_a_reset_are_for_its_episode(connection: Connection) -> Non
     [
         ({"size": 99}, "size is 99; expected 2 ... 8"),
         ({"goal": "x"}, "goal is 'x'; expected an integer"),
-        ({"reward": "/etc/passwd"}, "reward is a string; expected its terms"),
-        ({"endpoint": "private"}, "reset can't set 'endpoint' here; the arguments"),
-        ({"start_tiles": 3}, "reset can't set 'start_tiles' here; the arguments"),
+        ({"reward": "/etc/passwd"}, "reward is a string; expected an object"),
+        ({"endpoint": "private"}, "this server's reset does not accept 'endpoint'; accepted"),
+        ({"start_tiles": 3}, "this server's reset does not accept 'start_tiles'; accepted"),
         ({"seed": -1}, "seed is -1; expected at least 0"),
         ({"seed": 1.5}, "seed is 1.5; expected an integer"),
         ({"episode_id": ""}, "episode_id has 0 characters; expected 1 ... 255"),
@@ -277,7 +277,7 @@ def test_a_reset_that_is_refused_changes_nothing(
 def test_a_step_before_the_first_reset_is_refused(connection: Connection) -> None:
     assert connection.ask("state")["episode_id"] is None
     error = connection.error("step", {"direction": 0})
-    assert error["message"].startswith("this connection has no episode: send reset first")
+    assert error["message"].startswith("this connection has no episode; send reset first")
     assert connection.reset(seed=1)["step"] == 0
 
 
@@ -325,7 +325,7 @@ def test_an_invalid_action_gets_openenvs_error_and_plays_nothing(
         (json.dumps({"type": "step", "data": {"direction": "x" * 100_000}}), "VALIDATION_ERROR"),
     ],
 )
-def test_a_message_that_is_wrong_gets_an_error_and_the_connection_stays(
+def test_a_wrong_message_gets_an_error_and_the_connection_stays_open(
     connection: Connection, text: str, code: str
 ) -> None:
     connection.reset(seed=1)
@@ -337,7 +337,7 @@ def test_a_message_that_is_wrong_gets_an_error_and_the_connection_stays(
 
 
 @pytest.mark.parametrize("text", ['"' + "x" * 2**20 + '"', "[1]", '{"type": "step", "data": {'])
-def test_the_worst_messages_reach_no_other_connection(
+def test_the_worst_messages_do_not_affect_other_connections(
     connection: Connection, url: str, text: str
 ) -> None:
     seen = connection.reset(seed=1)
@@ -382,7 +382,7 @@ def test_the_number_of_playing_connections_is_limited() -> None:
         ({"game": "concentration", "deck_info": True}, "deck_info"),
     ],
 )
-def test_a_server_with_a_wrong_argument_is_not_made(arguments: Any, field: str) -> None:
+def test_a_server_with_a_wrong_argument_is_refused(arguments: Any, field: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
         make_openenv_app(**arguments)
     assert raised.value.field == field

@@ -51,7 +51,7 @@ def post(url: str, path: str, body: Any) -> tuple[int, str]:
 def test_a_body_that_is_too_long_is_refused(url: str, path: str, is_chunked: bool) -> None:
     body = b" " * TOO_MUCH
     status, detail = post(url, path, iter([body]) if is_chunked else body)
-    assert (status, detail) == (413, "the body has more than 262,144 bytes")
+    assert (status, detail) == (413, "the body is larger than 262,144 bytes")
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_a_body_that_is_too_long_is_refused(url: str, path: str, is_chunked: boo
     [
         ("/step", {"action": {"direction": "up"}}, 409, "this connection has no episode"),
         ("/reset", {"size": 99}, 422, "size is 99; expected 2 ... 8"),
-        ("/reset", {"goal": 64}, 422, "reset can't set 'goal' here"),
+        ("/reset", {"goal": 64}, 422, "this server's reset does not accept 'goal'"),
     ],
 )
-def test_a_refusal_over_http_says_why(
+def test_a_refusal_over_http_gives_the_reason(
     url: str, path: str, body: Any, status: int, detail: str
 ) -> None:
     answer = post(url, path, json.dumps(body))
@@ -101,7 +101,7 @@ def test_requests_over_http_do_not_count_as_connections() -> None:
         b"GET /health HTTP/1.1\r\nHost: a\r\n\r\nGET /health",
     ],
 )
-def test_a_connection_without_a_whole_request_is_closed(sent: bytes) -> None:
+def test_a_connection_without_a_complete_request_is_closed(sent: bytes) -> None:
     with serving(request_seconds=0.1) as url, socket.create_connection(address(url)) as half:
         half.settimeout(PATIENCE)
         half.sendall(sent)
@@ -109,10 +109,10 @@ def test_a_connection_without_a_whole_request_is_closed(sent: bytes) -> None:
             pass
 
 
-def test_a_connection_that_plays_outlives_that_time() -> None:
+def test_a_playing_connection_is_not_closed() -> None:
     with serving(request_seconds=0.1) as url:
         connection = None
-        while connection is None:  # a handshake may be cut on a busy machine
+        while connection is None:  # on a busy machine, a handshake may be cut off
             with contextlib.suppress(OSError, AssertionError):
                 connection = Connection(url)
         connection.reset(seed=1)

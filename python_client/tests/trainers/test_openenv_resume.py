@@ -1,4 +1,4 @@
-"""OpenEnv's episodes outlive their connections, and no action is lost or played twice."""
+"""Tests that episodes outlive their connections, and that no action is lost or played twice."""
 
 import threading
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def test_200_cut_connections_lose_no_action_and_play_none_twice(url: str) -> Non
                 assert back["resumed"]
                 taken = back["step"] - seen["step"]
                 assert taken in {"before": {0}, "before the reply": {1}}.get(kind, {0, 1})
-            data = connection.ask("step", action)  # again, whether it was played or not
+            data = connection.ask("step", action)  # repeated, whether it was played or not
             seen = data["observation"]
             played += data["reward"]
             assert seen["step"] == action["step"] + 1
@@ -90,7 +90,7 @@ def test_a_resumed_episode_shows_its_last_step_again(url: str) -> None:
     second.close()
 
 
-def test_an_episode_that_is_over_shows_its_end_again(url: str) -> None:
+def test_a_resumed_episode_that_is_over_shows_its_end_again(url: str) -> None:
     first = Connection(url)
     seen = first.reset(seed=1, size=2)
     while not seen["terminated"]:
@@ -118,10 +118,10 @@ def test_a_repeated_number_returns_the_stored_observation(url: str) -> None:
     [
         (
             {"direction": "up", "step": 3},
-            "step is 3, and the episode has taken 2 steps: send the step of the last observation",
+            "step is 3, but the episode has taken 2 steps; send the step of the last observation",
         ),
-        ({"direction": "up", "step": 0}, "step 0 is over, and the episode has taken 2 steps; "),
-        ({"direction": "up", "step": 1}, "step 1 has played 'left', not 'up'; "),
+        ({"direction": "up", "step": 0}, "step is 0, but the episode has already taken 2 steps; "),
+        ({"direction": "up", "step": 1}, "step 1 played 'left', not 'up'; "),
     ],
 )
 def test_a_number_out_of_sequence_is_refused_and_plays_nothing(
@@ -137,7 +137,7 @@ def test_a_number_out_of_sequence_is_refused_and_plays_nothing(
     connection.close()
 
 
-def test_a_second_connection_takes_an_episode_over_and_shuts_the_first_out(url: str) -> None:
+def test_a_second_connection_takes_over_an_episode_and_shuts_the_first_one_out(url: str) -> None:
     first, second = Connection(url), Connection(url)
     episode_id = first.reset(seed=1)["episode_id"]
     assert second.reset(episode_id=episode_id)["resumed"]
@@ -156,8 +156,8 @@ def test_a_known_episode_keeps_its_seed_and_its_arguments(url: str) -> None:
     first.reset(seed=1, size=3, episode_id="mine")
     for arguments in ({"seed": 2}, {"size": 4}):
         error = second.error("reset", {"episode_id": "mine", **arguments})
-        assert error["message"].startswith("episode 'mine' has the s")
-    assert first.step(direction="left")["step"] == 1  # it was not taken over
+        assert error["message"].startswith("episode 'mine' has s")
+    assert first.step(direction="left")["step"] == 1  # the episode was not taken over
     assert second.reset(episode_id="mine", seed=1, size=3)["resumed"]
     second.close()
     first.close()
@@ -240,9 +240,9 @@ def test_our_client_reports_that_the_server_has_lost_the_episode(url: str) -> No
         other.reset(episode_id=episode_id)
         with pytest.raises(RuntimeError, match="another connection has taken over"):
             client.step(Game2048Action(direction="left"))
-        other.reset(seed=1)  # ends it
+        other.reset(seed=1)  # ends the episode
         cut(client)
-        with pytest.raises(NotFound, match="does not have episode"):
+        with pytest.raises(NotFound, match="no longer has episode"):
             client.step(Game2048Action(direction="left"))
         assert client.reset(seed=2).observation.step == 0
         other.close()

@@ -1,4 +1,4 @@
-"""The program that serves OpenEnv's clients, the folder for a Space, and OpenEnv's own checks."""
+"""Tests of the program that serves OpenEnv's clients and of the Space's folder."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ def get(url: str) -> str:
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[str]:
-    """A program with the page at /web."""
+    """Runs a program with the page at /web."""
     variables = os.environ | {"ENABLE_WEB_INTERFACE": "true"}
     with running([*SERVE, "--json", "--allow", "size"], variables=variables) as url:
         yield url
@@ -145,7 +145,7 @@ def test_the_schema_describes_every_field(page: str) -> None:
     for kind in ("action", "observation", "state"):
         fields = schema[kind]["properties"]
         assert all(field["description"] for field in fields.values())
-    assert "on a new connection goes on" in schema["observation"]["properties"]["episode_id"][
+    assert "connection continues the episode" in schema["observation"]["properties"]["episode_id"][
         "description"
     ].replace("\n", " ")
     assert schema["action"]["properties"]["direction"]["anyOf"][0]["enum"][0] == "up"

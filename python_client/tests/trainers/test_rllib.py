@@ -1,4 +1,4 @@
-"""RLlib takes the boards as they are: our vector entry point, and its own module with masks."""
+"""Tests that RLlib works with the vector entry point and its own module with masks."""
 
 import sys
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import rllib_ppo
 
-# A cluster takes the machine's CPUs and memory for its own.
+# A cluster assumes that it has all CPUs and memory of the machine.
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -89,7 +89,7 @@ def test_two_runners_have_different_boards_and_plausible_returns() -> None:
     assert len(first & second) < 16
     for _ in range(2):
         results = algorithm.train()["env_runners"]
-    assert 800 < results["episode_return_mean"] < 1500  # random play's is 1,095
+    assert 800 < results["episode_return_mean"] < 1500  # random play scores 1,095
     assert results["num_env_steps_sampled_lifetime"] >= 2 * 8192
     algorithm.stop()
 

@@ -27,7 +27,7 @@ from ray_calls import evaluate, write_dataset
 
 from twofold.integrations import ray as on_ray
 
-# A cluster takes the machine's CPUs and memory for its own.
+# A cluster assumes that it has all CPUs and memory of the machine.
 
 FIRST_SEED = 2**63
 CONCENTRATION = "twofold/Concentration-v0"
@@ -37,7 +37,7 @@ FIELDS = ("seeds", "scores", "moves", "lengths", "max_exponents")
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    # The workers don't find this module.
+    # The workers can't import this module, so it is pickled by value.
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     yield
     ray.shutdown()
@@ -111,7 +111,7 @@ def assert_same(ours: twofold.Evaluation, alone: twofold.Evaluation) -> None:
 def sessions(server: Server, capsys: pytest.CaptureFixture[str]) -> list[int]:
     """Returns the numbers of sessions that a server has made and closed."""
     cli.main(["stats", "--json", "--endpoint", server.tcp])
-    # Ray prints messages of its nodes.
+    # Ray prints messages of its nodes, too.
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     counters = json.loads(line)["counters"]
     return [counters["sessions_created"], counters["sessions_closed"]]
@@ -143,7 +143,7 @@ def test_games_equal_the_games_of_one_process(policy: Any, env: str, workers: in
     assert_same(ours, twofold.evaluate(policy, **arguments))
 
 
-def test_more_parts_than_workers_are_put_together_in_order(
+def test_more_parts_than_workers_are_joined_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(on_ray, "_MAX_EPISODES", 9)
@@ -192,7 +192,7 @@ def test_the_failures_of_a_program_are_the_same_as_in_one_process() -> None:
     assert ours.summary["failures"] == alone.summary["failures"]
 
 
-def test_a_policy_that_writes_into_its_arrays_can_be_sent() -> None:
+def test_a_policy_that_writes_to_its_arrays_can_be_sent() -> None:
     policy = Counting()
     policy.reset(np.ones(25, np.bool_))
     ours = evaluate(policy, episodes=50, workers=2, num_envs=25)
@@ -235,7 +235,7 @@ def test_a_lost_worker_plays_its_part_again_once(tmp_path: Path) -> None:
 
 def test_a_part_that_is_lost_repeatedly_is_abandoned(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
-    with pytest.raises(errors.TransportError, match=r"episodes 0 \.\.\. 9 were lost"):
+    with pytest.raises(errors.TransportError, match=r"Ray lost episodes 0 \.\.\. 9:"):
         evaluate(policy, episodes=10, workers=1, ray_options={"max_task_retries": 1})
     assert len((tmp_path / "begun").read_text().split()) == 2
 
@@ -342,7 +342,7 @@ def test_a_file_equals_the_file_of_one_process(
     ],
     ids=["served", "function", "memory", "seed"],
 )
-def test_policies_and_arguments_write_the_file_of_one_process(
+def test_policies_and_arguments_write_the_same_file_as_one_process(
     policy: Any, arguments: dict[str, Any], tmp_path: Path
 ) -> None:
     assert_same_file(tmp_path, policy, 3, **arguments)
@@ -363,7 +363,7 @@ def test_a_lost_worker_plays_its_lanes_again_once(tmp_path: Path) -> None:
 def test_lanes_that_are_lost_repeatedly_are_abandoned(tmp_path: Path) -> None:
     policy = Dying(tmp_path, call=3, always=True)
     options = {"max_task_retries": 1}
-    with pytest.raises(errors.TransportError, match=r"lanes 0 \.\.\. 3 were lost"):
+    with pytest.raises(errors.TransportError, match=r"Ray lost lanes 0 \.\.\. 3:"):
         write_dataset(
             tmp_path / "a", policy, transitions=100, num_envs=4, workers=1, ray_options=options
         )
@@ -371,10 +371,10 @@ def test_lanes_that_are_lost_repeatedly_are_abandoned(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
-def test_an_illegal_action_is_reported_with_the_lane_of_the_whole(tmp_path: Path) -> None:
+def test_an_illegal_action_is_reported_with_its_lane_in_the_whole_batch(tmp_path: Path) -> None:
     class WorstOfTwo(Counting):
         def __call__(self, observations: Any, action_mask: Any) -> Any:
-            # It has a memory, so it always gets all lanes of its worker.
+            # This policy has a memory, so it always gets all lanes of its worker.
             if len(action_mask) == 2:
                 return worst(observations, action_mask)
             return super().__call__(observations, action_mask)
@@ -429,7 +429,7 @@ def test_a_chat_model_is_refused() -> None:
     assert info.value.field == "policy"
 
 
-def test_an_environment_that_is_made_already_is_refused() -> None:
+def test_an_open_environment_is_refused() -> None:
     envs: Any = twofold.Game2048VectorEnv(2)
     with pytest.raises(errors.InvalidArgument) as info:
         evaluate("random", env=envs)

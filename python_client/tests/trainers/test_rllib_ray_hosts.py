@@ -1,6 +1,6 @@
-"""Two hosts, which are network namespaces of this machine: one may be cut off.
+"""Tests on two hosts, which are network namespaces of this machine; one may be cut off.
 
-A million games on both:
+This command plays a million games on both:
 
     python -m pytest -s --scale 50 --timeout 0 tests/trainers/test_rllib_ray_hosts.py
 """
@@ -34,7 +34,7 @@ NETWORK = "10.231.17"
 
 
 class Hosts:
-    """A Ray cluster of two hosts with one CPU each, joined by a cable; the first is the head.
+    """A Ray cluster of two connected hosts with one CPU each, of which the first is the head.
 
     Attributes:
         ips: The hosts' addresses.
@@ -96,7 +96,7 @@ class Hosts:
         return self.begin(0, str(JOB), f"{self.ips[0]}:6379", *map(str, arguments))
 
     def cut(self) -> None:
-        """Pulls the cable."""
+        """Disconnects the second host."""
         ip("-n", self._names[1], "link", "set", "cable", "down")
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Stable-Baselines3 and sb3-contrib on one batch of boards."""
+"""Tests of Stable-Baselines3 and sb3-contrib with one batch of boards."""
 
 from typing import Any
 
@@ -186,7 +186,7 @@ def test_an_algorithm_trains_and_reports_episodes(algorithm: str, obs: str) -> N
     model.learn(600)
     assert len(model.ep_info_buffer) > 20
     if algorithm == "MaskablePPO":
-        assert min(info["r"] for info in model.ep_info_buffer) > 0  # never an illegal action
+        assert min(info["r"] for info in model.ep_info_buffer) > 0  # no illegal action
     else:
         returns, _ = evaluate_policy(model, boards, n_eval_episodes=20)
         assert returns >= 0
@@ -221,4 +221,4 @@ def test_maskable_ppo_learns_four_by_four() -> None:
 
     mean, _ = evaluate(model, with_score, n_eval_episodes=128)
     with_score.close()
-    assert mean > 1.5 * 1095  # chance earns 1,095
+    assert mean > 1.5 * 1095  # random play scores 1,095

@@ -76,7 +76,7 @@ def test_the_recurrent_example_saves_the_policy_that_it_evaluates(
     assert run("--evaluate", str(tmp_path / "model.pt")) == [trained]
 
 
-# POPGym's easy game with four cards instead of 52.
+# This is POPGym's easy game, but with four cards instead of 52.
 FOUR_CARDS: dict[str, Any] = {
     "size": (2, 2),
     "peeks": 0,
@@ -87,7 +87,7 @@ FOUR_CARDS: dict[str, Any] = {
 }
 
 
-def test_a_gru_learns_more_than_play_without_a_memory_attains(tmp_path: Path) -> None:
+def test_a_trained_gru_exceeds_the_best_play_without_memory(tmp_path: Path) -> None:
     words = ["--steps", "16000", "--num-envs", "64", "--hidden", "32", "--epochs", "4"]
     boards = gym.make_vec(
         popgym_gru.ENVIRONMENT, num_envs=64, observe_last_action=True, **FOUR_CARDS
@@ -123,7 +123,7 @@ def test_a_gru_remembers_each_board_since_its_reset() -> None:
         assert torch.allclose(player.state[:, board], state[:, 0], atol=1e-6)
 
 
-def test_an_episode_is_worth_its_discounted_rewards_up_to_its_end() -> None:
+def test_the_value_of_an_episode_is_its_discounted_rewards_up_to_its_end() -> None:
     rewards = torch.tensor([[1.0, 1.0], [2.0, 4.0], [4.0, 0.0]])
     values = torch.tensor([[0.5, 0.5], [0.25, 0.25], [0.125, 0.0]])
     advantages = popgym_gru.advantages_of(rewards, values, gamma=0.5, gae_lambda=1.0)
@@ -155,7 +155,7 @@ def test_the_gru_example_prints_its_returns_next_to_the_ceilings(
         assert low < report[of]["mean_return"] < high
     assert report["random"]["episodes"] == 32
     assert report["random"]["mmer"] > report["random"]["mean_return"]
-    ceilings = [figure for figure, what in trained if what.startswith("the most")]
+    ceilings = [figure for figure, what in trained if what.startswith("the maximum")]
     assert ceilings == ["0.4499", "0.7047", "0.8143", "0.8319", "0.8333"]
     assert list(tmp_path.glob("events.out.tfevents.*"))
     again = run("--evaluate", str(tmp_path / "model.pt"))
@@ -168,7 +168,7 @@ def test_the_gru_example_prints_its_returns_next_to_the_ceilings(
     # With small batches, each agent has learnt something by then.
     [(ppo, "model", ["--num-steps", "8"]), (dqn_afterstates, "network", ["--batch", "8"])],
 )
-def test_an_example_keeps_its_agents_of_given_times(
+def test_an_example_saves_its_agents_at_given_times(
     module: ModuleType, name: str, words: list[str], tmp_path: Path
 ) -> None:
     words = [*words, "--seconds", "6", "--save-at", "3", "6", "--num-envs", "32"]
@@ -188,7 +188,7 @@ def test_an_example_keeps_its_agents_of_given_times(
     assert twofold.evaluate(module.policy_of(*parts), episodes=50).scores.mean() > 500
 
 
-def test_ppo_plays_small_boards_and_is_watched_while_it_learns(tmp_path: Path) -> None:
+def test_ppo_plays_small_boards_and_calls_watch_while_it_learns(tmp_path: Path) -> None:
     words = ["--seconds", "inf", "--steps", "3000", "--num-envs", "32", "--num-steps", "32"]
     options = ppo.parse_arguments([*words, "--threads", "1"])
     envs = gym.make_vec(

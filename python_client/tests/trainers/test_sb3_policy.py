@@ -71,7 +71,7 @@ def test_boards_are_converted_to_the_form_that_the_model_was_trained_on(
     np.testing.assert_array_equal(exponents.reshape(5, 4, 4), BOARDS)
 
 
-def test_a_model_of_dicts_gets_the_mask_too() -> None:
+def test_a_model_of_dicts_also_gets_the_mask() -> None:
     space = gym.spaces.Dict(
         {"observation": space_of((18, 4, 4), 1), "action_mask": gym.spaces.MultiBinary(4)}
     )
@@ -134,7 +134,7 @@ def test_a_trained_model_plays_whole_games(
     assert printed["score"]["mean"] > 100
 
 
-def test_dropout_is_for_training_only() -> None:
+def test_dropout_is_off_in_play() -> None:
     package = pytest.importorskip("stable_baselines3", reason="`make trainers` has it")
     import torch
     from stable_baselines3.common.torch_layers import FlattenExtractor

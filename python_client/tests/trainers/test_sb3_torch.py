@@ -1,4 +1,4 @@
-"""Tensors of PyTorch as actions and as memory, and PyTorch in the same process as the boards."""
+"""Tests of PyTorch tensors as actions and memory, and of PyTorch in the boards' process."""
 
 import pickle
 import threading
@@ -48,7 +48,7 @@ def test_a_tensors_actions_play_like_an_arrays(endpoint: str, dtype: Any) -> Non
         assert number(envs.step(row)) == number(twin.step(row.numpy()))
     envs.step_async(actions[0])
     assert number(envs.step_wait()) == number(twin.step(actions[0].numpy()))
-    # Every other row: memory with gaps.
+    # Every other row, which is memory with gaps.
     assert_same(
         envs.rollout(10, actions=actions[::2]), twin.rollout(10, actions=actions.numpy()[::2])
     )
@@ -89,7 +89,7 @@ def test_a_tensor_without_actions_is_refused(actions: Any, text: str) -> None:
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
 @pytest.mark.parametrize("policy", ["random", RandomPolicy()], ids=["random", "function"])
-@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx counts the actions from the left
+@pytest.mark.parametrize("dialect", [None, "pgx"])  # pgx numbers the actions starting with left
 def test_results_become_tensors_without_a_copy_and_without_a_warning(
     mode: str, policy: Any, dialect: str | None
 ) -> None:
@@ -129,7 +129,7 @@ def tensors(steps: int) -> dict[str, Any]:
 
 
 class Network:
-    """A policy of PyTorch, with weights that never change."""
+    """A PyTorch policy whose weights never change."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -236,7 +236,7 @@ def test_a_network_in_a_worker_process_plays_as_it_does_here() -> None:
 
 
 class Linear(torch.nn.Module):  # type: ignore[misc]
-    """Logits and a value from observations of any form."""
+    """A network from observations of any form to logits and a value."""
 
     def __init__(self, numbers: int) -> None:
         super().__init__()

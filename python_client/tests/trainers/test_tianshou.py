@@ -1,4 +1,4 @@
-"""Boards of `make_tianshou_vec`: as Tianshou's own environments, but stepped in one call."""
+"""Tests that the boards of `make_tianshou_vec` work like Tianshou's own environments."""
 
 import sys
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_a_collector_plays_a_number_of_episodes_and_leaves_boards_idle_at_the_en
     np.random.seed(0)
     result = Collector(random_policy(), envs).collect(n_episode=21, reset_before_collect=True)
     assert result.n_collected_episodes == 21
-    assert 700 < result.returns.mean() < 1600  # the mean is 1,095
+    assert 700 < result.returns.mean() < 1600  # random play scores 1,095
     envs.close()
 
 
@@ -146,9 +146,9 @@ def test_the_batch_is_a_vector_environment_of_tianshou() -> None:
 
 
 @pytest.mark.parametrize("name", ["autoreset_mode", "copy", "observation_key", "mask_key"])
-def test_arguments_of_the_adapter_are_refused(name: str) -> None:
+def test_arguments_that_the_adapter_sets_are_refused(name: str) -> None:
     arguments: Any = {name: "mask"}
-    with pytest.raises(InvalidArgument, match="leave it out"):
+    with pytest.raises(InvalidArgument, match="omit it"):
         make_tianshou_vec(**arguments)
 
 
@@ -172,7 +172,7 @@ def test_wrong_actions_and_boards_are_refused(actions: Any, lanes: Any, text: st
     envs.close()
 
 
-def test_concentration_is_collected_too() -> None:
+def test_concentration_can_also_be_collected() -> None:
     envs = make_tianshou_vec("twofold/Concentration-v0", 4, obs="flat")
     envs.seed(0)
     np.random.seed(0)

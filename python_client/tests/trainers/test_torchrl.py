@@ -1,4 +1,4 @@
-"""TorchRL takes the boards as they are: its own `GymWrapper` is the adapter."""
+"""Tests that TorchRL's `GymWrapper` works with the boards without an adapter."""
 
 import sys
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_rollout_over_resets_is_the_same_as_without_torchrl() -> None:
         "twofold/Game2048-v0", num_envs=8, autoreset_mode="Disabled", max_episode_steps=90, **MASKED
     )
     envs.reset(seed=3)
-    observations, _ = envs.reset()  # set_seed resets, and so does a rollout
+    observations, _ = envs.reset()  # set_seed and rollout both reset
     for step in range(400):
         for name in ("observation", "action_mask"):
             np.testing.assert_array_equal(rollout[name][:, step], observations[name])
@@ -112,7 +112,7 @@ def test_a_partial_reset_leaves_the_other_boards_unchanged() -> None:
 def test_infos_are_in_the_rollout_when_they_are_registered() -> None:
     env = TransformedEnv(make(2, obs="dict").auto_register_info_dict(), ActionMask())
     env.set_seed(2)
-    rollout = env.rollout(1000)  # ends with the first episode
+    rollout = env.rollout(1000)  # stops at the end of the first episode
     lane = int(rollout["next", "done"][:, -1, 0].nonzero()[0])
     total = rollout["next", "reward"][lane].sum()
     assert rollout["next", "score"][lane, -1] == total > 0

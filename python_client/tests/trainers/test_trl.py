@@ -26,7 +26,7 @@ import grpo_2048
 torch.set_num_threads(1)
 
 
-def test_a_game_of_2048_is_the_environments_own(endpoint: str) -> None:
+def test_a_game_of_2048_equals_the_environments_game(endpoint: str) -> None:
     reward = {"merge_exponent": 0.1, "illegal_action": -1.0}
     env = gym.make("twofold/Game2048-v0", reward=reward).unwrapped
     board, infos = env.reset(seed=5)
@@ -58,7 +58,7 @@ def test_a_game_of_2048_is_the_environments_own(endpoint: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "end"),
     [
-        ({"max_episode_steps": 3}, "the limit of steps is reached"),
+        ({"max_episode_steps": 3}, "the step limit was reached"),
         ({"goal": 8, "stop_at_goal": True}, "8 is reached"),
         ({"illegal_action": "terminate"}, "that action was illegal"),
     ],
@@ -86,7 +86,7 @@ def test_directions_keep_their_meaning_in_another_packages_rules() -> None:
 
 
 @pytest.mark.parametrize("preset", ["playground", "popgym-easy"])
-def test_a_game_of_concentration_is_the_environments_own(preset: str, endpoint: str) -> None:
+def test_a_game_of_concentration_equals_the_environments_game(preset: str, endpoint: str) -> None:
     env: Any = ConcentrationEnv(preset=preset, peeks=0, max_episode_steps=1000)
     cards, infos = env.reset(seed=2)
     game, policy = env.game, PerfectMemory(env)

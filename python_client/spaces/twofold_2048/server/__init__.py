@@ -1,1 +1,1 @@
-"""The server."""
+"""The server of the Space."""

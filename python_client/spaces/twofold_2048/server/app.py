@@ -1,4 +1,4 @@
-"""The server of the Space; README.md has its variables."""
+"""The server of the Space. README.md lists its environment variables."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ app = make_openenv_app(
 
 
 def main() -> None:
-    """Serves until a signal ends it."""
+    """Serves until a signal arrives."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--host", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=8000)

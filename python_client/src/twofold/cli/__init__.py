@@ -1,12 +1,13 @@
 """The command `twofold`: a table of subcommands, one module each.
 
-A subcommand's module is imported when it runs, so that `twofold --help` stays quick. It has
+A subcommand's module is imported only when the subcommand runs, which keeps `twofold --help` quick.
+The module has these functions, which raise TwofoldError or OSError on failure:
 
-    add_arguments(parser)                 adds its arguments to an argparse.ArgumentParser
-    run(arguments) -> Iterable[Result]    runs it; each result is printed as it comes
+    add_arguments(parser)                 adds the arguments to an argparse.ArgumentParser
+    run(arguments) -> Iterable[Result]    runs the subcommand; each result is printed immediately
 
-and raises TwofoldError or OSError on failure. Errors, exit statuses and JSON are handled here, for
-all of them; the page "The command line" describes them.
+This module handles errors, exit statuses and JSON for all subcommands, as the page "The command
+line" describes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SUBCOMMANDS = {
     "verify": ("twofold.cli.verify", "verify a dataset by playing it again"),
     "serve": ("twofold.cli.serving.server", "start a server"),
     "keygen": ("twofold.cli.serving.server", "make a pair of keys, for a server or a client"),
-    "ping": ("twofold.cli.serving.server", "probe a server: whether it answers and serves"),
+    "ping": ("twofold.cli.serving.server", "check that a server answers and accepts sessions"),
     "solve": ("twofold.cli.serving.server", "compute the optimum of a small board of 2048"),
     "bench": ("twofold.cli.serving.server", "measure the engines on this machine"),
     "openenv": ("twofold.cli.serving.openenv", "serve a game to OpenEnv's clients"),
@@ -53,10 +54,10 @@ SUBCOMMANDS = {
 
 FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _EPILOG = (
-    "Run `twofold COMMAND --help` for the options of a command; serve, keygen, ping, solve and "
-    "bench have the options of twofold-server. "
-    "Exit status: 0 success; 1 failure, or the check failed; 2 wrong usage: an "
-    "argument is unknown or refused; 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
+    "Run `twofold COMMAND --help` for the options of a command. serve, keygen, ping, solve and "
+    "bench take the options of twofold-server. "
+    "Exit status: 0 success; 1 failure, or the check failed; 2 wrong usage (an "
+    "argument is unknown or invalid); 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
 )
 
 
@@ -65,7 +66,7 @@ class UsageError(Exception):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived."""
+    """The process received SIGTERM."""
 
 
 _REPORTED = (KeyboardInterrupt, UsageError, TwofoldError, OSError, UnicodeError, MemoryError)
@@ -98,16 +99,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one subcommand; the console script `twofold` and `python -m twofold` call it.
+    """Runs one subcommand, for the console script `twofold` and for `python -m twofold`.
 
     Args:
-        arguments: The command line without the program's name; by default this process's own.
+        arguments: The command line without the program's name (default: this process's own).
 
     Returns:
         The exit status.
 
     Raises:
-        SystemExit: After --help, and after a command of twofold-server.
+        SystemExit: After --help, and after twofold-server has run a command.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = next((word for word in given if not word.startswith("-")), "")
@@ -122,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(given: list[str], name: str) -> argparse.Namespace:
-    """The arguments. Only the module of the subcommand `name` is imported."""
+    """Parses the arguments. Imports only the module of the subcommand `name`."""
     parser = _Parser(
         prog="twofold",
         description="Reinforcement-learning environments, served.",
@@ -141,12 +142,12 @@ def _parse(given: list[str], name: str) -> argparse.Namespace:
 
 
 def _run(parsed: argparse.Namespace, as_json: bool) -> int:
-    """Prints the results of a subcommand; with JSON nothing else reaches the standard output."""
+    """Prints a subcommand's results. With JSON, nothing else reaches standard output."""
     status, output = 0, sys.stdout
-    # A policy's function may print, too.
+    # A policy's function may also print.
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         results = importlib.import_module(SUBCOMMANDS[parsed.command][0]).run(parsed)
-        # Closed, it still writes its files where its result can't be printed.
+        # Closing makes the subcommand write its files even if printing its result fails.
         with contextlib.closing(results):
             for result in results:
                 text = json.dumps(result.document, allow_nan=False) if as_json else result.text
@@ -156,7 +157,7 @@ def _run(parsed: argparse.Namespace, as_json: bool) -> int:
 
 
 def _fail(program: str, error: BaseException, as_json: bool) -> int:
-    """Prints an error; returns the exit status."""
+    """Prints an error and returns the exit status."""
     text = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"
@@ -168,22 +169,22 @@ def _fail(program: str, error: BaseException, as_json: bool) -> int:
     try:
         print(f"{json.dumps(document, default=str)}\n" if as_json else "", end="", flush=True)
     except OSError:
-        # The pipe is closed or the disk full; the interpreter flushes once more at its end.
+        # The pipe is closed or the disk is full. The interpreter flushes again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, KeyboardInterrupt):
         return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
-    # NotFound can also be a session that the server has lost.
+    # NotFound is wrong usage only for a policy: it can also mean that the server lost the session.
     is_usage = isinstance(error, (UsageError, InvalidArgument)) or fields.get("field") == "policy"
     return WRONG_USAGE if is_usage else FAILED
 
 
 def script() -> NoReturn:
-    """The console script."""
+    """Runs the console script `twofold`."""
 
     def terminate(*_: object) -> None:
         raise Terminated("terminated")
 
-    # None where the caller has closed them.
+    # They are None if the caller has closed them.
     sys.stdout, sys.stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

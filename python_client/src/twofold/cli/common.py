@@ -1,4 +1,4 @@
-"""What the subcommands share: their result, and its arguments."""
+"""The result of a subcommand, and the arguments and checks that several subcommands share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Result:
-    """What a subcommand found out.
+    """The result of a subcommand.
 
     Args:
         text: The result for people.
         document: The result in JSON's types, for --json.
-        succeeded: False where the thing asked about is not so; the exit status is then 1.
+        succeeded: False if a check failed; the exit status is then 1.
     """
 
     text: str
@@ -28,13 +28,13 @@ class Result:
 
 
 def check_output(path: Path) -> None:
-    """Checks that a file can be written, before the work whose result it gets.
+    """Checks that a result's file can be written, before the result is computed.
 
-    An existing file keeps its content, a new one is removed again. Pipes and devices are not
-    opened: the reader of a pipe would take that for its end.
+    An existing file keeps its content. A file that the check creates is removed again. Pipes and
+    devices are not opened, because closing a pipe would tell its reader that the data has ended.
 
     Raises:
-        OSError: It can't be written.
+        OSError: The file can't be written.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         if not os.access(path, os.W_OK):
@@ -61,7 +61,7 @@ def check_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Adds a file's name to an OSError without one, for example where the disk is full."""
+    """Adds a file's name to an OSError without one, for example when the disk is full."""
     try:
         yield
     except OSError as error:
@@ -71,7 +71,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def add_listening_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --host and --port, of a service over HTTP."""
+    """Adds --host and --port of a service over HTTP."""
     parser.add_argument(
         "--host",
         default="127.0.0.1",
@@ -88,10 +88,10 @@ def add_listening_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
-    """Adds --json, and --format if there is a choice of formats, the first one the default."""
+    """Adds --json, and --format if there are formats; the first format is the default."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--json", action="store_true", help="print the result as one line of JSON; an error, too"
+        "--json", action="store_true", help="print the result, or an error, as one line of JSON"
     )
     if formats:
         group.add_argument(
@@ -103,8 +103,8 @@ def add_output_arguments(parser: argparse.ArgumentParser, formats: Sequence[str]
 
 
 def positive(text: str) -> float:
-    """A number above 0, below a million."""
+    """Returns a number above 0 and below a million."""
     value = float(text)
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} is not a number above 0 and below a million")
+        raise argparse.ArgumentTypeError(f"{text} given; expected above 0 and below 1,000,000")
     return value

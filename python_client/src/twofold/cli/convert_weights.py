@@ -1,4 +1,4 @@
-"""`twofold convert-weights`."""
+"""The subcommand `twofold convert-weights`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=Path,
-        help="network of Szubert and Jaśkowski's 2048 (github.com/mszubert/2048) or of "
+        help="network from Szubert and Jaśkowski's 2048 (github.com/mszubert/2048) or from "
         "TDL2048-Demo (github.com/moporgic/TDL2048-Demo)",
     )
-    parser.add_argument("out", type=Path, help="file to write, .npz")
+    parser.add_argument("out", type=Path, help=".npz file to write")
     add_output_arguments(parser)
 
 

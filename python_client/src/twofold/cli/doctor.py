@@ -1,4 +1,4 @@
-"""`twofold doctor`."""
+"""The subcommand `twofold doctor`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.epilog = "Example: twofold doctor --endpoint tcp://10.0.0.7:5555"
-    endpoint.add_arguments(parser, None, "none: only this machine is checked", is_positional=True)
+    endpoint.add_arguments(parser, None, "none: checks only this machine", is_positional=True)
     add_output_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Returns one line per finding, with its fix."""
+    """Yields one result: a line per finding, followed by its fix."""
     findings = [*machine_findings(), *service_findings(), *_network(arguments)]
     works = all(finding.status != "failed" for finding in findings)
     lines = []

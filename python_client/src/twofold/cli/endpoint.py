@@ -30,8 +30,8 @@ def add_arguments(
 ) -> None:
     """Adds --endpoint, --curve-server, --curve-client and --timeout.
 
-    With `is_positional` the address can also stand alone.
-    `default` is the address without --endpoint and TWOFOLD_ENDPOINT, `otherwise` says so in words.
+    With `is_positional`, the address can also be given without --endpoint. `default` is the address
+    if neither --endpoint nor TWOFOLD_ENDPOINT is set; `otherwise` describes it in words.
     """
     add = parser.add_argument
     if is_positional:
@@ -40,7 +40,7 @@ def add_arguments(
             nargs="?",
             default=argparse.SUPPRESS,
             metavar="ADDRESS",
-            help="address of the server (default: --endpoint)",
+            help="address of the server (default: that of --endpoint)",
         )
     add(
         "--endpoint",
@@ -56,41 +56,42 @@ def add_arguments(
     add(
         "--curve-client",
         metavar="FILE",
-        help="secret keys of this client (default: $TWOFOLD_CURVE_CLIENT)",
+        help="secret key of this client (default: $TWOFOLD_CURVE_CLIENT)",
     )
     add(
         "--timeout",
         type=positive,
         default=timeout,
         metavar="SECONDS",
-        help=f"time that the server has for each answer (default: {timeout:g})",
+        help=f"time limit for each answer of the server (default: {timeout:g})",
     )
 
 
 def keys(arguments: argparse.Namespace) -> CurveKeys | None:
-    """The keys in the files that the arguments name, if any.
+    """Returns the keys from the files that the arguments name, or None.
 
     Raises:
-        InvalidArgument: Only one file is named, or a file has no key.
+        InvalidArgument: Only one file is named, or a file contains no key.
     """
     if arguments.curve_server is None and arguments.curve_client is None:
         return None
     if arguments.curve_server is None or arguments.curve_client is None:
-        raise InvalidArgument("--curve-server and --curve-client belong together", field="keys")
+        raise InvalidArgument("pass both --curve-server and --curve-client", field="keys")
     return CurveKeys.load(arguments.curve_server, arguments.curve_client)
 
 
 def service_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The given ones among an environment's arguments endpoint, keys and timeout."""
+    """Returns the given arguments among endpoint, keys and timeout, for an environment."""
     names = {"endpoint": arguments.endpoint, "keys": keys(arguments), "timeout": arguments.timeout}
     return {name: value for name, value in names.items() if value is not None}
 
 
 @contextlib.contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Callable[[], statistics.StatsReply]]:
-    """A function that queries a server's statistics, over one connection.
+    """Yields a function that queries a server's statistics over one connection.
 
-    It raises TransportError without an answer in time, and RequestError if the server refuses.
+    The function raises TransportError if no answer arrives in time, and RequestError if the server
+    refuses the request.
     """
     endpoint = check_address(arguments.endpoint)
     carrier = ZeroMQCarrier(endpoint, keys=check_keys(endpoint, keys(arguments)))

@@ -1,4 +1,4 @@
-"""`twofold evaluate`."""
+"""The subcommand `twofold evaluate`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMATS: dict[str, Callable[[Evaluation | Comparison], str]] = {
     "table": str,
     "markdown": lambda result: result.to_markdown(),
 }
-# The options that a command that repeats the games leaves out.
+# The options to leave out of the command that repeats the games.
 _NOT_REPEATED = ("--json", "--quiet", "--format", "--save", "--plot", "--record", "--secret")
 
 
@@ -40,21 +40,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     player.add_argument(
         "policy",
         nargs="?",
-        help=f"{', '.join(NAMES)}; a function (observations, action_mask) -> actions or an object "
-        "that can be called so, as module:NAME or file.py:NAME; or model.zip of Stable-Baselines3",
+        help=f"{', '.join(NAMES)}; module:NAME or file.py:NAME for a Python function "
+        "(observations, action_mask) -> actions; or model.zip of Stable-Baselines3",
     )
     player.add_argument(
         "--strategy",
         metavar="FILE",
-        help="judge a program with a function strategy(board) -> direction, in a sandbox",
+        help="judge a Python file's function strategy(board) -> direction, in a sandbox",
     )
     player.add_argument(
         "--chat",
         metavar="URL",
         help="judge a chat model at an OpenAI-compatible endpoint, such as http://host:8000/v1; "
-        "the key is that of $OPENAI_API_KEY",
+        "the API key comes from $OPENAI_API_KEY",
     )
-    add("--against", metavar="POLICY", help="compare with this policy, which can't be a program")
+    add("--against", metavar="POLICY", help="compare with this policy, named as the first one")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"
@@ -65,13 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--first-seed",
         type=int,
         metavar="N",
-        help="first game's seed (default: 2^63); not with --strategy and --chat",
+        help="first game's seed (default: 2^63); not with --strategy or --chat",
     )
     seeds.add_argument(
         "--secret",
         metavar="DIGITS",
-        help="play the games of a report with this secret (default with --strategy and --chat: "
-        "a new secret)",
+        help="repeat the games of a report, which shows this secret (default with --strategy and "
+        "--chat: a new secret)",
     )
     add("--save", type=Path, metavar="FILE", help="save every game as JSON")
     add(
@@ -80,13 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("WHICH", "FILE"),
-        help="save a recording of a game: best, worst, median or its number; repeatable",
+        help="save a recording of a game: best, worst, median or a game's number; repeatable",
     )
     add(
         "--regret",
         action="store_true",
-        help="report what the moves cost against optimal play; needs a board of at most nine cells "
-        "and the table of `twofold solve`",
+        help="report how much each move loses against optimal play; needs a board of at most nine "
+        "cells and its table from `twofold solve`",
     )
     add("--name", metavar="NAME", help="name of the first policy in the report and the plot")
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
@@ -95,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=60.0,
         metavar="SECONDS",
-        help="time limit of one call of the policy (default: 60)",
+        help="time limit for one call of the policy (default: 60)",
     )
     lanes = "as many as games, at most 4,096; 16 with --strategy, 8 with --chat"
     playing.add_environment_arguments(parser, lanes, list(FORMATS))
@@ -108,60 +108,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("with --strategy").add_argument
     defaults = Strategy("")
-    for name, limited in (("move", "one move"), ("game", "all moves of a game")):
+    for name, limited in (("move", "one move"), ("game", "all moves of one game together")):
         add(
             f"--{name}-timeout",
             type=positive,
             default=getattr(defaults, f"{name}_timeout"),
             metavar="SECONDS",
-            help=f"time limit of {limited} (default: %(default)g)",
+            help=f"time limit for {limited} (default: %(default)g)",
         )
     add(
         "--memory",
         type=int,
         default=defaults.memory_mb,
         metavar="MB",
-        help="memory of a game's process, in megabytes (default: %(default)s)",
+        help="memory limit of the process that plays one game, in megabytes (default: %(default)s)",
     )
-    add("--unsafe", action="store_true", help="run the program without a sandbox")
+    add("--unsafe", action="store_true", help="run the program without the sandbox")
     add = parser.add_argument_group("with --chat").add_argument
     add("--model", metavar="NAME", help="the model's name at the endpoint; required")
-    add("--prompt", type=Path, metavar="FILE", help="prompt of a move, with {board} and {legal}")
+    add("--prompt", type=Path, metavar="FILE", help="prompt for a move, with {board} and {legal}")
     add(
         "--options",
         type=_fields,
         metavar="JSON",
-        help="""more fields of a request, such as '{"temperature": 0, "max_tokens": 500}'""",
+        help="""more fields for each request, such as '{"temperature": 0, "max_tokens": 500}'""",
     )
     add(
         "--retries",
         type=int,
         default=ChatModel.retries,
         metavar="N",
-        help="corrections of one move before the game fails (default: %(default)s)",
+        help="number of invalid answers per move that the model may correct (default: %(default)s)",
     )
     add(
         "--chat-timeout",
         type=positive,
         default=ChatModel.timeout,
         metavar="SECONDS",
-        help="time limit of one request (default: %(default)g)",
+        help="time limit for one request (default: %(default)g)",
     )
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """A JSON object."""
+    """Returns the fields of a JSON object."""
     try:
         value = json.loads(text)
     except RecursionError:
         raise argparse.ArgumentTypeError("the JSON is nested too deeply") from None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text} is no JSON object")
+        raise argparse.ArgumentTypeError(f"{text} is not a JSON object")
     return value
 
 
 def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
-    """The policy to evaluate, and that of --against if there is one."""
+    """Yields the policy to evaluate and, if there is one, the policy of --against."""
     if arguments.strategy is not None:
         yield Strategy.load(
             arguments.strategy,
@@ -172,7 +172,7 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
         )
     elif arguments.chat is not None:
         if arguments.model is None:
-            raise InvalidArgument("--chat needs --model NAME", field="model")
+            raise InvalidArgument("--chat requires --model NAME", field="model")
         prompt = PROMPT if arguments.prompt is None else _text.read(arguments.prompt, "prompt")
         yield ChatModel(
             arguments.chat,
@@ -188,12 +188,12 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
 
 
 class _Output(NamedTuple):
-    """A file that is written at the end.
+    """A file to write after the evaluations.
 
     Args:
         path: The file.
-        evaluations: The number of evaluations that it needs.
-        write: Writes it.
+        evaluations: The number of evaluations that the file needs.
+        write: The function that writes the file.
     """
 
     path: Path
@@ -202,7 +202,7 @@ class _Output(NamedTuple):
 
 
 def _outputs(arguments: argparse.Namespace) -> list[_Output]:
-    """The files that were asked for."""
+    """Returns the requested files."""
     outputs = []
     if arguments.save:
         names = [arguments.save]
@@ -214,7 +214,7 @@ def _outputs(arguments: argparse.Namespace) -> list[_Output]:
         path = Path(name)
         outputs.append(_Output(path, 1, functools.partial(_record, path, which)))
     if arguments.plot:
-        # matplotlib's own default; it would add the suffix itself.
+        # The suffix that matplotlib would add.
         path = arguments.plot if arguments.plot.suffix else arguments.plot.with_suffix(".png")
         outputs.append(_Output(path, 1, lambda results: results[0].plot(path, *results[1:])))
     return outputs
@@ -229,10 +229,10 @@ def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
 
 
 def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int) -> None:
-    """Checks what is needed only after this number of games.
+    """Checks, before the games, everything that is used only after them.
 
     Raises:
-        InvalidArgument: A recorded game or a name of a file can't be as it is.
+        InvalidArgument: A game to record is out of range, or a file is invalid or named twice.
         MissingDependency: matplotlib is not installed.
         OSError: A file can't be written.
     """
@@ -245,16 +245,19 @@ def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int
         check_output(output.path)
         file = output.path.resolve()
         if file in files:
-            raise InvalidArgument(f"two results have the same file, {output.path}", field="file")
+            raise InvalidArgument(
+                f"{output.path} is named for two results; name a different file for each",
+                field="file",
+            )
         files.add(file)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Evaluates one policy or two."""
+    """Evaluates one policy, or two to compare."""
     policies = [resolve(each) for each in _policies(arguments)]
     if arguments.name is not None:
         policies[0] = replace(policies[0], name=arguments.name)
-    # The second plays as many games as the first.
+    # The second policy plays as many games as the first.
     games = len(
         episode_seeds(
             policies[0],
@@ -291,13 +294,13 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
                 result = replace(result, card={**result.card, "repeat with": command})
             results.append(result)
     finally:
-        # The first policy's games count where the second policy fails, too.
+        # If the second policy fails, the first policy's games are still reported.
         if results:
             yield from _report(arguments, outputs, results)
 
 
 def _command(arguments: argparse.Namespace, result: Evaluation) -> str:
-    """Returns the command that repeats the games of a program."""
+    """Returns the command that repeats a program's games."""
     kept, words = ["twofold"], iter(arguments.words)
     for word in words:
         option, is_joined, _ = word.partition("=")
@@ -317,7 +320,7 @@ def _command(arguments: argparse.Namespace, result: Evaluation) -> str:
 def _report(
     arguments: argparse.Namespace, outputs: Sequence[_Output], results: Sequence[Evaluation]
 ) -> Iterator[Result]:
-    """The report, and then the files, even if the report can't be printed."""
+    """Yields the report and then writes the files, even if printing the report fails."""
     try:
         shown = FORMATS[arguments.format]
         reports = [shown(result) for result in results]
@@ -335,7 +338,7 @@ def _report(
 
 
 def _write(outputs: Sequence[_Output], results: Sequence[Evaluation]) -> None:
-    """Writes the files, each of them even if another can't be written; raises the first error."""
+    """Writes all files, even if one of them fails, and then raises the first error."""
     first: Exception | None = None
     for output in outputs:
         if output.evaluations <= len(results):

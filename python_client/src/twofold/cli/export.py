@@ -1,4 +1,4 @@
-"""`twofold export`."""
+"""The subcommand `twofold export`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Example: twofold export data.parquet --minari twofold/random-v0"
     parser.add_argument("file", type=Path, help="Parquet file written by `twofold write-dataset`")
     add = parser.add_mutually_exclusive_group(required=True).add_argument
-    add("--minari", metavar="ID", help="id of the dataset to make in Minari's local storage")
-    add("--huggingface", type=Path, metavar="FOLDER", help="folder to make, for Hugging Face")
+    add("--minari", metavar="ID", help="id of the dataset to create in Minari's local storage")
+    add("--huggingface", type=Path, metavar="FOLDER", help="folder to create, for Hugging Face")
     add = parser.add_argument_group("Minari's metadata").add_argument
     add("--author", metavar="NAME", help="the author's name")
     add("--author-email", metavar="ADDRESS", help="the author's address")
-    add("--code-permalink", metavar="URL", help="where the code is that made the dataset")
+    add("--code-permalink", metavar="URL", help="link to the code that made the dataset")
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_output_arguments(parser)
 
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             datasets.to_huggingface(arguments.file, folder, progress=update)
         else:
             with warnings.catch_warnings():
-                # Minari asks for each option that was left out.
+                # Minari warns about each missing option.
                 warnings.simplefilter("ignore", UserWarning)
                 made = datasets.to_minari(
                     arguments.file,
@@ -51,6 +51,6 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             folder = Path(made.storage.data_path)
     seconds = time.monotonic() - start
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    text = f"{arguments.file} exported to {folder}: {size / 1e6:,.1f} MB, {seconds:.3g} s"
+    text = f"{arguments.file} exported to {folder}: {size / 1e6:,.1f} MB in {seconds:.3g} s"
     document = {"file": str(arguments.file), "folder": str(folder), "bytes": size}
     yield Result(text, document | {"seconds": seconds})

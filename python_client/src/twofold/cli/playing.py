@@ -1,4 +1,4 @@
-"""The arguments and the progress bar of the subcommands that play."""
+"""The arguments and the progress bar of the subcommands that play games."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from twofold.games.spec import SHARED_ARGUMENTS, GameSpec
 
 
 def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
-    """Adds --quiet, and the arguments of the output and of the server."""
+    """Adds --quiet, the output's arguments and the server's arguments."""
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_output_arguments(parser, formats)
     endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)
-    # Our environments have these defaults; other packages' have no such arguments.
+    # Twofold's environments have these defaults; environments of other packages lack them.
     parser.set_defaults(endpoint=None, timeout=None)
 
 
 def add_environment_arguments(
     parser: argparse.ArgumentParser, lanes: str, formats: Sequence[str] = ()
 ) -> None:
-    """Adds those arguments, --trust-pickle, and the groups of arguments of the environment.
+    """Adds the arguments of `add_arguments`, --trust-pickle and the environment's arguments.
 
-    `lanes` is the default number of boards, in words.
+    `lanes` describes the default number of boards in words.
     """
     parser.add_argument(
-        "--trust-pickle", action="store_true", help="load model.zip, which can run any code"
+        "--trust-pickle", action="store_true", help="allow model.zip, which can run any code"
     )
     add_arguments(parser, formats)
     add = parser.add_argument_group("environment").add_argument
@@ -50,7 +50,7 @@ def add_environment_arguments(
 
 
 def add_game_arguments(parser: argparse.ArgumentParser, add: Callable[..., object]) -> None:
-    """Adds the arguments of the games; `add` takes those that all games have."""
+    """Adds the arguments of the games; `add` receives the arguments that all games share."""
     add("--size", metavar="SIZE", help="4, or 3x5 for rows x columns (default: 4, or the preset's)")
     add("--max-episode-steps", **SHARED_ARGUMENTS["max_episode_steps"].flag)
     for game in GAMES:
@@ -60,7 +60,7 @@ def add_game_arguments(parser: argparse.ArgumentParser, add: Callable[..., objec
 
 
 def _flags(game: type[GameSpec]) -> list[str]:
-    """The arguments that only this game has, and that have a flag."""
+    """Returns the names of the arguments that only this game has and that have a flag."""
     return [
         name
         for name, argument in game.known_arguments.items()
@@ -69,10 +69,10 @@ def _flags(game: type[GameSpec]) -> list[str]:
 
 
 def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The given arguments for `gymnasium.make_vec`, without env and num_envs.
+    """Returns the given arguments for `gymnasium.make_vec`, without env and num_envs.
 
     Raises:
-        InvalidArgument: The size is malformed, or an argument is another game's.
+        InvalidArgument: The size is malformed, or an argument belongs to another game.
     """
     given: dict[str, Any] = {}
     for env, game in BY_ID.items():
@@ -80,7 +80,9 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
             value = getattr(arguments, name)
             if value is not None and arguments.env in BY_ID and arguments.env != env:
                 flag = name.replace("_", "-")
-                raise InvalidArgument(f"--{flag} is for {env}, not {arguments.env}", field=name)
+                raise InvalidArgument(
+                    f"--{flag} is for {env} only; --env is {arguments.env}", field=name
+                )
             given[name] = value
     given["max_episode_steps"] = arguments.max_episode_steps
     given = {name: value for name, value in given.items() if value is not None}
@@ -91,7 +93,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
             sides = ()
         if len(sides) not in (1, 2):
             raise InvalidArgument(
-                f"size is {arguments.size!r}; expected 4, or 3x5 for rows x columns", field="size"
+                f"--size is {arguments.size!r}; expected 4, or 3x5 for rows x columns", field="size"
             )
         given["size"] = sides[0] if len(sides) == 1 else sides
     return given | endpoint.service_arguments(arguments)
@@ -101,10 +103,10 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
 def progress(
     name: str, unit: str, arguments: argparse.Namespace
 ) -> Iterator[Callable[..., None] | None]:
-    """Shows a task's progress bar on standard error, if that is a terminal.
+    """Shows a task's progress bar on standard error if that is a terminal.
 
     Yields:
-        A function (done, total, steps=done) that updates the bar; None without one.
+        A function (done, total, steps=done) that updates the bar; None if no bar is shown.
     """
     if arguments.quiet or not sys.stderr.isatty():
         yield None

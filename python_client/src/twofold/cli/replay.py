@@ -1,4 +1,4 @@
-"""`twofold replay`."""
+"""The subcommand `twofold replay`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Example: twofold replay best.json --html best.html"
     add = parser.add_argument
     add("file", type=Path, help="recording of a game")
-    add("--html", type=Path, metavar="FILE", help="write a page that plays it")
-    add("--verify", action="store_true", help="only verify, as with --json")
-    add("--boards", action="store_true", help="print every board, without waiting")
+    add("--html", type=Path, metavar="FILE", help="write a web page that plays the game")
+    add("--verify", action="store_true", help="verify the recording without showing the game")
+    add("--boards", action="store_true", help="print all boards at once, without animation")
     add(
         "--speed",
         type=positive,
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     verification = recording.verify()
     if arguments.html:
         with naming(arguments.html):
-            # In any locale; a name from the command line may hold bytes that are not text.
+            # UTF-8 in any locale. A name from the command line may contain bytes that are not text.
             arguments.html.write_text(recording.to_html(), "utf-8", "xmlcharrefreplace")
     elif not (arguments.verify or arguments.json):
         if arguments.boards or sys.stdout.isatty():
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
 
 
 def _show(recording: Recording, speed: float | None) -> None:
-    """Prints all boards one below the other; with a speed, each over the one before."""
+    """Prints all boards in sequence. With a speed, each board overwrites the previous one."""
     board, score = recording.first_board(), 0
     _print(board, "start", 0, 0)
     for number, step in enumerate(recording.steps(), 1):
@@ -69,4 +69,4 @@ def _show(recording: Recording, speed: float | None) -> None:
 
 def _print(board: NDArray[np.uint8], action: str, step: int, score: int) -> None:
     lines = [f"step {step}  {action}  score {score:,}", *Game2048.text(board).splitlines(), ""]
-    print("\n".join(f"{line:40}" for line in lines))  # overwrites the longer lines of before
+    print("\n".join(f"{line:40}" for line in lines))  # padded to overwrite longer lines

@@ -1,4 +1,4 @@
-"""`twofold stats`: a server's statistics, for people and for machines."""
+"""The subcommand `twofold stats`, which prints a server's statistics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
 
 
 def as_text(stats: statistics.StatsReply) -> str:
-    """The statistics as tables of text."""
+    """Returns the statistics as tables of text."""
     counters = [[name.replace("_", " "), f"{value:,}"] for name, value in fields(stats.counters)]
     parts = [head(stats), table(["messages", ""], counters, "lr")]
     if stats.refusals:
@@ -44,7 +44,7 @@ def as_text(stats: statistics.StatsReply) -> str:
 
 
 def head(stats: statistics.StatsReply) -> str:
-    """The server and its usage, in three lines."""
+    """Returns the server's state and its usage, in three lines."""
     usage, limits = stats.usage, stats.limits
     state = "about to stop" if stats.draining else "serving"
     return (
@@ -52,14 +52,14 @@ def head(stats: statistics.StatsReply) -> str:
         f"{stats.threads} threads\n"
         f"{usage.sessions:,} of {limits.max_sessions:,} sessions, "
         f"{usage.boards:,} of {limits.max_boards:,} boards, "
-        f"{size(usage.session_bytes)} of {size(limits.max_bytes)} for them\n"
+        f"{size(usage.session_bytes)} of {size(limits.max_bytes)} of memory for sessions\n"
         f"{size(usage.resident_bytes)} resident, {usage.descriptors:,} descriptors, "
         f"{usage.in_progress:,} requests in progress"
     )
 
 
 def requests_table(stats: statistics.StatsReply) -> str:
-    """Returns a row for each kind of request, with quantiles over the last seconds."""
+    """Returns a table with a row for each kind of request. Quantiles cover the last few seconds."""
     header = ["request", "executed", "refused", "mean", "p50 now", "p99 now"]
     rows = [
         [
@@ -76,7 +76,7 @@ def requests_table(stats: statistics.StatsReply) -> str:
 
 
 def sessions_table(sessions: Iterable[statistics.SessionStats]) -> str:
-    """One row for each open session; their environments' shared prefix is left out."""
+    """Returns a table with a row for each open session. Omits the prefix of environment ids."""
     header = ["session", "client", "environment", "boards", "requests", "age", "idle", "memory"]
     rows = [
         [
@@ -95,7 +95,7 @@ def sessions_table(sessions: Iterable[statistics.SessionStats]) -> str:
 
 
 def rate(number: float) -> str:
-    """A rate: 950, 12.3 k, 45.6 M."""
+    """Returns a rate as text: 950, 12.3 k, 45.6 M."""
     for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= scale:
             return f"{number / scale:.3g} {unit}"
@@ -103,7 +103,7 @@ def rate(number: float) -> str:
 
 
 def size(number: float) -> str:
-    """A number of bytes: 512 B, 3.25 MiB."""
+    """Returns a number of bytes as text: 512 B, 3.25 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.3g} {unit}"
@@ -112,7 +112,7 @@ def size(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration: 35 us, 1.2 ms, 4.5 s, 12 min, 3.4 h, 2.1 d."""
+    """Returns a duration as text: 35 us, 1.2 ms, 4.5 s, 12 min, 3.4 h, 2.1 d."""
     for unit, scale, limit in (("us", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 100.0)):
         if seconds < limit:
             return f"{seconds / scale:.3g} {unit}"
@@ -122,20 +122,20 @@ def duration(seconds: float) -> str:
 
 
 def fields(message: Message) -> Iterator[tuple[str, Any]]:
-    """Names and values of all fields, default values included."""
+    """Yields the names and values of all fields, including default values."""
     for field in message.DESCRIPTOR.fields:
         yield field.name, getattr(message, field.name)
 
 
 def as_document(value: Any) -> Any:
-    """A message in JSON's types, with the field names of proto/ and plain numbers."""
+    """Returns a message in JSON's types, with the field names of proto/ and plain numbers."""
     if isinstance(value, Message):
         return {name: as_document(part) for name, part in fields(value)}
     return value if isinstance(value, (str, int, float)) else [as_document(each) for each in value]
 
 
 def as_prometheus(stats: statistics.StatsReply) -> str:
-    """Prometheus's text format, version 0.0.4; counters end in _total, units are base units.
+    """Returns Prometheus's text format 0.0.4: counters end in _total, units are base units.
 
     Raises:
         MissingDependency: prometheus_client is not installed.
@@ -150,10 +150,10 @@ def as_prometheus(stats: statistics.StatsReply) -> str:
             metric.add_sample(metric.name + "_total" * (kind == "counter"), labels, value)
         return metric
 
-    family("info", "gauge", "The server.", ({"version": stats.server_version}, 1))
-    family("uptime_seconds", "gauge", "Seconds since the start.", ({}, stats.uptime))
-    family("draining", "gauge", "1 while the server is about to stop.", ({}, stats.draining))
-    family("threads", "gauge", "Threads that a batch is spread over.", ({}, stats.threads))
+    family("info", "gauge", "The server's version.", ({"version": stats.server_version}, 1))
+    family("uptime_seconds", "gauge", "Seconds since the server started.", ({}, stats.uptime))
+    family("draining", "gauge", "1 if the server is about to stop.", ({}, stats.draining))
+    family("threads", "gauge", "Threads that share the boards of a batch.", ({}, stats.threads))
     for name, value in fields(stats.counters):
         family(name, "counter", _COUNTERS[name], ({}, value))
     for name, value in fields(stats.usage):
@@ -161,10 +161,10 @@ def as_prometheus(stats: statistics.StatsReply) -> str:
     limits = [({"limit": name}, value) for name, value in fields(stats.limits)]
     family("limit", "gauge", "The server's limits.", *limits)
     refusals = [({"code": row.code}, row.count) for row in stats.refusals]
-    family("refusals", "counter", "Refused requests by error.", *refusals)
+    family("refusals", "counter", "Refused requests by error code.", *refusals)
     refused = [({"kind": row.name}, row.refused) for row in stats.requests]
     family("requests_refused", "counter", "Refused requests by kind.", *refused)
-    text = "From a message's arrival to its reply; quantiles of the last seconds."
+    text = "Seconds from a message's arrival to its reply; quantiles cover the last few seconds."
     summary = family("request_seconds", "summary", text)
     for row in stats.requests:
         kind = {"kind": row.name}
@@ -179,21 +179,21 @@ def as_prometheus(stats: statistics.StatsReply) -> str:
 _COUNTERS = {
     "received": "Messages received.",
     "executed": "Requests executed.",
-    "refused": "Requests refused with an error.",
+    "refused": "Requests refused with an error code.",
     "resent": "Repeats answered with the stored reply.",
     "parked": "Repeats received while their request was in progress.",
     "dropped": "Messages without an empty delimiter.",
     "steps": "Boards stepped.",
     "sessions_created": "Sessions created.",
     "sessions_closed": "Sessions closed by their clients.",
-    "sessions_expired": "Sessions ended for being idle.",
-    "keys_refused": "Connections refused for their key.",
+    "sessions_expired": "Sessions ended because they were idle.",
+    "keys_refused": "Connections refused because their key is not authorised.",
 }
 _USAGE = {
     "sessions": "Open sessions.",
     "boards": "Boards of the open sessions.",
     "in_progress": "Requests in progress on other threads.",
-    "session_bytes": "Memory that counts against the limit max_bytes.",
+    "session_bytes": "Memory counted towards the limit max_bytes.",
     "resident_bytes": "Resident memory of the process.",
     "descriptors": "Open file descriptors of the process.",
 }

@@ -1,4 +1,4 @@
-"""`twofold top`."""
+"""The subcommand `twofold top`."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=1.0,
         metavar="SECONDS",
-        help="time between two views (default: 1)",
+        help="seconds between updates (default: 1)",
     )
-    add("--count", type=int, metavar="N", help="exit after N views (default: run until Ctrl-C)")
+    add("--count", type=int, metavar="N", help="exit after N updates (default: run until Ctrl-C)")
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Views until interrupted: on a terminal drawn in place, otherwise one result each."""
+    """Shows one view per interval. On a terminal they are drawn in place, else each is a result."""
     views = itertools.count() if arguments.count is None else range(arguments.count)
     is_drawn = sys.stdout.isatty() and not arguments.json
     with endpoint.connected(arguments) as query:
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
 
 @contextlib.contextmanager
 def _screen() -> Iterator[Callable[[str], None]]:
-    """A function that draws a view in place, cropped to the terminal."""
+    """Yields a function that draws a view in place, cropped to the terminal."""
     rich: Any = optional_import("rich.live", "views on a terminal", "cli")
     rich_text: Any = optional_import("rich.text", "views on a terminal", "cli")
     with rich.Live(screen=True, auto_refresh=False) as live:
@@ -62,9 +62,9 @@ def _screen() -> Iterator[Callable[[str], None]]:
 
 
 def rates(before: statistics.StatsReply, now: statistics.StatsReply) -> dict[str, float]:
-    """Steps and executed requests per second between two replies of a server."""
+    """Returns the steps and executed requests per second between two replies of a server."""
     old, seconds = before.counters, now.uptime - before.uptime
-    if seconds < 0:  # another server has taken its place
+    if seconds < 0:  # the server was restarted
         old, seconds = statistics.Counters(), now.uptime
     seconds = max(1e-6, seconds)
     return {
@@ -74,7 +74,7 @@ def rates(before: statistics.StatsReply, now: statistics.StatsReply) -> dict[str
 
 
 def view(before: statistics.StatsReply, now: statistics.StatsReply) -> str:
-    """The rates between two replies of a server, and the state at the second one."""
+    """Returns the rates between two replies of a server, and its state at the second one."""
     new, per_second = now.counters, rates(before, now)
     parts = [
         head(now),
@@ -84,6 +84,6 @@ def view(before: statistics.StatsReply, now: statistics.StatsReply) -> str:
         f"dropped {new.dropped:,}, keys refused {new.keys_refused:,}",
         requests_table(now),
     ]
-    if now.sessions:  # the busiest first
+    if now.sessions:  # the most recently active first
         parts.append(sessions_table(sorted(now.sessions, key=lambda session: session.idle)))
     return "\n\n".join(parts)

@@ -1,4 +1,4 @@
-"""`twofold verify`."""
+"""The subcommand `twofold verify`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Plays the dataset again and compares."""
+    """Plays the dataset again and compares every transition."""
     start = time.monotonic()
     with playing.progress(str(arguments.file), "transitions", arguments) as update:
         service = endpoint.service_arguments(arguments)
         found = datasets.verify(arguments.file, progress=update, **service)
     seconds = time.monotonic() - start
     text = (
-        f"{arguments.file}: all {found['transitions']:,} transitions are right "
+        f"{arguments.file}: all {found['transitions']:,} transitions are correct "
         f"({found['policy']} on {found['environment']}, {found['num_envs']} lanes from seed "
-        f"{found['seed']}); {seconds:.3g} s"
+        f"{found['seed']}); took {seconds:.3g} s"
     )
     yield Result(text, {"file": str(arguments.file), "seconds": seconds, "metadata": found})

@@ -1,4 +1,4 @@
-"""`twofold version`."""
+"""The subcommand `twofold version`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """One line per version."""
+    """Yields one result: the versions, one per line."""
     versions = {"twofold": version("twofold"), "python": platform.python_version()}
     for package in ("gymnasium", "numpy", "protobuf", "pyzmq"):
         versions[package] = version(package)

@@ -1,4 +1,4 @@
-"""`twofold write-dataset`."""
+"""The subcommand `twofold write-dataset`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Example: twofold write-dataset greedy --out data.parquet --transitions 10000000"
     )
     add = parser.add_argument
-    add("policy", help="a policy, as for `twofold evaluate`")
+    add("policy", help="policy that plays, named as for `twofold evaluate`")
     add("--out", type=Path, required=True, metavar="FILE", help="Parquet file to write")
     add(
         "--transitions",
         type=int,
         default=1_000_000,
         metavar="N",
-        help="number of transitions, rounded up to whole steps (default: 1,000,000)",
+        help="number of transitions, rounded up to whole steps of all boards (default: 1,000,000)",
     )
     add("--seed", type=int, metavar="N", help="seed of the boards (default: random)")
     playing.add_environment_arguments(parser, "1,024")
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Writes the file."""
+    """Plays the games and writes the file."""
     policy = load(arguments.policy, trust_pickle=arguments.trust_pickle)
     check_output(arguments.out)
     start = time.monotonic()

@@ -170,8 +170,8 @@ class HandshakeWatch:
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 if self._keys is not None:
                     raise AuthenticationFailed(
-                        f"{self._endpoint} does not encrypt, or another program listens there; pass "
-                        "no keys, or correct the address",
+                        f"{self._endpoint} does not encrypt, or another program listens there; "
+                        "pass no keys, or correct the address",
                         reason="not_encrypted",
                     )
                 raise AuthenticationFailed(

@@ -1,4 +1,4 @@
-"""Why Twofold does not work on this machine: checks that return findings with their fixes."""
+"""Checks that find out why Twofold does not work on this machine, and say how to fix it."""
 
 from twofold.doctor.findings import Finding
 from twofold.doctor.machine import machine_findings

@@ -1,4 +1,4 @@
-"""What a check returns."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Finding:
 
     Args:
         check: The name of the check, such as "library".
-        status: "failed" where something does not work, "warning" where it could work better.
+        status: "failed" if something does not work, "warning" if it could work better.
         found: What was found, in one line.
         fix: The sentence that says how to fix it, or "" if nothing is wrong.
     """
@@ -26,15 +26,15 @@ class Finding:
 
 
 def ok(check: str, found: str) -> Finding:
-    """Nothing is wrong."""
+    """Returns the finding of a check that passed."""
     return Finding(check, "ok", found)
 
 
 def warning(check: str, found: str, fix: str) -> Finding:
-    """It works worse than it could."""
+    """Returns the finding that something works, but could work better."""
     return Finding(check, "warning", found, fix)
 
 
 def failed(check: str, found: str, fix: str) -> Finding:
-    """It does not work."""
+    """Returns the finding that something does not work."""
     return Finding(check, "failed", found, fix)

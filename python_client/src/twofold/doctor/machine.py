@@ -19,18 +19,18 @@ from twofold.judging.sandbox import Question, Sandbox
 
 _MIN_FILES = 256
 _MIN_MEMORY = 256 << 20
-# The packages of the extras whose versions matter most in a report of a problem.
+# The packages of the extras whose versions matter most in bug reports.
 _OPTIONAL = (
     *("torch", "stable-baselines3", "sb3-contrib", "torchrl", "tianshou", "ray", "trl"),
     *("matplotlib", "pyarrow", "rich"),
 )
-# Longer pauses between two readings would make deadlines late.
+# A coarser clock, in seconds, would make deadlines noticeably late.
 _COARSEST_CLOCK = 0.016
 _ANSWER_SECONDS = 10.0
 
 
 def machine_findings() -> Iterator[Finding]:
-    """Python, packages, processor, memory, open files, temporary files, clock, and sandbox."""
+    """Yields the findings about Python, its packages, the machine's limits and the sandbox."""
     yield _python()
     yield from _packages()
     yield _extras()
@@ -50,7 +50,7 @@ def _python() -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
-    """The packages that the installed metadata asks for, each with its version."""
+    """Yields a finding for each package that Twofold's installed metadata requires."""
     try:
         from packaging.requirements import Requirement
     except ImportError:
@@ -73,7 +73,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _extras() -> Finding:
-    """Lists the optional packages that are installed; torch's version names its build."""
+    """Returns a finding that lists the installed optional packages, with torch's build."""
     installed = []
     for name in _OPTIONAL:
         try:
@@ -95,7 +95,7 @@ def _processor() -> Finding:
         return warning(
             "processor",
             f"{text}, no AVX2",
-            "Boards step at about half the speed. Nothing needs fixing.",
+            "Steps run at about half the speed. Nothing needs fixing.",
         )
     return ok("processor", text)
 
@@ -135,19 +135,19 @@ def _open_files() -> Finding:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"this process may open {soft:,} files"
     if soft < _MIN_FILES:
-        return failed("open files", text, f"Run `ulimit -n {_MIN_FILES}` or more beforehand.")
+        return failed("open files", text, f"Run `ulimit -n {_MIN_FILES}` in the shell beforehand.")
     return ok("open files", text)
 
 
 def _temporary_files() -> Finding:
-    """A private server's socket lies there."""
+    """Checks that the directory for a private server's socket is writable."""
     try:
         directory = temporary_directory()
         with tempfile.TemporaryDirectory(dir=directory) as path:
             Path(path, "file").touch()
     except OSError as error:
         return failed(
-            "temporary files", str(error), "Set TMPDIR to a directory that you may write to."
+            "temporary files", str(error), "Set TMPDIR to a directory that you can write to."
         )
     return ok("temporary files", directory)
 
@@ -157,19 +157,19 @@ def _clock() -> Finding:
     if resolution > _COARSEST_CLOCK:
         return warning(
             "clock",
-            f"the monotonic clock counts in steps of {resolution * 1e3:.0f} ms",
-            "Deadlines are that much later; use another clock source.",
+            f"the monotonic clock has a resolution of {resolution * 1e3:.0f} ms",
+            "Deadlines may be late by that much; use another clock source.",
         )
-    return ok("clock", f"the monotonic clock counts in steps of {resolution * 1e9:.0f} ns")
+    return ok("clock", f"the monotonic clock has a resolution of {resolution * 1e9:.0f} ns")
 
 
 def _sandbox() -> Finding:
-    """A move of a program, as `twofold evaluate --strategy` runs it."""
+    """Runs a program for one move, as `twofold evaluate --strategy` does."""
     if sys.platform != "linux":
         return ok("sandbox", "programs are judged on Linux only")
     fix = (
-        "`twofold evaluate --strategy` needs it: allow that part. Pass --unsafe only for programs "
-        "that you have read."
+        "`twofold evaluate --strategy` needs the sandbox: allow the refused part. Pass --unsafe "
+        "only for programs that you have read."
     )
     program = "def strategy(board): return 0"
     try:
@@ -181,5 +181,5 @@ def _sandbox() -> Finding:
     except SandboxUnavailable as error:
         return warning("sandbox", f"refused: {error.missing or error}", fix)
     if question.answer != b"0":
-        return warning("sandbox", "a program in it gives no answer", fix)
-    return ok("sandbox", "a program plays in it")
+        return warning("sandbox", "a sandboxed program gives no answer", fix)
+    return ok("sandbox", "a sandboxed program plays")

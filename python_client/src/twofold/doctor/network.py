@@ -1,4 +1,4 @@
-"""Checks of a server: its address, the way there, its keys, and its protocol."""
+"""Checks of a server: its address, its keys, the connection and its protocol."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _NOT_ENCRYPTED = (
 
 
 def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[Finding]:
-    """Findings about one server; the first failure is the last finding.
+    """Yields findings about one server, up to the first failure.
 
     Args:
-        endpoint: The address of a server.
-        keys: Keys, or None for the files that environment variables name.
-        timeout: Seconds for each of the checks.
+        endpoint: The server's address.
+        keys: The keys, or None for the key files that environment variables name.
+        timeout: The time limit for each check, in seconds.
     """
     if endpoint in (EMBEDDED, PRIVATE):
-        yield ok("endpoint", f"{endpoint!r}: no server elsewhere is used")
+        yield ok("endpoint", f"{endpoint!r}: boards run on this machine, without another server")
         return
     try:
         check_address(endpoint)
@@ -65,7 +65,7 @@ def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> I
             "Correct TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT, or unset them.",
         )
         return
-    yield ok("keys", "encrypted with CURVE" if keys else "none: not encrypted")
+    yield ok("keys", "encrypted with CURVE" if keys else "none: the connection is not encrypted")
     reach = _reach(endpoint, timeout)
     yield reach
     if reach.status != "failed":
@@ -73,7 +73,7 @@ def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> I
 
 
 def _reach(endpoint: str, timeout: float) -> Finding:
-    """Whether anything listens there."""
+    """Checks that something accepts connections at an endpoint."""
     if endpoint.startswith("ipc://"):
         return _reach_path(endpoint)
     host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
@@ -85,7 +85,7 @@ def _reach(endpoint: str, timeout: float) -> Finding:
         return failed(
             "reach",
             f"{endpoint} does not answer within {timeout:g} s",
-            "Open the port in the firewalls on the way, or correct the address.",
+            "Open the port in every firewall on the route, or correct the address.",
         )
     except OSError as error:
         return failed("reach", f"{endpoint}: {error.strerror}", _START.format(endpoint=endpoint))
@@ -101,7 +101,7 @@ def _reach_path(endpoint: str) -> Finding:
         return failed(
             "reach",
             f"{path}: no permission",
-            "Ask the owner for access: the socket's file and its directory have to be writable.",
+            "Ask the owner for write access to the socket's file and its directory.",
         )
     except OSError as error:
         return failed("reach", f"{path}: {error.strerror}", _START.format(endpoint=endpoint))
@@ -111,7 +111,7 @@ def _reach_path(endpoint: str) -> Finding:
 
 
 def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[Finding]:
-    """What a hello returns."""
+    """Yields the findings from a hello request to a server."""
     carrier = ZeroMQCarrier(endpoint, keys=keys)
     began = time.monotonic()
     try:
@@ -137,7 +137,8 @@ def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[F
         yield failed(
             "protocol",
             str(error),
-            "Something else listens there, or the server hangs: correct the address or restart it.",
+            "Another program listens there, or the server hangs: correct the address, or restart "
+            "the server.",
         )
         return
     finally:

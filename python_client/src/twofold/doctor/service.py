@@ -1,4 +1,4 @@
-"""Checks of the library, the server's program, and libzmq."""
+"""Checks of the library, the server program and libzmq."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _BUNDLED = (
     "server elsewhere (endpoint=)."
 )
 _STEP_SECONDS = 10.0
-_UNSET = "Unset {variable}, or name the file that `make server` builds."
+_UNSET = "Unset {variable}, or set it to the file that `make server` builds."
 
 
 def service_findings() -> Iterator[Finding]:
-    """The library, a step in this process, the server's program, and libzmq."""
+    """Yields the findings about the library, a step by default, the server program and libzmq."""
     library = _library()
     yield library
     if library.status != "failed":
@@ -45,13 +45,13 @@ def _library() -> Finding:
 
 
 def _step() -> Finding:
-    """A step of four boards where `gymnasium.make_vec` plays without an endpoint."""
+    """Steps four boards on the service that `gymnasium.make_vec` uses by default."""
     from twofold.envs.game2048 import Game2048VectorEnv
 
     given = os.environ.get("TWOFOLD_ENDPOINT") or EMBEDDED
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about a missing library, which has its own finding
+            warnings.simplefilter("ignore")  # a missing library already has its own finding
             envs = Game2048VectorEnv(4, timeout=_STEP_SECONDS)
         try:
             envs.reset(seed=0)
@@ -66,7 +66,7 @@ def _step() -> Finding:
         elif "TWOFOLD_" in text and "LIBRARY" not in text:
             fix = "Correct the environment variable, or unset it."
         return failed("step", text, fix)
-    return ok("step", f"four boards step at {resolve(None)!r}")
+    return ok("step", f"four boards were stepped at {resolve(None)!r}")
 
 
 def _program() -> Finding:
@@ -88,7 +88,7 @@ def _program() -> Finding:
     version = ran.stdout.strip()
     if version != VERSION:
         return failed(
-            "server program", f"{program} has version {version}, this package {VERSION}", _REINSTALL
+            "server program", f"{program} has version {version}, not {VERSION}", _REINSTALL
         )
     return ok("server program", f"{program}, version {version}")
 

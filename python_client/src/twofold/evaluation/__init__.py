@@ -1,4 +1,4 @@
-"""Evaluation of policies: whole games from fixed seeds, with intervals."""
+"""Evaluation of policies: whole games from known seeds, reported with confidence intervals."""
 
 from twofold.evaluation.results import Comparison, Evaluation
 from twofold.evaluation.run import evaluate

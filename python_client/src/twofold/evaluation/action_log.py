@@ -1,4 +1,4 @@
-"""The log of the actions of games of 2048."""
+"""A log of the actions in games of 2048."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from twofold.recordings.file_format import pack_actions, unpack_actions
 
 @dataclass(frozen=True)
 class ActionLog:
-    """The actions of games of 2048, two bits each.
+    """The actions of games of 2048, packed into two bits each.
 
     Attributes:
         rules: The rules of the games.
-        games: The packed actions of each game, by its seed.
+        games: The packed actions of each game, by the game's seed.
     """
 
     rules: RecordingRules
     games: dict[int, bytes] = field(default_factory=dict)
 
     def actions(self, seed: int, length: int) -> NDArray[np.uint8]:
-        """Returns uint8 (length,): the actions of the game with this seed."""
+        """Returns the actions of the game with this seed, uint8 (length,)."""
         return unpack_actions(self.games[seed], length)
 
 
 class ActionRecorder(Observer):
     """An observer that writes an `ActionLog`.
 
-    It keeps the actions of unfinished games in a table of steps and lanes.
+    The actions of unfinished games are in a table with a row per step and a column per lane.
 
     Attributes:
-        log: The log of the ended games.
+        log: The log of the games that have ended.
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         game = Game2048.played_by(envs)
         if game is None:
-            raise InvalidArgument("record needs an environment of 2048", field="record")
+            raise InvalidArgument("record=True requires an environment of 2048", field="record")
         config = game.request.game2048
         rules = RecordingRules(game.rows, game.columns, config.four_probability, config.start_tiles)
         self.log = ActionLog(rules)
         self._game = game
         self._table = np.zeros((256, envs.num_envs), np.uint8)
         self._next = 0
-        self._first = np.zeros(envs.num_envs, np.int64)  # of each lane's game, in the table
+        self._first = np.zeros(envs.num_envs, np.int64)  # the first row of each lane's game
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds some steps' actions, and packs the actions of ended games."""
+        """Adds the actions of some steps, and packs the actions of ended games."""
         actions = segment.actions
         end = self._next + len(actions)
         if end > len(self._table):

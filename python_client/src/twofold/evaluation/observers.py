@@ -1,4 +1,4 @@
-"""The observers of whole games."""
+"""The observers of the games of an evaluation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from twofold.errors import GameFailed
 from twofold.evaluation.schedule import Schedule, Segment
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
-"""Called with the number of finished episodes, of all episodes, and of steps so far."""
+"""A function (finished episodes, all episodes, steps so far), called as episodes finish."""
 
 
 class Observer(abc.ABC):
     """An observer of games in progress.
 
     Attributes:
-        infos: The infos that it needs of each step.
-        needs_boards: Whether it needs the boards before each step.
+        infos: The infos that the observer needs from each step.
+        needs_boards: Whether the observer needs the boards before each step.
     """
 
     infos: tuple[str, ...] = ()
@@ -29,14 +29,14 @@ class Observer(abc.ABC):
 
     @abc.abstractmethod
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds some steps, and ends the episodes of the lanes `segment.ended`."""
+        """Processes some steps and the ends of the episodes on the lanes `segment.ended`."""
 
 
 class GameResults(Observer):
-    """The results of all games, in the seeds' order.
+    """The results of all games, in the order of their seeds.
 
     Args:
-        total: Number of games.
+        total: The number of games.
     """
 
     def __init__(self, total: int) -> None:
@@ -51,7 +51,7 @@ class GameResults(Observer):
         self._failures: list[GameFailed] = []
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the failures and the results of ended games."""
+        """Stores the failures and the results of ended games."""
         self._failures += segment.failures
         if not len(segment.ended):
             return
@@ -61,11 +61,11 @@ class GameResults(Observer):
         self._has_tiles |= "max_exponent" in segment.results
 
     def sorted_failures(self) -> tuple[GameFailed, ...]:
-        """Returns the games that a player failed in, in their order."""
+        """Returns the games in which a player failed, in the order of episodes."""
         return tuple(sorted(self._failures, key=lambda failure: failure.episode or 0))
 
     def fields(self) -> dict[str, Any]:
-        """Returns fields of `Evaluation`."""
+        """Returns the results as fields of `Evaluation`."""
         scores = self._results["score"]
         return {
             "scores": scores.astype(np.int64) if self._has_whole_scores else scores,

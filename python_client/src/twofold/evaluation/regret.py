@@ -1,4 +1,4 @@
-"""Regret: the cost of a policy's moves against optimal play, and its places."""
+"""Regret: the loss of a policy's moves against optimal play, by game and by kind of board."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
 from twofold.games.game2048 import Game2048
 
 INFOS = ("regret", "optimal_value")
-"""The infos of a step that report it."""
-# The info with a game's result, by objective.
+"""The infos of a step from which regret is computed."""
+# The info that contains a game's result, for each objective.
 _GOT = {"score": "score", "moves": "moves", "goal": "goal_reached"}
-# At most nine cells: no tile sum reaches 2^11.
+# On at most nine cells, no tile sum reaches 2^11.
 _SUMS, _CELLS = 2048, 10
 
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """The cost of the moves of some games: each board's value minus the chosen action's value.
+    """The loss of games' moves: each board's optimal value minus the chosen action's value.
 
-    On average, a game's regrets sum up to the optimum's value minus the policy's own. So a failed
-    or truncated game is charged the future result of optimal play from its end.
+    On average, the regrets of a whole game sum to the optimal result minus the policy's result. To
+    keep that so, a failed or truncated game is charged the optimal value of its last board.
 
     Attributes:
         objective: The quantity that the optimum maximises: "score", "moves" or "goal".
-        games: float64 (E,), the sum of each game's regrets and its charge for an early end.
-        unplayed: float64 (E,), the charge alone.
-        by_tile_sum: float64 (2048, 2): for boards by the sum of their tiles before the move, the
-            number of steps and the sum of their regrets.
-        by_empty_cells: float64 (10, 2): the same, by the number of empty cells.
+        games: float64 (E,), the sum of each game's regrets, including its charge for an early end.
+        unplayed: float64 (E,), each game's charge alone.
+        by_tile_sum: float64 (2048, 2), the number of steps and the sum of their regrets, by the sum
+            of the tiles before the move.
+        by_empty_cells: float64 (10, 2), the same by the number of empty cells.
     """
 
     objective: str
@@ -49,7 +49,7 @@ class Regret:
 
     @staticmethod
     def join(parts: Sequence[Regret]) -> Regret:
-        """Returns the regret of the parts' games together, in their order."""
+        """Joins the regrets of parts of an evaluation, in the order of the parts."""
         return Regret(
             parts[0].objective,
             np.concatenate([part.games for part in parts]),
@@ -62,7 +62,7 @@ class Regret:
         """Returns the figures for a report.
 
         Args:
-            lengths: (E,), each game's steps.
+            lengths: (E,), each game's number of steps.
             results: (E,), each game's result for the objective; None if unknown.
         """
         total, played = float(self.games.sum()), self.games - self.unplayed
@@ -103,8 +103,8 @@ class Regret:
 
     @staticmethod
     def of_document(document: dict[str, Any]) -> Regret:
-        """Returns the regret from its `document`."""
-        # Earlier documents have no charges.
+        """Returns the regret that `document` saved."""
+        # Older documents lack the charges.
         document = {"unplayed": [0.0] * len(document["games"]), **document}
         arrays = [np.array(document[name], np.float64) for name in _ARRAYS]
         return Regret(document["objective"], *arrays)
@@ -114,13 +114,13 @@ _ARRAYS = ("games", "unplayed", "by_tile_sum", "by_empty_cells")
 
 
 def _octaves(by_tile_sum: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Groups tile sums by the power of two below them."""
+    """Groups tile sums by the largest power of two that does not exceed them."""
     starts = [2**k for k in range(2, 11)]
     return {f"{low}-{2 * low - 1}": by_tile_sum[low : 2 * low].sum(axis=0) for low in starts}
 
 
 def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dict[str, float]]:
-    """Returns each row's steps, mean regret and share of all regret; skips rows without steps."""
+    """Returns steps, mean regret and share of all regret for each row that has steps."""
     return {
         name: {
             "steps": int(steps),
@@ -136,8 +136,8 @@ class RegretMeter(Observer):
     """An observer that adds up the regrets of games.
 
     Args:
-        envs: The environment, which reports the infos.
-        episodes: Number of games E.
+        envs: The environment, whose extra_infos include INFOS.
+        episodes: The number of games E.
 
     Raises:
         InvalidArgument: The environment does not report regrets.
@@ -149,20 +149,20 @@ class RegretMeter(Observer):
         game = Game2048.played_by(envs)
         if game is None or not set(INFOS) <= set(envs.unwrapped.extra_infos):
             raise InvalidArgument(
-                f"regret needs an environment of 2048 made with extra_infos={INFOS}",
+                f"regret=True requires an environment of 2048 made with extra_infos={INFOS}",
                 field="regret",
             )
         self._objective = game.objective
         self.infos = (*INFOS, _GOT[game.objective])
         self._games, self._unplayed = np.zeros(episodes), np.zeros(episodes)
         self._lanes = np.zeros(envs.num_envs)
-        # The lanes' counters before the newest steps, and after them.
+        # Each lane's result so far, before and after the newest steps.
         self._before, self._got = np.zeros(envs.num_envs), np.zeros(envs.num_envs)
         self._by_tile_sum = np.zeros((_SUMS, 2))
         self._by_empty_cells = np.zeros((_CELLS, 2))
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds the regrets of some steps, and keeps the regrets of ended games."""
+        """Adds the regrets of some steps, and stores the totals of ended games."""
         boards, playing = segment.boards, segment.playing
         assert boards is not None
         regrets = np.where(playing, segment.infos["regret"], 0).astype(np.float64)
@@ -180,10 +180,10 @@ class RegretMeter(Observer):
             self._end(segment, schedule)
 
     def _end(self, segment: Segment, schedule: Schedule) -> None:
-        """Keeps the regrets of ended games, and charges them for an early end.
+        """Stores the regrets of ended games, and charges them for an early end.
 
-        In the step of a failure, another move was played instead. On average, its regret, its gain
-        and the value of the next board sum up to the value of the board before.
+        In the step of a failure, another move was played instead. On average, the regret and gain
+        of that move and the value of the next board sum to the value of the board before.
         """
         lanes, playing = segment.ended, segment.playing
         last = len(playing) - 1 - playing[::-1, lanes].argmax(axis=0)

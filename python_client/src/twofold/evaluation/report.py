@@ -1,4 +1,4 @@
-"""Reports of an evaluation's summary: text, Markdown, HTML, and a picture."""
+"""Reports of an evaluation's summary, as text, Markdown, HTML and a plot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> st
 
 
 def _tables(summary: dict[str, Any], style: Style) -> list[str]:
-    """Returns the figures of score and moves, and the tiles if the environment has tiles."""
+    """Returns the report's tables: score and moves, and more if the summary has data for them."""
     header = ["", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"]
     figures = []
     described = {"score": summary["score"]}
@@ -63,7 +63,7 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
         for tile, e in summary["reached"].items():
             ends = interval(e["interval"], share)
             tiles.append([str(tile), f"{e['games']:,}", share(e["share"]), ends])
-            if not e["games"]:  # nor does a game reach the tiles above
+            if not e["games"]:  # then no game reaches a higher tile
                 break
         tables.append(table(["tile", "games", "reached", "95 % interval"], tiles, "lrrr", style))
     if "regret" in summary:
@@ -76,7 +76,7 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
 
 
 def _regret(regret: dict[str, Any], style: Style) -> list[str]:
-    """Returns the regret of a game and of a move, and its places."""
+    """Returns tables of the regret per game and per move, and by kind of board."""
     unit = regret["unit"]
     named = {"regret of a game": "per_game", "of a move": "per_move", "the optimum": "optimum"}
     rows = []
@@ -89,7 +89,7 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
     if unplayed["games"]:
         games = "1 game" if unplayed["games"] == 1 else f"{unplayed['games']:,} games"
         name = f"unplayed, in {games}"
-        rows.insert(1, [name, figure(unplayed["mean"]), f"{share(unplayed['share'])} of it"])
+        rows.insert(1, [name, figure(unplayed["mean"]), f"{share(unplayed['share'])} of all"])
     tables = [table([unit, "mean", "95 % interval"], rows, "lrr", style)]
     for name, key in (("tile sum", "by_tile_sum"), ("empty cells", "by_empty_cells")):
         rows = [
@@ -101,7 +101,7 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
 
 
 def _failures(failures: dict[str, Any], style: Style) -> str:
-    """Returns the failed games by reason, and for each reason the first of them."""
+    """Returns a table of failed games by reason, with the first game of each reason."""
     rows = [["failed", f"{failures['games']:,}", share(failures["share"]), ""]]
     total = failures["games"] / failures["share"] if failures["games"] else 1
     for reason, entry in failures["reasons"].items():
@@ -111,11 +111,11 @@ def _failures(failures: dict[str, Any], style: Style) -> str:
             detail = f"{detail[: longest - 1]}…"
         place = f"episode {first['episode']}, step {first['step']}: {detail}"
         rows.append([reason, f"{entry['games']:,}", share(entry["games"] / total), place])
-    return table(["games", "number", "share", "the first of them"], rows, "lrrl", style)
+    return table(["games", "number", "share", "first case"], rows, "lrrl", style)
 
 
 def _model(model: dict[str, Any]) -> list[list[str]]:
-    """Returns the figures of a chat model; its prompt follows the tables."""
+    """Returns the rows about a chat model, without its prompt, which follows the tables."""
     rows = []
     for name, value in model.items():
         if isinstance(value, int):
@@ -129,7 +129,7 @@ def _model(model: dict[str, Any]) -> list[list[str]]:
 
 
 def _prompt(summary: dict[str, Any]) -> list[str]:
-    """Returns the prompt of each move, for a chat model."""
+    """Returns the paragraph with a chat model's prompt, if there is one."""
     if "model" not in summary:
         return []
     lines = summary["model"]["prompt"].splitlines()
@@ -164,11 +164,11 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
         return [*lines, ["repeat with", f"--secret {summary['secret']}"]]
     first, games = summary["first_seed"], summary["episodes"]
     seeds = f"2^63 + {first - 2**63:,}" if first != 2**63 else "2^63"
-    return [*lines, ["seeds", f"{seeds} and the {games - 1:,} after it"]]
+    return [*lines, ["seeds", f"{seeds} and the next {games - 1:,}"]]
 
 
 def printed(parts: Sequence[str]) -> str:
-    """Joins paragraphs without terminal control characters, since names are untrusted."""
+    """Joins paragraphs and removes control characters, because names are untrusted."""
     lines = "\n\n".join(parts).split("\n")
     return "\n".join(printable(line.expandtabs()) for line in lines)
 
@@ -206,11 +206,11 @@ def html(summary: dict[str, Any]) -> str:
 def plot(
     scores: Sequence[Array], summaries: Sequence[dict[str, Any]], path: str | Path | None
 ) -> Any:
-    """Returns the matplotlib Figure of evaluations, from their scores (E,) and their summaries."""
+    """Returns a matplotlib Figure of evaluations, given their scores (E,) and their summaries."""
     matplotlib = _matplotlib()
     has_tiles = all("reached" in summary for summary in summaries)
     has_regret = all("regret" in summary for summary in summaries)
-    columns, rows = 1 + has_tiles, 1 + has_regret  # regrets imply tiles
+    columns, rows = 1 + has_tiles, 1 + has_regret  # an evaluation with regret also has tiles
     figure = matplotlib.Figure(figsize=(5.5 * columns, 4.5 * rows), layout="constrained")
     panels: Any = figure.subplots(rows, columns, squeeze=False)
     _plot_scores(panels[0][0], scores, summaries)
@@ -230,7 +230,7 @@ def plot(
 
 
 def check_plot(path: Path) -> None:
-    """Checks the format of a plot's path by drawing an empty figure.
+    """Checks that matplotlib supports the format of a plot's path, by drawing an empty figure.
 
     Raises:
         MissingDependency: matplotlib is not installed.
@@ -279,7 +279,7 @@ def _plot_tiles(panel: Any, reached: Sequence[dict[int, dict[str, Any]]]) -> Non
 
 
 def _plot_regret(panel: Any, name: str, key: str, summaries: Sequence[dict[str, Any]]) -> None:
-    """Plots the mean regret of a step by a property of the board."""
+    """Plots the mean regret of a step against a property of the board."""
     places = list(dict.fromkeys(place for each in summaries for place in each["regret"][key]))
     places.sort(key=lambda place: int(place.split("-")[0]))
     width = 0.8 / len(summaries)

@@ -1,4 +1,4 @@
-"""The results of a policy's games, summarised, and two policies compared."""
+"""The results of a policy's games, with their summary, and the comparison of two policies."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ _FORMAT = "twofold-evaluation"
 class Evaluation:
     """The results of a policy's games.
 
-    `print` shows them as tables, a notebook as HTML.
+    `print` shows them as text tables, and a notebook shows HTML.
 
     Attributes:
         policy: The policy's name.
-        card: The rule card: the rules and the means with which the games were played.
+        card: The rule card: the rules of the games, and the search and resources of the policy.
         seeds: uint64 (E,), each episode's seed.
-        scores: int64 (E,), final scores; without a score float64 sums of rewards.
-        moves: int64 (E,), legal moves.
-        lengths: int64 (E,), steps.
-        max_exponents: uint8 (E,), of the highest tile on the final board; None without tiles.
-        seconds: Duration of all games.
-        policy_seconds: The policy's part of the duration; nan if it runs in the server.
-        log: The games' actions, for `recording`, if recorded.
-        failures: The games in which a `Strategy` or a `ChatModel` failed, in the episodes' order.
-            They ended with their scores so far. None for another policy, whose failures raise.
+        scores: int64 (E,), final scores; float64 sums of rewards if the game has no score.
+        moves: int64 (E,), the numbers of legal moves.
+        lengths: int64 (E,), the numbers of steps.
+        max_exponents: uint8 (E,), the highest exponent on each final board; None without tiles.
+        seconds: The duration of all games.
+        policy_seconds: The part of the duration spent in the policy; nan if it runs in the server.
+        log: The games' actions for `recording`, or None if they were not recorded.
+        failures: The games in which a `Strategy` or a `ChatModel` failed, in the order of episodes.
+            These games ended with their scores so far. None for other policies, which raise.
         player: The report of a `ChatModel`: its requests, replies and tokens.
-        regret: The cost of the moves against optimal play, from evaluate(regret=True).
+        regret: The loss of the moves against optimal play, from evaluate(regret=True).
         secret: The secret that determines the seeds, for evaluate(secret=…); None if the seeds are
             consecutive.
     """
@@ -73,27 +73,27 @@ class Evaluation:
 
     @property
     def episodes(self) -> int:
-        """Number of games."""
+        """The number of games."""
         return len(self.scores)
 
     @property
     def moves_per_second(self) -> float:
-        """Legal moves per second, over the whole duration."""
+        """The number of legal moves per second, over the whole duration."""
         return float(self.moves.sum() / self.seconds)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
         """All reported figures as plain numbers, with 95 % intervals.
 
-        `score` and `moves` hold mean, mean_interval (bootstrap), standard_deviation, median and
-        median_interval, quantiles, min and max. `reached` holds for each tile the games with this
-        or a higher tile on their final board: games, share and its interval (Wilson).
-        `highest_tile` is the highest of all; `tiles` counts games by their highest tile.
+        `score` and `moves` contain mean, mean_interval (bootstrap), standard_deviation, median,
+        median_interval, quantiles, min and max. `reached` describes, for each tile, the games that
+        end with this or a higher tile: games, share and its interval (Wilson). `highest_tile` is
+        the highest tile of all games, and `tiles` counts games by their highest tile.
         `failures` and `model` summarise the attributes `failures` and `player`; in `failures`,
-        `finished` describes the scores of the games that did not fail. `regret` holds its
-        means per_game and per_move, the charges for early ends (unplayed: number, mean and share),
-        and steps, mean and share by_tile_sum and by_empty_cells. If the games' results are known,
-        it also holds the optimum: results and regrets together.
+        `finished` describes the scores of the games that did not fail. `regret` contains the means
+        per_game and per_move, the charges for early ends (unplayed: number, mean and share), and
+        steps, mean and share by_tile_sum and by_empty_cells. If the games' results are known, it
+        also contains the optimum: the mean of result plus regret.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
@@ -108,7 +108,7 @@ class Evaluation:
             highest = int(values[-1])
             result["highest_tile"] = highest
             result["tiles"] = {int(v): int(c) for v, c in zip(values, counts, strict=True)}
-            # Small boards cannot reach the usual tiles.
+            # Small boards can't reach TILES, so lower tiles are reported.
             wanted = [t for t in (4, 8, 16, 32, 64, 128) if highest < TILES[0] and 8 * t >= highest]
             result["reached"] = {
                 tile: self._reached(tiles, tile)
@@ -131,13 +131,13 @@ class Evaluation:
         return result
 
     def _origin(self) -> dict[str, Any]:
-        """Returns the entry that determines the seeds."""
+        """Returns the summary's entry that determines the seeds: first_seed or secret."""
         if self.secret is None:
             return {"first_seed": int(self.seeds[0])}
         return {"secret": self.secret}
 
     def _possible_tile(self) -> float:
-        """Returns the highest tile of boards of the rule card's size: 2^(cells + 1)."""
+        """Returns the highest possible tile for the rule card's size, 2^(cells + 1)."""
         size = re.fullmatch(r"(\d+) x (\d+)", str(self.card.get("size", "")))
         return math.inf if size is None else 2.0 ** (int(size[1]) * int(size[2]) + 1)
 
@@ -150,7 +150,7 @@ class Evaluation:
         }
 
     def _failures(self, failures: tuple[GameFailed, ...]) -> dict[str, Any]:
-        """Returns the failed games by reason, with the first of each, and the finished ones."""
+        """Returns figures about failed games, by reason, and about finished games."""
         failed = np.array([failure.seed for failure in failures], np.uint64)
         finished = self.scores[~np.isin(self.seeds, failed)]
         reasons: dict[str, dict[str, Any]] = {}
@@ -179,18 +179,21 @@ class Evaluation:
                 "the two evaluations have different seeds; play both with the same episodes and "
                 "first_seed or secret"
             )
-        # No illegal action of a function reaches a board: it raises an exception.
+        # The rule matters only to a player: a function's illegal action raises instead.
         has_player = self.failures is not None or other.failures is not None
         for key in ("environment", *RULES):
             if key == "illegal action" and has_player:
                 continue
             a, b = self.card.get(key), other.card.get(key)
             if a != b:
-                raise InvalidArgument(f"the two evaluations differ in {key}: {a!r} and {b!r}")
+                raise InvalidArgument(
+                    f"the two evaluations differ in {key}: {a!r} and {b!r}; play both under the "
+                    "same rules"
+                )
         return Comparison.of_scores(self.policy, self.scores, other.policy, other.scores)
 
     def recording(self, which: str | int) -> Recording:
-        """Returns one of the games, to replay and to show; needs evaluate(record=True).
+        """Returns the recording of one game. Requires evaluate(record=True).
 
         Args:
             which: "best", "worst" or "median" by score, or an episode's number.
@@ -227,11 +230,11 @@ class Evaluation:
         return report.html(self.summary)
 
     def to_markdown(self) -> str:
-        """Returns the tables in Markdown."""
+        """Returns the report in Markdown."""
         return report.markdown(self.summary)
 
     def to_json(self, *, games: bool = False) -> str:
-        """Returns the summary as JSON; with `games`, every game's result too, for `from_json`."""
+        """Returns the summary as JSON. `games=True` adds every game's result, for `from_json`."""
         document: dict[str, Any] = {"format": _FORMAT, "version": 1, **self.summary}
         if games:
             names = ("seeds", "scores", "moves", "lengths", "max_exponents")
@@ -248,10 +251,10 @@ class Evaluation:
 
     @staticmethod
     def from_json(text: str) -> Evaluation:
-        """Returns an evaluation from the text of `to_json(games=True)`.
+        """Returns the evaluation that `to_json(games=True)` saved as this text.
 
         Raises:
-            InvalidArgument: The text is not such an evaluation.
+            InvalidArgument: The text is not a saved evaluation with its games.
         """
         try:
             document = json.loads(text)
@@ -277,7 +280,7 @@ class Evaluation:
             )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidArgument(
-                f"not a saved evaluation with its games ({type(error).__name__}: {error})"
+                f"not an evaluation saved with its games ({type(error).__name__}: {error})"
             ) from None
 
     def plot(self, path: str | Path | None = None, *others: Evaluation) -> Any:
@@ -286,8 +289,8 @@ class Evaluation:
         With `regret`, it also plots the regret by the sum of the tiles and by empty cells.
 
         Args:
-            path: The file to save it to, if any; its suffix names the format.
-            *others: Evaluations to show beside this one.
+            path: The file to save the plot to, if any. Its suffix selects the format.
+            *others: More evaluations to show in the same plot.
 
         Returns:
             The matplotlib Figure.
@@ -317,19 +320,19 @@ def _describe(values: Array) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two policies on the same seeds, game by game.
+    """A comparison of two policies, game by game on the same seeds.
 
     Attributes:
         first: The first policy's name.
         second: The second policy's name.
-        episodes: Number of pairs of games.
+        episodes: The number of pairs of games.
         means: Both mean scores.
-        difference: The mean of (first's score - second's).
+        difference: The mean of the first policy's score minus the second's.
         difference_interval: Its 95 % interval (bootstrap over pairs).
-        wins: Pairs in which the first's score is higher.
-        ties: Pairs with equal scores.
-        win_interval: The 95 % interval of the share of wins among the pairs without ties.
-        correlation: The scores' correlation over the pairs. A high one means that pairing helps.
+        wins: The number of pairs in which the first policy scores higher.
+        ties: The number of pairs with equal scores.
+        win_interval: The 95 % interval of the share of wins among pairs that are not ties.
+        correlation: The correlation of paired scores. If it is high, pairing narrows the interval.
     """
 
     first: str
@@ -372,7 +375,7 @@ class Comparison:
         return f"{self.first} against {self.second}, the same {games} each"
 
     def _figures(self) -> list[list[str]]:
-        """Returns the figures by name."""
+        """Returns the rows of the report: name and figure."""
         a, b = self.means
         verdict = "yes, the interval excludes 0" if self.is_significant else "no, it includes 0"
         decided = self.episodes - self.ties
@@ -413,7 +416,7 @@ class Comparison:
 
 
 def without_nan(value: Any) -> Any:
-    """Replaces nan by None, since JSON has no nan."""
+    """Replaces nan with None, because JSON has no nan."""
     if isinstance(value, dict):
         return {str(key): without_nan(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -16,11 +16,11 @@ from twofold.policies.choosers import Chooser
 from twofold.v1 import environment_pb2 as environment
 
 RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "score", "step limit")
-"""Keys of the environment's rules; results under different rules are not comparable."""
+"""The rule card's keys of rules. Results are comparable only if these entries are equal."""
 
 
 def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
-    """Returns the environment's lines: id, the rules of its game, and the server's version."""
+    """Returns the entries about an environment: its id, its rules and the server's version."""
     base = envs.unwrapped
     if not isinstance(base, TwofoldVectorEnv):
         spec = getattr(envs, "spec", None)
@@ -56,16 +56,16 @@ def _reward_text(create: environment.CreateRequest) -> str:
 
 
 def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the policy's lines, from its own entries and `more`, which replace them.
+    """Returns the entries about a policy: its own, overridden by those in `more`.
 
     Raises:
-        InvalidArgument: An entry is unknown, or of the wrong type.
+        InvalidArgument: An entry is unknown, or its value has the wrong type.
     """
     entries = {**policy.card, **(more or {})}
     unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:
         raise InvalidArgument(
-            f"unknown entries {unknown} of the card; known are {sorted(_ENTRIES)}", field="card"
+            f"card has unknown entries {unknown}; expected {sorted(_ENTRIES)}", field="card"
         )
     card = {"policy": policy.name}
     for key, (line, read) in _ENTRIES.items():
@@ -77,11 +77,11 @@ def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, An
 
 
 def _depth_text(max_layers: int) -> str:
-    """Describes a search depth in both of the literature's ways of counting.
+    """Describes a search depth in the two ways in which the literature counts it.
 
-    Yeh et al. count the layers in which the player chooses. Guei counts plies, including
-    chance: a choice among afterstates is 1 layer and 1 ply, a second choice after the chance
-    makes 2 layers and 3 plies.
+    Yeh et al. count the layers in which the player chooses. Guei counts plies, which include
+    chance. A choice among afterstates is 1 layer or 1 ply; with a second choice, after the random
+    tile, it is 2 layers or 3 plies.
     """
     if max_layers == 0:
         return "none"
@@ -91,7 +91,7 @@ def _depth_text(max_layers: int) -> str:
     return f"{max_layers} {layer} ({plies} {ply})"
 
 
-# Each entry of a policy's card: its line, and the function that checks and shows a value.
+# For each entry of a policy's card: its key in the rule card, and the function that checks a value.
 _ENTRIES: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "search_max_layers": (
         "search depth",

@@ -1,4 +1,4 @@
-"""Evaluation of a policy: whole games, from public seeds or from secret ones."""
+"""Evaluation of a policy over whole games, from public or secret seeds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from twofold.policies.choosers import CheckedChooser, Chooser, OpenServed, Polic
 from twofold.policies.lookup import resolve
 
 PROTOCOLS = {
-    # The numbers of games behind the literature's tables.
+    # The numbers of games that tables in the literature are based on.
     "quick": 1_000,
     "1ply": 1_000_000,
     "search": 10_000,
@@ -59,12 +59,13 @@ def evaluate(
 ) -> Evaluation:
     """Plays whole games with a policy and reports scores, tiles and speed with 95 % intervals.
 
-    Episode k starts from seed `first_seed` + k for any number of boards. A board that has finished
-    takes the next episode, and every started episode counts. So long games count as often as short
-    ones ("the first thousand that finish" would favour short games).
+    Episode k starts from seed `first_seed` + k, regardless of the number of boards. A board that
+    finishes starts the next episode, and every started episode counts. So long games count as often
+    as short ones ("the first thousand that finish" would favour short games).
 
-    A program or a chat model that knew its game's seed could compute every tile. So its seeds
-    follow from a new secret, which the report contains. The argument `secret` repeats the games.
+    A program or a chat model that knew its game's seed could compute every tile. Its seeds are
+    therefore derived from a new secret, which the report contains. Pass it as `secret` to repeat
+    the games.
 
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
@@ -74,35 +75,36 @@ def evaluate(
             (Concentration).
         env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
             open. It must accept a list of seeds and options={"reset_mask": …}, as Gymnasium's
-            SyncVectorEnv and AsyncVectorEnv do. `score`, `moves`, `max_exponent` and `action_mask`
-            of its infos are used if present.
-        episodes: Number of games; 1,000 by default, 10 for a chat model.
-        protocol: Instead of `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
+            SyncVectorEnv and AsyncVectorEnv do. If its infos contain `score`, `moves`,
+            `max_exponent` or `action_mask`, the evaluation uses them.
+        episodes: The number of games (default: 1,000, or 10 for a chat model).
+        protocol: A preset for `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
             10,000, "deep" for 100.
-        num_envs: Boards at once; by default as many as episodes, at most 4096 (16 for a program, 8
-            for a chat model).
-        first_seed: The first episode's seed, 2^63 or more (default: 2^63). A `Strategy` and a
-            `ChatModel` take none.
+        num_envs: The number of boards played at once (default: one per episode, at most 4096, or 16
+            for a program and 8 for a chat model).
+        first_seed: The first episode's seed, 2^63 or more (default: 2^63). Not for a `Strategy` or
+            a `ChatModel`.
         secret: `Evaluation.secret` of an earlier evaluation, to play its games with any policy.
-        name: The policy's name in reports; by default its own.
+        name: The policy's name in reports (default: its own).
         card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads,
-            and notes, any text.
-        policy_timeout: Seconds that one call of the policy may take.
-        progress: Called as episodes finish.
+            and notes, which may be any text.
+        policy_timeout: The time limit for one call of the policy, in seconds.
+        progress: A function that is called as episodes finish.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
-        regret: Whether to report the cost of the moves against optimal play, on boards of at most
-            nine cells. The service needs the table that `twofold solve` makes.
-        executor: The executor that plays, such as `twofold.integrations.ray.RayExecutor()`; by
-            default this process.
+        regret: Whether to report how much the moves lose against optimal play, on boards of at most
+            nine cells. The service needs the board's table from `twofold solve`.
+        executor: The executor that plays, such as `twofold.integrations.ray.RayExecutor()`
+            (default: this process).
         **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
 
     Raises:
-        PolicyError: The policy raised, took too long, or did not return an array of legal actions;
-            the text names the call, the episode and its seed.
+        PolicyError: The policy raised, took too long, or did not return an array of legal actions.
+            The message names the call, the episode and its seed.
         InvalidArgument: An argument is wrong; `field` names it.
         FailedPrecondition: The service has no table for the regret.
         StrategyError, SandboxUnavailable: The program can't be judged, or no sandbox is available.
-        TransportError: No server answered; from a chat model's endpoint ModelUnavailable.
+        TransportError: No server answered.
+        ModelUnavailable: The chat model's endpoint did not answer.
     """
     chooser = resolve(policy, name)
     plan = Plan(
@@ -123,9 +125,9 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Plan:
-    """A planned evaluation; `evaluate` describes its arguments.
+    """A planned evaluation. See `evaluate` for its attributes.
 
-    It can be pickled, if the chooser can and `env` is an id.
+    A plan can be pickled if its chooser can and `env` is an id.
     """
 
     chooser: Chooser
@@ -139,7 +141,7 @@ class Plan:
     env_arguments: Mapping[str, Any]
 
     def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
-        """Plays all episodes, or the part with these numbers.
+        """Plays all episodes, or the range `part` of them.
 
         Raises:
             TwofoldError: See `evaluate`.
@@ -196,7 +198,7 @@ class Plan:
     def _environment(
         self, chooser: Chooser, lanes: int
     ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
-        """Returns a context of a new environment, closed at the end, or of the given open one."""
+        """Returns a context with a new environment, which it closes, or with the given open one."""
         arguments = dict(self.env_arguments)
         if isinstance(self.env, str):
             if isinstance(chooser, ServedChooser):
@@ -215,7 +217,7 @@ class Plan:
         extra = sorted([*arguments, *([] if self.num_envs is None else ["num_envs"])])
         if extra:
             raise InvalidArgument(
-                f"{', '.join(extra)} given, but env is already made; pass an id to make one",
+                f"{', '.join(extra)} can't be set on an open environment; pass env as an id",
                 field=extra[0],
             )
         return contextlib.nullcontext(self.env)
@@ -225,25 +227,26 @@ class Executor(Protocol):
     """A place to play evaluations, such as `twofold.integrations.ray.RayExecutor`."""
 
     def evaluate(self, plan: Plan, progress: Progress | None, /) -> Evaluation:
-        """Plays an evaluation."""
+        """Plays the evaluation and returns its result."""
         ...
 
 
 def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
-    """Joins evaluations of parts that were played at the same time, in the order of their seeds.
+    """Joins evaluations of parts that were played in parallel, in the order of their seeds.
 
-    `seconds` is their duration together. The policy's share of it is its share of the parts' own
-    time. Reports of chat models are not joined.
+    `seconds` is the duration of all parts together. The policy's share of it is its average share
+    of the parts' durations. Reports of chat models are not joined.
 
     Raises:
-        FailedPrecondition: Their rule cards differ.
+        FailedPrecondition: The parts' rule cards differ.
     """
     first = parts[0]
     for part in parts:
         for key, value in first.card.items():
             if part.card[key] != value:
                 raise FailedPrecondition(
-                    f"the machines differ in {key!r}: {value!r} and {part.card[key]!r}"
+                    f"the machines report different values of {key!r}: {value!r} and "
+                    f"{part.card[key]!r}; use the same versions on all machines"
                 )
 
     def joined(name: str) -> Array:
@@ -282,7 +285,7 @@ def episode_seeds(
     first_seed: int | None,
     secret: str | None,
 ) -> Seeds:
-    """Returns the seeds of an evaluation's episodes, for these arguments of `evaluate`.
+    """Returns the seeds of an evaluation's episodes, given arguments of `evaluate`.
 
     Raises:
         InvalidArgument: An argument is wrong.
@@ -294,8 +297,8 @@ def episode_seeds(
         return Seeds.public(number, first_seed)
     if first_seed is not None:
         raise InvalidArgument(
-            f"first_seed={first_seed}, but the seeds of these games follow from a secret; leave "
-            "first_seed out, and pass secret= to repeat the games of an earlier report",
+            f"first_seed={first_seed}, but these games derive their seeds from a secret; omit "
+            "first_seed, and pass secret= to repeat the games of an earlier report",
             field="first_seed",
         )
     return Seeds.of_secret(number, secret)
@@ -308,8 +311,8 @@ def _number_of_episodes(episodes: int | None, protocol: str | None, default: int
     _arguments.choice("protocol", protocol, PROTOCOLS)
     if episodes is not None:
         raise InvalidArgument(
-            f"episodes={episodes} beside protocol={protocol!r}, which means "
-            f"{PROTOCOLS[protocol]:,}; pass one of them",
+            f"episodes={episodes} and protocol={protocol!r} ({PROTOCOLS[protocol]:,} episodes) are "
+            "both given; pass only one of them",
             field="episodes",
         )
     return PROTOCOLS[protocol]
@@ -319,11 +322,11 @@ def _check_autoreset(env: VectorEnv[Any, Any, Any]) -> None:
     mode = env.metadata.get("autoreset_mode")
     if mode is not AutoresetMode.NEXT_STEP:
         raise InvalidArgument(
-            f"env has autoreset_mode {mode}; evaluation needs NEXT_STEP", field="env"
+            f"env's autoreset_mode is {mode}; evaluation requires NEXT_STEP", field="env"
         )
     if getattr(env.unwrapped, "shared_memory", True) is False:
         raise InvalidArgument(
-            "gymnasium's AsyncVectorEnv without shared memory resets a board twice after a masked "
-            "reset, so its episodes can't be told apart; leave shared_memory at its default",
+            "gymnasium's AsyncVectorEnv with shared_memory=False resets a board twice after a "
+            "masked reset, so evaluation can't tell its episodes apart; omit shared_memory",
             field="env",
         )

@@ -1,4 +1,4 @@
-"""The order in which lanes play the episodes."""
+"""The assignment of episodes to lanes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from twofold.evaluation.seeds import Seeds
 
 
 class Segment(NamedTuple):
-    """Some steps T of all lanes N.
+    """T steps of all N lanes.
 
     Attributes:
-        actions: (T, N).
-        playing: bool (T, N), true for the steps that count.
+        actions: (T, N), the actions of the steps.
+        playing: bool (T, N), true for steps that count.
         boards: (T, N, …), the boards before the steps; None if no observer needs them.
-        infos: The infos that observers need, (T, N) each. After a failure they describe the move
-            that was played instead.
-        ended: The lanes whose episodes have ended, (k,).
-        results: For these lanes `score`, `moves`, `length` and, in games with tiles,
-            `max_exponent`, (k,) each.
-        failures: The games that a player failed in.
+        infos: The infos that observers need, (T, N) each. If a player failed, the lane's infos
+            describe the move that was played instead.
+        ended: (k,), the lanes whose episodes ended.
+        results: `score`, `moves`, `length` and, in games with tiles, `max_exponent` of these lanes,
+            (k,) each.
+        failures: The games in which a player failed.
     """
 
     actions: Array
@@ -38,23 +38,24 @@ class Segment(NamedTuple):
 
 
 class Schedule:
-    """The episode that each lane plays; a finished lane takes the next episode's seed.
+    """The episode that each lane plays. A lane that finishes starts the next episode.
 
-    So every started episode counts, long ones as often as short ones. A lane is active while it
-    plays an episode, and idle once no episode is left for it.
+    Every started episode counts, so long episodes count as often as short ones. A lane is active
+    while it plays an episode, and idle when no episode is left for it.
 
     Args:
         seeds: The episodes' seeds.
-        lanes: Number of lanes N.
-        first: The number of the first episode in messages.
+        lanes: The number of lanes N.
+        first: The number of the first episode, for messages.
 
     Attributes:
-        seeds: The argument.
-        finished: Number of finished episodes.
-        episode: int (N,), the episode of each lane, from 0; for an idle lane its last episode.
-        lane_seeds: uint64 (N,), the seeds of their games.
+        seeds: The episodes' seeds.
+        finished: The number of finished episodes.
+        episode: int (N,), the episode of each lane, from 0. An idle lane keeps its last episode.
+        lane_seeds: uint64 (N,), the seed of each lane's game.
         active: bool (N,), false for idle lanes.
-        begins: bool (N,), the lanes that begin an episode now; at first all lanes, idle ones too.
+        begins: bool (N,), the lanes that begin an episode now. At first these are all lanes,
+            including idle ones.
     """
 
     def __init__(self, seeds: Seeds, lanes: int, first: int = 0) -> None:
@@ -69,7 +70,7 @@ class Schedule:
 
     @property
     def lane_player_seeds(self) -> NDArray[np.uint64] | None:
-        """uint64 (N,), the seeds of a player's own draws; None if the games are public."""
+        """The seeds of a player's own draws, uint64 (N,); None if the games are public."""
         players, last = self.seeds.players, len(self.seeds) - 1
         return None if players is None else players[np.minimum(self.episode, last)]
 
@@ -79,7 +80,7 @@ class Schedule:
         return self.finished == len(self.seeds)
 
     def advance(self, segment: Segment) -> None:
-        """Ends the episodes of the lanes `segment.ended`, and begins their next ones."""
+        """Ends the episodes of the lanes `segment.ended` and assigns them the next episodes."""
         lanes = segment.ended
         self.finished += len(lanes)
         again = lanes[: len(self.seeds) - self._begun]
@@ -91,6 +92,6 @@ class Schedule:
         self.begins[again] = True
 
     def place(self, lane: int) -> dict[str, int]:
-        """Returns the episode of a lane and its seed."""
+        """Returns the number and the seed of a lane's episode, for messages."""
         episode = self._first + int(self.episode[lane])
         return {"episode": episode, "seed": int(self.lane_seeds[lane])}

@@ -1,4 +1,4 @@
-"""The seeds of an evaluation's games: consecutive and public, or secret until the end."""
+"""The seeds of an evaluation's games: public and consecutive, or secret until the games end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
 
 FIRST_SEED = 2**63
-"""Seeds from here up are reserved for evaluation; training never uses them."""
+"""The smallest seed reserved for evaluation. Training never uses seeds from here up."""
 
 _HALF = 16
 
@@ -23,10 +23,11 @@ class Seeds:
     """The seeds of E episodes.
 
     Attributes:
-        games: uint64 (E,), for the tiles.
-        players: uint64 (E,), for a judged program's own draws; None if the games are public.
+        games: uint64 (E,), the seeds of the games' tiles.
+        players: uint64 (E,), the seeds of a judged program's own random draws; None if the games
+            are public.
         secret: 64 hexadecimal digits that determine both; None if the games are public.
-        is_new: True if the secret was drawn for these episodes, so nobody has seen their tiles.
+        is_new: Whether the secret was drawn for these episodes, so that nobody has seen the tiles.
     """
 
     games: NDArray[np.uint64]
@@ -36,15 +37,15 @@ class Seeds:
 
     @classmethod
     def public(cls, number: int, first: int) -> Seeds:
-        """Returns the seeds from `first` up."""
+        """Returns the consecutive seeds that start with `first`."""
         return cls(np.arange(number, dtype=np.uint64) + np.uint64(first))
 
     @classmethod
     def of_secret(cls, number: int, secret: str | None) -> Seeds:
-        """Returns the seeds that follow from a secret; None draws a new one.
+        """Returns the seeds derived from a secret, or from a new secret if it is None.
 
-        The secret is two keys: one for the games, one for the players. So a player's own seed
-        reveals nothing about its game's seed.
+        The secret consists of two keys: one for the games, one for the players. So a player's own
+        seed reveals nothing about its game's seed.
 
         Raises:
             InvalidArgument: The secret is malformed.
@@ -53,7 +54,7 @@ class Seeds:
             isinstance(secret, str) and re.fullmatch("[0-9a-f]{64}", secret)
         ):
             raise InvalidArgument(
-                f"secret is {secret!r}; expected the 64 hexadecimal digits of a report",
+                f"secret is {secret!r}; expected 64 hexadecimal digits, as reports show",
                 field="secret",
             )
         key = SYSTEM.random_bytes(2 * _HALF) if secret is None else bytes.fromhex(secret)
@@ -65,14 +66,14 @@ class Seeds:
         return len(self.games)
 
     def part(self, episodes: range) -> Seeds:
-        """Returns the seeds of some consecutive episodes."""
+        """Returns the seeds of a range of episodes."""
         some = slice(episodes.start, episodes.stop)
         players = None if self.players is None else self.players[some]
         return replace(self, games=self.games[some], players=players)
 
 
 def _numbers(key: bytes, use: bytes, number: int) -> NDArray[np.uint64]:
-    """Returns uint64 (number,): keyed digests of 0, 1, …, which look random without the key."""
+    """Returns keyed digests of 0, 1, …, uint64 (number,), which look random without the key."""
     digests = (
         hashlib.blake2b(k.to_bytes(8, "little"), key=key, person=use, digest_size=8).digest()
         for k in range(number)

@@ -1,4 +1,4 @@
-"""Sources of games: steps that a function or a player chooses, and rollouts in the service."""
+"""Sources of games: steps chosen by a function or a player, and rollouts in the service."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from twofold.evaluation.schedule import Schedule, Segment
 from twofold.policies import served_policies
 from twofold.policies.choosers import CheckedChooser, rows
 
-# The infos of a failed game, always of 2048, that keep their values from before the step.
+# The infos of 2048 that keep their values from before the step in which a player failed.
 _OF_FAILED = ("score", "moves", "max_exponent")
-# The infos of rollouts with the results of a game.
+# The results of a game, and the infos of rollouts that contain them.
 _OF_ROLLOUTS = {
     "score": "score",
     "moves": "moves",
@@ -36,12 +36,12 @@ _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable
 class Steps:
     """A source that plays step by step, on any vector environment with NEXT_STEP autoreset.
 
-    An idle lane keeps stepping under autoreset. The policy does not see it, and it does not count.
+    Idle lanes continue to step and reset, but the policy does not see them and they do not count.
     A game in which a player fails ends before that step.
 
     Args:
         envs: The environment.
-        chooser: Chooses the actions.
+        chooser: The chooser of the actions.
         observers: The observers, which may need infos or boards.
     """
 
@@ -54,7 +54,7 @@ class Steps:
         self._envs, self._chooser = envs, chooser
         self._names = [name for observer in observers for name in observer.infos]
         self._needs_boards = any(observer.needs_boards for observer in observers)
-        # All actions are legal if infos have no mask.
+        # Without a mask in the infos, all actions are legal.
         self._every_action = np.ones((envs.num_envs, chooser.num_actions), np.int8)
         self._observations: Any = None
         self._mask: Array = self._every_action
@@ -76,13 +76,13 @@ class Steps:
         self._observations, self._infos = _reset_some(
             self._envs, schedule.lane_seeds, lanes, self._observations
         )
-        # A masked reset may leave out the other lanes' infos.
+        # A masked reset may omit the other lanes' infos.
         begun = self._infos.get("action_mask", self._every_action)
         self._mask = np.where(lanes[:, np.newaxis], begun, self._mask)
         self._chooser.begin(lanes, schedule.lane_player_seeds)
 
     def play(self, schedule: Schedule) -> Segment:
-        """Plays one step."""
+        """Plays one step on all lanes."""
 
         def place(lane: int) -> dict[str, int]:
             return schedule.place(lane) | {"step": int(self._lengths[lane])}
@@ -103,7 +103,7 @@ class Steps:
             infos = {**infos, **kept}
         self._infos = infos
         self._mask = infos.get("action_mask", self._every_action)
-        # Some environments have a score in the infos of a reset only.
+        # Some environments report a score only in the infos of a reset.
         self._has["score"] = self._has["score"] and "score" in infos
         self._lengths += ~failed
         if not self._has["score"]:
@@ -134,9 +134,9 @@ class Steps:
 class Rollouts:
     """A source that plays rollouts of 2048, with a policy in the server.
 
-    A lane that finishes waits for the end of the rollout (autoreset is disabled) and then begins
-    its next episode. Its seed also seeds the policy's draws, so here too an episode is a function
-    of its seed.
+    Autoreset is disabled, so a lane that finishes waits for the end of the rollout and then begins
+    its next episode. The episode's seed also seeds the policy's draws, so that it determines the
+    whole episode.
 
     Args:
         envs: The environment.
@@ -144,7 +144,7 @@ class Rollouts:
         observers: The observers, which may need infos.
 
     Raises:
-        InvalidArgument: The environment is another game's.
+        InvalidArgument: The environment's game is not 2048.
     """
 
     def __init__(
@@ -156,13 +156,14 @@ class Rollouts:
         base = envs.unwrapped
         if not isinstance(base, Game2048VectorEnv):
             raise InvalidArgument(
-                "policies in the server play 2048; pass a function for another game", field="policy"
+                "policies of the server play only 2048; pass a function for another game",
+                field="policy",
             )
         self._envs, self._policy = base, policy
         names = [*_OF_ROLLOUTS.values(), *(name for each in observers for name in each.infos)]
         self._infos = list(dict.fromkeys(names))
-        # Few steps, so that lanes wait little in short games: random games take 5.6 steps on 2 x 2,
-        # 31 on 3 x 3, 118 on 4 x 4. With 32 steps the cost of a call no longer matters.
+        # Few steps, so that lanes wait briefly in short games: random games take 5.6 steps on
+        # 2 x 2, 31 on 3 x 3 and 118 on 4 x 4. Beyond 32 steps the cost of a call is negligible.
         self._steps = min(32, 2 * base.game.rows * base.game.columns)
 
     def begin(self, schedule: Schedule) -> None:
@@ -170,7 +171,7 @@ class Rollouts:
         self._envs.reset(seed=schedule.lane_seeds, options={"reset_mask": schedule.begins})
 
     def play(self, schedule: Schedule) -> Segment:
-        """Plays some steps."""
+        """Plays one rollout."""
         data = self._envs.rollout(self._steps, policy=self._policy, infos=self._infos)
         is_done = (data.terminations | data.truncations).any(axis=0)
         ended = np.flatnonzero(is_done & schedule.active)
@@ -180,13 +181,13 @@ class Rollouts:
             boards=data.observations[:-1],
             infos=data.infos,
             ended=ended,
-            # Unchanged while the lane waits.
+            # These infos do not change while a lane waits.
             results={name: data.infos[info][-1, ended] for name, info in _OF_ROLLOUTS.items()},
         )
 
 
 def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[str, Any]]:
-    """Begins an episode on every lane, with its seed of uint64 (N,)."""
+    """Begins an episode on every lane, given its seed in uint64 (N,)."""
     if isinstance(envs.unwrapped, TwofoldVectorEnv):
         return envs.reset(seed=seeds)
     try:
@@ -196,8 +197,8 @@ def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[st
     except (gym.error.Error, TypeError, ValueError) as error:
         name = type(envs.unwrapped).__name__
         raise InvalidArgument(
-            f"{name} refuses a list of seeds ({type(error).__name__}: {error}), and evaluation "
-            f"seeds each episode; {_USE_SYNC}",
+            f"{name} refuses a list of seeds ({type(error).__name__}: {error}), but evaluation "
+            f"needs a seed for each episode; {_USE_SYNC}",
             field="env",
         ) from error
 
@@ -205,10 +206,10 @@ def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[st
 def _reset_some(
     envs: VectorEnv[Any, Any, Any], seeds: Any, begins: NDArray[np.bool_], observations: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Begins an episode on some lanes, bool (N,), with their seeds of uint64 (N,).
+    """Begins an episode on the lanes of a mask, bool (N,), given their seeds in uint64 (N,).
 
     Raises:
-        InvalidArgument: The other lanes' rows of the observations, (N, …), changed.
+        InvalidArgument: The observations of other lanes, rows of (N, …), changed.
     """
     options = {"reset_mask": begins.copy()}
     if isinstance(envs.unwrapped, TwofoldVectorEnv):
@@ -218,8 +219,8 @@ def _reset_some(
     if first_difference(before, rows(observations, ~begins)) is not None:
         name = type(envs.unwrapped).__name__
         raise InvalidArgument(
-            f"{name} also resets environments that options={{'reset_mask': …}} leaves out, and "
-            f"evaluation resets finished ones only; {_USE_SYNC}",
+            f"{name} also resets environments that options={{'reset_mask': …}} excludes, but "
+            f"evaluation must reset only finished ones; {_USE_SYNC}",
             field="env",
         )
     return observations, infos

@@ -1,4 +1,4 @@
-"""Estimates with intervals, from the results of independent games."""
+"""Confidence intervals for estimates from the results of independent games."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
-_Z = 1.959963984540054  # quantile of the normal distribution at (1 + CONFIDENCE) / 2
+_Z = 1.959963984540054  # the normal distribution's quantile at (1 + CONFIDENCE) / 2
 
 _RESAMPLES = 2000
-# Larger samples are first summed up in this many blocks of neighbours, which are independent like
-# the games.
+# A larger sample is first summed in this many blocks of adjacent games. The blocks are independent
+# because the games are.
 _LARGEST_SAMPLE = 10_000
 
 
 class Interval(NamedTuple):
-    """A 95 % confidence interval; both ends are nan for a single value."""
+    """A 95 % confidence interval. Both ends are nan if there is only one value."""
 
     low: float
     high: float
@@ -31,30 +31,30 @@ UNKNOWN = Interval(math.nan, math.nan)
 
 
 def wilson(hits: int, number: int) -> Interval:
-    """Returns the interval of a share, from `hits` in `number` games (Wilson 1927).
+    """Returns the interval of a share, given `hits` in `number` games (Wilson 1927).
 
-    It stays inside 0 ... 1 and holds for shares near these ends, unlike hits +- 2 sqrt(hits).
+    Unlike hits +- 2 sqrt(hits), it stays inside 0 ... 1 and is valid for shares near 0 and 1.
     """
     if number == 0:
         return UNKNOWN
     share, z2 = hits / number, _Z * _Z / number
     middle = (share + z2 / 2) / (1 + z2)
     half = _Z * math.sqrt(share * (1 - share) / number + z2 / (4 * number)) / (1 + z2)
-    # At the ends the formula is exact, but its rounding is not.
+    # At 0 and 1 the formula is exact, but its floating-point result is not.
     low = 0.0 if hits == 0 else max(0.0, middle - half)
     high = 1.0 if hits == number else min(1.0, middle + half)
     return Interval(low, high)
 
 
 def bootstrap_mean(values: NDArray[Any]) -> Interval:
-    """Returns the interval of a mean: percentiles of 2000 resampled means (Efron 1979)."""
+    """Returns the interval of a mean, as percentiles of 2000 resampled means (Efron 1979)."""
     return bootstrap_ratio(values, np.ones(len(values)))
 
 
 def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
-    """Returns the interval of a ratio of sums, values over counts, with pairs resampled together.
+    """Returns the interval of sum(values) / sum(counts), by resampling pairs of value and count.
 
-    Resamples in which all counts are 0 have no ratio, and are left out.
+    Resamples in which all counts are 0 are skipped, because their ratio is undefined.
     """
     number = len(values)
     if number < 2:
@@ -63,7 +63,7 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
     sums = np.add.reduceat(values.astype(np.float64), starts)
     counts = np.add.reduceat(counts.astype(np.float64), starts)
     rng = np.random.default_rng(20480)
-    together = max(1, 200_000 // len(sums))  # resamples at a time: few calls, little memory
+    together = max(1, 200_000 // len(sums))  # resamples per call: few calls, but bounded memory
     means = np.empty(_RESAMPLES)
     for start in range(0, _RESAMPLES, together):
         rows = min(together, _RESAMPLES - start)
@@ -83,8 +83,8 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
 def quantile_interval(values: NDArray[Any], share: float) -> Interval:
     """Returns the interval of a quantile, without assumptions about the distribution.
 
-    The number of values below the true quantile is binomial; the values at the ranks of its
-    interval are the ends.
+    The number of values below the true quantile is binomial. The interval's ends are the values at
+    the ranks that bound this number with 95 % confidence.
     """
     number = len(values)
     if number < 2:

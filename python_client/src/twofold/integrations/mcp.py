@@ -1,12 +1,12 @@
-"""MCP: both games as tools for language models, and for the programs that host them.
+"""An MCP server: both games as tools for language models and the programs that host them.
 
     make_mcp_server().run()     # over standard input and output, as `twofold mcp` does
 
-A game has an unguessable id, because newer clients have no sessions over HTTP: any client with the
-id can play. In a session, a game also belongs to the session that began it.
+Game ids can't be guessed: newer clients have no sessions over HTTP, so anyone who knows the id of a
+game can play it. With sessions, a game belongs to the session that started it.
 """
 
-# ruff: noqa: E402 - the first import explains what is missing
+# ruff: noqa: E402 - `optional_import` comes first, because its error says what to install
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from pydantic import WithJsonSchema
 
 # The tool that plays each game.
 _TOOLS = {"2048": "move", "concentration": "turn_card"}
-# The limit for all sessions together, and the idle time after which a game may be closed.
+# The limits for all sessions together, and the idle time after which a game may be closed.
 _MAX_GAMES = 1000
 _MAX_CALLS = 1000
 _IDLE_SECONDS = 30 * 60
@@ -55,7 +55,7 @@ _INSTRUCTIONS = (
 
 
 def _described(description: str, **schema: Any) -> Any:
-    """Returns an argument's description for clients; Twofold checks the argument itself."""
+    """Returns an argument's schema for clients. The tools check the argument themselves."""
     return WithJsonSchema({"description": description, **schema})
 
 
@@ -65,18 +65,18 @@ _Rows = Annotated[Any, _described(f"Rows of the board: {_Side}", type="integer")
 _Columns = Annotated[Any, _described(f"Columns of the board: {_Side}", type="integer")]
 _Seed = Annotated[
     Any,
-    _described("The same seed begins the same game; random without.", type="integer", minimum=0),
+    _described("The same seed starts the same game (default: random).", type="integer", minimum=0),
 ]
 _GameId = Annotated[Any, _described("The game_id from new_game.", type="string")]
 _Direction = Annotated[
-    Any, _described("Where the tiles slide.", type="string", enum=list(DIRECTIONS))
+    Any, _described("The direction in which tiles slide.", type="string", enum=list(DIRECTIONS))
 ]
-_Card = Annotated[Any, _described("The card, counted row by row from 0.", type="integer")]
+_Card = Annotated[Any, _described("The card's number, row by row from 0.", type="integer")]
 
 
 @dataclass
 class _Game:
-    """A game, and who began it; `lock` is held by the call that uses it."""
+    """A game and its owner. A call that uses the game holds `lock`."""
 
     owner: str
     text: TextGame
@@ -88,7 +88,7 @@ class _Game:
 def _answered(
     tool: Callable[..., CallToolResult],
 ) -> Callable[..., Coroutine[Any, Any, CallToolResult]]:
-    """Runs the tool in a thread and turns errors into answers for the model."""
+    """Wraps a tool so that it runs in a thread and returns errors as answers for the model."""
 
     @functools.wraps(tool)
     async def answered(games: ServedGames, *arguments: Any, **named: Any) -> CallToolResult:
@@ -110,18 +110,18 @@ class ServedGames:
     """The open games of an MCP server, and the tools that play them.
 
     Args:
-        max_games: Open games of one session, or of one address where there are no sessions.
-        service: Where the boards are, as for an environment.
+        max_games: The maximum number of open games per session, or per address without sessions.
+        service: The service that runs the boards: see `ServiceArguments`.
     """
 
     def __init__(self, max_games: int = 16, **service: Unpack[ServiceArguments]) -> None:
         self._max_games = _arguments.integer("max_games", max_games, 1)
         self._service = service
         self._games: dict[str, _Game] = {}
-        # The owner for whom each call of new_game is making a game.
+        # The owner of the game that each running call of new_game is making.
         self._beginning: dict[object, str] = {}
         self._lock = threading.Lock()
-        # The default of 40 threads could all be waiting for a server of boards that is down.
+        # The default is 40 threads, which could all be waiting for a server that is down.
         self._threads = anyio.CapacityLimiter(_MAX_CALLS)
 
     @_answered
@@ -133,10 +133,10 @@ class ServedGames:
         columns: _Columns = 4,
         seed: _Seed = None,
     ) -> CallToolResult:
-        """Start a game of 2048 or Concentration; the answer has its game_id and its board.
+        """Start a game of 2048 or Concentration. The answer contains its game_id and its board.
 
-        2048: slide all tiles with move; equal tiles that meet merge, and the score grows by their
-        sum. Concentration: find pairs of cards by turning two at a time with turn_card.
+        2048: slide all tiles with move. Equal tiles that meet merge, and their sum is added to the
+        score. Concentration: find pairs of cards by turning two at a time with turn_card.
         """
         name = _arguments.choice("game", game, _TOOLS)
         sides = [("rows", rows), ("columns", columns)]
@@ -149,7 +149,7 @@ class ServedGames:
                 memory = PerfectMemory(text.env) if name == "concentration" else None
                 game_id = self._add(_Game(_owner(context), text, memory), call)
             except BaseException:
-                # Here, since the garbage collector would close it on the thread of all clients.
+                # Otherwise the garbage collector closes it on the thread that serves all clients.
                 text.env.close()
                 raise
         number = text.env.np_random_seed
@@ -165,23 +165,23 @@ class ServedGames:
     def turn_card(self, context: Context, game_id: _GameId, card: _Card) -> CallToolResult:
         """Turn one card of a game of Concentration face up.
 
-        In the answer a number is the symbol of a visible card, ? a card that is face down, and . a
-        card out of play.
+        In the answer, a number is the symbol of a visible card, ? is a card that is face down, and
+        . is a card out of play.
         """
         return self._play(context, game_id, "turn_card", card)
 
     @_answered
     def look(self, context: Context, game_id: _GameId) -> CallToolResult:
-        """Show the board again, with what can be done; changes nothing."""
+        """Show the board and the possible actions again. This changes nothing."""
         with self._game(context, game_id) as game:
             return _result(game.text.text(), game_id=game_id, **game.text.facts())
 
     @_answered
     def hint(self, context: Context, game_id: _GameId) -> CallToolResult:
-        """Suggest the next action; changes nothing.
+        """Suggest the next action. This changes nothing.
 
-        In 2048 on 4 x 4 it is the choice of an expectimax search. In Concentration it is the choice
-        of a player with a perfect memory of the cards seen so far.
+        In 2048 on 4 x 4, it is the choice of an expectimax search. In Concentration, it is the
+        choice of a player with a perfect memory of the cards seen so far.
         """
         with self._game(context, game_id) as game:
             if game.text.end:
@@ -198,7 +198,7 @@ class ServedGames:
 
     @_answered
     def end_game(self, context: Context, game_id: _GameId) -> CallToolResult:
-        """End a game that is not needed any more, to make room for others."""
+        """End a game that is no longer needed, to make room for others."""
         with self._game(context, game_id) as game:
             with self._lock:
                 self._games.pop(game_id, None)
@@ -206,7 +206,7 @@ class ServedGames:
             return _result(f"Game {game_id} is closed.", game_id=game_id)
 
     def end(self, owner: str) -> None:
-        """Closes the games of a session that has ended, and refuses those that still begin."""
+        """Closes the games of a session that has ended, including games that are being started."""
         with self._lock:
             self._beginning = {
                 call: other for call, other in self._beginning.items() if other != owner
@@ -221,20 +221,20 @@ class ServedGames:
                 raise InvalidArgument(f"game {game_id} is played with {own}", field="game_id")
             answer = game.text.play(action)
             if game.memory is not None and not game.text.end:
-                game.memory(game.text.board, game.text.infos["action_mask"])  # it sees each card
+                game.memory(game.text.board, game.text.infos["action_mask"])  # sees each card
             return _result(answer, game_id=game_id, **game.text.facts())
 
     def _expectimax(self, board: np.ndarray[Any, Any]) -> int:
-        """Returns the policy's action, found on a copy of the board to leave the game alone."""
+        """Returns expectimax's action, computed on a copy of the board, so the game stays as is."""
         if board.shape != (4, 4):
-            raise InvalidArgument("hints are for boards of 4 x 4 only", field="game_id")
+            raise InvalidArgument("hints in 2048 need a board of 4 x 4", field="game_id")
         with contextlib.closing(Game2048VectorEnv(1, **self._service)) as envs:
             envs.reset(options={"boards": board[np.newaxis]})
             return int(envs.rollout(1, policy="expectimax").actions[0, 0])
 
     @contextlib.contextmanager
     def _begin(self, owner: str) -> Iterator[object]:
-        """Announces a new game of an owner, until `_add` keeps it."""
+        """Announces that a call is making a game for an owner, and yields a token for `_add`."""
         call = object()
         with self._lock:
             self._beginning[call] = owner
@@ -245,11 +245,11 @@ class ServedGames:
                 self._beginning.pop(call, None)
 
     def _add(self, game: _Game, call: object) -> str:
-        """Keeps a new game; idle games make room for it. Returns its id."""
+        """Stores a new game, closes idle games to make room, and returns the game's id."""
         game_id = secrets.token_hex(8)
         with self._lock:
             if call not in self._beginning:
-                raise NotFound("the session has ended, and its games with it")
+                raise NotFound("the session has ended, and its games were closed")
             idle = [
                 other_id
                 for other_id, other in self._games.items()
@@ -262,29 +262,29 @@ class ServedGames:
                 return game_id
         game.text.env.close()
         if len(own) < self._max_games:
-            raise ResourceExhausted(f"all {_MAX_GAMES:,} games of the server are taken: try later")
+            raise ResourceExhausted(f"the server already has {_MAX_GAMES:,} games; try again later")
         raise ResourceExhausted(
-            f"{len(own)} games are open, and no more are allowed: close one with end_game "
+            f"{len(own)} games are open, which is the maximum; close one with end_game "
             f"({', '.join(own)})"
         )
 
     @contextlib.contextmanager
     def _game(self, context: Context, game_id: object) -> Any:
-        """Yields one of the session's games, which no other call uses meanwhile."""
+        """Yields one of the session's games and keeps other calls from using it meanwhile."""
         with self._lock:
             game = self._games.get(game_id) if isinstance(game_id, str) else None
-        refusal = NotFound(f"there is no game {game_id!r}: start one with new_game")
+        refusal = NotFound(f"there is no game {game_id!r}; start one with new_game")
         if game is None or game.owner != _owner(context):
             raise refusal
         with game.lock:
-            if game_id not in self._games:  # another call has ended it meanwhile
+            if game_id not in self._games:  # another call ended it meanwhile
                 raise refusal
             game.used = time.monotonic()
             yield game
 
 
 class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
-    """An MCP server whose games end with their sessions."""
+    """An MCP server that closes a session's games when the session ends."""
 
     def __init__(self, games: ServedGames) -> None:
         super().__init__(
@@ -293,16 +293,17 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
         self._games = games
 
     def streamable_http_app(self, **options: Any) -> Any:
-        """Returns the app that serves over HTTP, with the SDK's arguments."""
+        """Returns the app that serves over HTTP. Takes the SDK's arguments."""
         app = super().streamable_http_app(**options)
         app.add_middleware(_SessionEnds, games=self._games)
         return app
 
 
 class _SessionEnds:
-    """Ends the games of a session that its client ends; the SDK notifies no tool of that.
+    """An ASGI middleware that closes a session's games when the client ends the session.
 
-    The SDK ends idle sessions after 30 minutes, when their games are idle, too.
+    The SDK does not notify tools of that. It also ends sessions that were idle for 30 minutes, but
+    the games of such a session are idle too and make room by themselves.
     """
 
     def __init__(self, app: Any, games: ServedGames) -> None:
@@ -324,7 +325,7 @@ class _SessionEnds:
 
 
 def _close(games: list[_Game]) -> None:
-    """Closes games in a thread, since each may wait for a server of boards that is down."""
+    """Closes games in a thread, because closing may wait for a server that is down."""
 
     def close() -> None:
         for game in games:
@@ -336,7 +337,7 @@ def _close(games: list[_Game]) -> None:
 
 
 def _owner(context: Context) -> str:
-    """Returns the owner of a call's games: the session, or without one the address."""
+    """Returns the owner of a call's games: the session, or the address if there is no session."""
     of_call = context.request_context
     if of_call.request is None:
         return "stdio"
@@ -349,14 +350,14 @@ def _owner(context: Context) -> str:
 
 
 def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
-    """Makes an MCP server, from the official package, with the tools of both games.
+    """Makes an MCP server of the official SDK with the tools of both games.
 
     Args:
-        max_games: Open games of one session, or of one address where there are no sessions.
-        service: Where the boards are, as for an environment.
+        max_games: The maximum number of open games per session, or per address without sessions.
+        service: The service that runs the boards: see `ServiceArguments`.
 
     Returns:
-        The server: `run()` serves on standard input and output.
+        The server. Its `run()` serves over standard input and output.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.

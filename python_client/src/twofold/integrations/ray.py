@@ -1,10 +1,10 @@
-"""Ray: evaluations and datasets that several machines play, with the results of a single one.
+"""Evaluations and datasets on the machines of a Ray cluster, with the results of a single machine.
 
 An episode depends only on its seeds, and a lane only on its own seed. So each worker plays a known
-part, and the parts are joined in their order.
+part, and the parts are joined in order.
 
-Each worker has its own service in its process, unless `endpoint=` names a server. The package
-has to be installed on all nodes; Ray's `runtime_env` can do that, and brings modules of a policy.
+Each worker has its own service in its process, unless `endpoint=` names a server. The package has
+to be installed on all nodes. Ray's `runtime_env` can install it, and can copy a policy's modules.
 """
 
 from __future__ import annotations
@@ -27,30 +27,28 @@ from twofold.integrations.ray_pool import Pool
 from twofold.judging import ChatModel
 from twofold.policies.choosers import PlayerChooser
 
-# The most episodes of a part, which are lost with a worker.
+# The maximum number of episodes in a part. A lost worker loses its whole part.
 _MAX_EPISODES = 16_384
 
 
 class RayExecutor:
-    """Plays evaluations and datasets on the machines of a Ray cluster.
+    """An executor that plays evaluations and datasets on the machines of a Ray cluster.
 
         twofold.evaluate("greedy", episodes=1_000_000, executor=RayExecutor())
 
-    They are the same games with the same results, and the same file, byte for byte. Policies that
-    run in the server play the same games wherever they run. So do functions whose action in a row
-    depends on that row, or on what they remember of its game, and on nothing else: not on the other
-    rows, and not on a generator that all rows share. Each part gets a copy of the policy, made by
-    Ray's cloudpickle, which takes functions and lambdas too.
+    The games and results are the same as on one machine, and a dataset's file is the same byte for
+    byte. For a Python function this holds if its action in a row depends only on that row and its
+    own memory of that row's game, not on other rows or a random generator that rows share. Each
+    part gets a copy of the policy, made by Ray's cloudpickle, which also copies lambdas.
 
-    A part of the episodes whose worker or node was lost is played again, up to three times. When a
-    worker of a dataset is lost, another one plays its lanes from their seeds, at first up to where
-    they were.
+    If a worker or node is lost, its part of an evaluation is played again, at most three times. In
+    a dataset, another worker replays the lost worker's lanes from their seeds and then continues.
 
     Args:
-        workers: Ray actors, at most one for each lane of a dataset; as many as the cluster has CPUs
-            by default.
-        options: Options of the actors, as `ray.remote` takes them: num_cpus, num_gpus,
-            max_task_retries, runtime_env.
+        workers: The number of Ray actors, at most one for each lane of a dataset (default: the
+            cluster's number of CPUs).
+        options: Options of the actors for `ray.remote`: num_cpus, num_gpus, max_task_retries,
+            runtime_env.
     """
 
     def __init__(
@@ -59,26 +57,26 @@ class RayExecutor:
         self._workers, self._options = workers, options
 
     def evaluate(self, plan: Plan, progress: Progress | None) -> Evaluation:
-        """Plays an evaluation, each worker on separate boards.
+        """Plays an evaluation, in which each worker has separate boards.
 
-        `seconds` is the time of the whole evaluation, and `policy_seconds` the policy's share of
-        the workers' time.
+        `seconds` of the result is the time of the whole evaluation, and `policy_seconds` is this
+        time multiplied by the policy's share of the workers' time.
 
         Raises:
-            InvalidArgument: It has a chat model, or an environment that is made already.
+            InvalidArgument: The policy is a chat model, or the environment is already open.
             FailedPrecondition: The machines have different versions of Twofold or Python.
             TransportError: A part was lost too often.
         """
         chooser, total = plan.chooser, len(plan.seeds)
         if isinstance(chooser, PlayerChooser) and isinstance(chooser.policy, ChatModel):
             raise InvalidArgument(
-                f"{chooser.name} waits for its endpoint, which more workers don't make faster; "
-                "leave out executor",
+                f"{chooser.name} waits for its endpoint, which more workers don't speed up; "
+                "omit executor",
                 field="policy",
             )
         if not isinstance(plan.env, str):
             raise InvalidArgument(
-                f"env is {plan.env!r}; expected an environment's id: each worker makes its own",
+                f"env is {plan.env!r}; expected an id, because each worker makes an environment",
                 field="env",
             )
         workers = ray_pool.number_of_workers(self._workers)
@@ -100,10 +98,10 @@ class RayExecutor:
         return join(in_order, time.perf_counter() - start)
 
     def write(self, path: str | Path, plan: writer.Plan, progress: writer.Progress | None) -> int:
-        """Plays and writes a dataset.
+        """Plays and writes a dataset, and returns its number of transitions.
 
-        Each worker plays some of the lanes; this process puts their row groups together and writes
-        them, while the workers play the next one. Two row groups are in memory at a time.
+        Each worker plays some of the lanes. This process joins their columns to a row group and
+        writes it while the workers play the next one. Two row groups are in memory at a time.
 
         Raises:
             FailedPrecondition: The machines have different versions of Twofold.
@@ -116,7 +114,7 @@ class RayExecutor:
 
 
 class _RemoteLanes:
-    """The lanes of a dataset on actors, each with a part: the source of its row groups."""
+    """The source of a dataset's row groups: actors that play a part of the lanes each."""
 
     def __init__(self, pool: Pool, parts: Sequence[range], packed: Any) -> None:
         self._pool, self._packed = pool, packed
@@ -130,15 +128,17 @@ class _RemoteLanes:
         first, *others = self._answers()
         for facts in others:
             if facts != first:
-                raise FailedPrecondition(f"the machines differ: {first} and {facts}")
+                raise FailedPrecondition(
+                    f"the machines differ: {first} and {facts}; install the same version on all"
+                )
         return first
 
     def begin(self, groups: writer.RowGroups) -> None:
-        """Asks for the first row group."""
+        """Requests the first row group."""
         self._ask("play", 0, groups.steps)
 
     def play(self, groups: writer.RowGroups) -> writer.Columns:
-        """Returns a row group, and asks for the next one, which is played meanwhile."""
+        """Returns a row group, after requesting the next one, which is played meanwhile."""
         each = self._answers()
         columns = {name: np.concatenate([some[name] for some in each]) for name in each[0]}
         following = groups.steps_after(len(columns["action"]))
@@ -147,31 +147,31 @@ class _RemoteLanes:
         return columns
 
     def _ask(self, method: str, *arguments: int) -> None:
-        """Calls a method of all actors."""
+        """Calls a method of all actors, without waiting."""
         self._asked = []
         for worker, lanes in self._players:
             ref = getattr(worker, method).remote([self._packed], lanes, *arguments)
             self._asked.append(self._pool.begun(ref, "lanes", lanes))
 
     def _answers(self) -> list[Any]:
-        """Waits for what the actors return."""
+        """Waits for the actors' results and returns them."""
         return [self._pool.result(ref) for ref in self._asked]
 
 
 class _Evaluator:
-    """An actor that plays one part of an evaluation after another."""
+    """An actor that plays parts of an evaluation, one at a time."""
 
     def play(self, packed: list[Any], part: range) -> Evaluation:
-        """Plays the episodes with these numbers."""
+        """Plays the episodes `part` and returns their evaluation."""
         plan: Plan = ray_pool.unpacked(packed)
         return plan.play(ray_pool.stop_if_canceled, part)
 
     def close(self) -> None:
-        """Returns after the last part."""
+        """Does nothing, but returns only after the last part has finished."""
 
 
 def _each(pool: Pool, packed: Any, parts: Sequence[range]) -> Iterator[tuple[int, Evaluation]]:
-    """Yields the parts' numbers and results, as they finish."""
+    """Yields the number and the result of each part as it finishes."""
     idle, begun = list(pool.workers), 0
     running: dict[Any, tuple[int, Any]] = {}
     while begun < len(parts) or running:
@@ -197,7 +197,7 @@ class _Player:
         return self._lanes_at(0, packed, numbers).facts
 
     def play(self, packed: list[Any], numbers: range, time: int, steps: int) -> writer.Columns:
-        """Returns the transitions of the lanes with these numbers, of the steps from `time` on."""
+        """Returns the transitions of the lanes `numbers` in `steps` steps, starting at `time`."""
         return self._lanes_at(time, packed, numbers).columns(steps, ray_pool.stop_if_canceled)
 
     def close(self) -> None:
@@ -207,9 +207,9 @@ class _Player:
             self._lanes = None
 
     def _lanes_at(self, time: int, packed: list[Any], numbers: range) -> writer.Lanes:
-        """Returns the lanes after this number of steps.
+        """Returns the lanes after `time` steps.
 
-        An actor that Ray has begun again, or asks again, plays them from their seeds up to there.
+        If Ray restarted the actor or repeats a call, the lanes are played again from their seeds.
         """
         if self._lanes is None or self._lanes.time > time:
             self.close()
@@ -221,7 +221,7 @@ class _Player:
 
 
 def _split(number: int, parts: int) -> list[range]:
-    """Splits 0 ... number - 1 into at most `parts` consecutive parts, the first the longest."""
+    """Splits 0 ... number - 1 into at most `parts` ranges, of which the first is the longest."""
     parts = min(parts, number)
     ends = [-(-number * part // parts) for part in range(parts + 1)]
     return [range(*ends[part : part + 2]) for part in range(parts)]

@@ -1,7 +1,8 @@
-"""Ray's actors for `twofold.integrations.ray`: started on all nodes, and restarted after a loss.
+"""Ray actors for `twofold.integrations.ray`, started on all nodes and restarted when lost.
 
-They are actors and not tasks. Ray repeats a task of a silent node after a connection's timeout,
-seven minutes by default, but an actor's call as soon as the node counts as lost.
+The pool uses actors, not tasks. If a node stops responding, Ray repeats a task only after a
+connection's timeout, seven minutes by default, but an actor's call as soon as the node is declared
+dead.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ _PURPOSE = "evaluations and datasets on several machines"
 _ray: Any = optional_import("ray", _PURPOSE, "ray")
 _scheduling: Any = optional_import("ray.util.scheduling_strategies", _PURPOSE, "ray")
 
-# The number of new tries of a part after the loss of its worker or node.
+# The maximum number of repeats of a part whose worker or node was lost.
 _RETRIES = 3
-# Seconds for actors to end their sessions on a server.
+# The time limit in seconds for actors to end their sessions on a server.
 _PATIENCE = 5
 
 
 class Pool:
-    """Actors that play parts, and the parts that they have begun; a context manager.
+    """A context manager with actors that play parts of a task.
 
-    At its end, parts that nobody has fetched are canceled, and the actors ended.
+    On exit it cancels the parts whose results were not fetched, and ends the actors.
 
     Args:
-        actor: The actors' class; it needs a method `close`.
-        number: How many.
-        options: Their options, besides those here.
+        actor: The actors' class, with a method `close`.
+        number: The number of actors.
+        options: Options of the actors, which override the pool's.
 
     Attributes:
         workers: The actors.
     """
 
     def __init__(self, actor: type[Any], number: int, options: Mapping[str, Any] | None) -> None:
-        # They don't keep their CPU, so that actors of a lost node find room on the others.
+        # Actors reserve no CPU, so that actors of a lost node can restart on the other nodes.
         given = {"max_restarts": -1, "max_task_retries": _RETRIES}
         remote, strategies = _ray.remote(actor), itertools.cycle(_strategies())
         self.workers = []
@@ -53,7 +54,7 @@ class Pool:
         self._parts: dict[Any, str] = {}
 
     def begun(self, ref: Any, what: str, part: range) -> Any:
-        """Notes that a part was begun, for messages; returns the reference to its result."""
+        """Records a started part, for messages, and returns the reference to its result."""
         self._parts[ref] = f"{what} {part.start} ... {part.stop - 1}"
         return ref
 
@@ -63,11 +64,11 @@ class Pool:
         return ref
 
     def result(self, ref: Any) -> Any:
-        """Waits for the result of a part.
+        """Returns the result of a part, for which it waits.
 
         Raises:
             TransportError: The part was lost too often.
-            TwofoldError: The error that it raised.
+            TwofoldError: The part raised this error.
         """
         try:
             result = _ray.get(ref)
@@ -76,7 +77,7 @@ class Pool:
                 raise error.cause from error
             raise
         except _ray.exceptions.RayError as error:
-            raise TransportError(f"{self._parts[ref]} were lost: {error}") from error
+            raise TransportError(f"Ray lost {self._parts[ref]}: {error}") from error
         del self._parts[ref]
         return result
 
@@ -89,7 +90,7 @@ class Pool:
         refs = [*self._parts, *(worker.close.remote() for worker in self.workers)]
         done, _ = _ray.wait(refs, num_returns=len(refs), timeout=_PATIENCE)
         for ref in done:
-            # Ray logs errors that were never fetched.
+            # Ray logs errors that are never fetched.
             with contextlib.suppress(_ray.exceptions.RayError):
                 _ray.get(ref)
         for worker in self.workers:
@@ -97,10 +98,10 @@ class Pool:
 
 
 def number_of_workers(workers: int | None) -> int:
-    """Returns the given number, or the cluster's number of CPUs; first starts Ray if necessary.
+    """Returns the given number, or the cluster's number of CPUs. Starts Ray if necessary.
 
     Raises:
-        InvalidArgument: The number is wrong.
+        InvalidArgument: The number is not a positive integer.
     """
     if workers is not None:
         workers = _arguments.integer("workers", workers, 1)
@@ -110,10 +111,10 @@ def number_of_workers(workers: int | None) -> int:
 
 
 def _strategies() -> list[Any]:
-    """Nodes for actors, in turn, and each as often as it has CPUs.
+    """Returns a scheduling strategy per CPU, which takes turns among the nodes.
 
-    An actor goes elsewhere if its node is lost, or lacks something that it needs. (Ray itself may
-    begin all of them on one node.)
+    Ray by default may start all actors on one node. An actor moves to another node if its own is
+    lost or lacks a required resource.
     """
     prefer = _scheduling.NodeAffinitySchedulingStrategy
     turns = sorted(
@@ -126,9 +127,10 @@ def _strategies() -> list[Any]:
 
 
 def packed(plan: Any) -> Any:
-    """Returns a reference to a plan in the cluster's store.
+    """Puts a plan into the cluster's object store and returns a reference.
 
-    It is pickled here because arrays that Ray itself sends are read-only, also a policy's own.
+    The plan is pickled here, because arrays that Ray itself sends become read-only, including
+    arrays of the policy.
 
     Raises:
         InvalidArgument: The policy can't be pickled.
@@ -143,10 +145,10 @@ def packed(plan: Any) -> Any:
 
 
 def unpacked(packed: list[Any]) -> Any:
-    """Returns the plan, in an actor; its service then has as many threads as the actor has CPUs.
+    """Returns the plan in an actor, and sets its service's threads to the actor's CPUs.
 
     Args:
-        packed: The reference, in a list: so Ray fetches the plan only here.
+        packed: A list with the reference. Outside a list, Ray would fetch the plan before the call.
 
     Raises:
         InvalidArgument: The policy can't be unpickled on this machine.
@@ -159,12 +161,12 @@ def unpacked(packed: list[Any]) -> Any:
     except Exception as error:
         raise InvalidArgument(
             f"the policy can't be unpickled on a worker: {type(error).__name__}: {error}; "
-            "ray.init(runtime_env={'working_dir': '.'}) brings modules of this folder",
+            "ray.init(runtime_env={'working_dir': '.'}) copies this folder's modules to them",
             field="policy",
         ) from error
 
 
 def stop_if_canceled(*_: object) -> None:
-    """Raises in an actor if the pool has canceled the part that it plays; takes any progress."""
+    """Raises if the pool has canceled the part that this actor plays. Used as `progress`."""
     if _ray.get_runtime_context().is_canceled():
         raise _ray.exceptions.TaskCancelledError

@@ -1,4 +1,4 @@
-"""Stable-Baselines3: one batch of boards as a `VecEnv`."""
+"""An adapter for Stable-Baselines3: a batch of boards as a `VecEnv`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ _Monitor: Any = optional_import("stable_baselines3.common.monitor", _PURPOSE, "s
 def make_sb3_vec(
     env_id: str = "twofold/Game2048-v0", n_envs: int = 1, *, obs: str = "one_hot", **arguments: Any
 ) -> SB3VecEnv:
-    """Makes boards for Stable-Baselines3 and sb3-contrib, all stepped in one call.
+    """Makes boards for Stable-Baselines3 and sb3-contrib, which are all stepped in one call.
 
     Args:
-        env_id: The environment.
-        n_envs: Number of boards N.
-        obs: The form of observations; planes by default, because networks learn little from
-            exponents as numbers.
-        arguments: The environment's others; `autoreset_mode` and `copy` are the adapter's own.
-            `max_episode_steps` is 65,536 by default, or the preset's: an agent without masks that
-            always plays the same illegal action would never end its episode. None lifts the limit.
+        env_id: The environment's id.
+        n_envs: The number of boards N.
+        obs: The form of observations. The default is one-hot planes, because networks learn little
+            from exponents as numbers.
+        arguments: More arguments of the environment, except `autoreset_mode` and `copy`, which the
+            adapter sets. `max_episode_steps` defaults to the preset's limit or 65,536, because an
+            agent without masks that repeats an illegal action would never end its episode. None
+            removes the limit.
 
     Returns:
-        The boards. `close()` it after use.
+        The boards. Call `close()` after use.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        TransportError: No server.
+        TransportError: No server answered.
     """
     extra_infos = [*arguments.pop("extra_infos", ())]
     if "episode" not in extra_infos:
@@ -50,16 +51,16 @@ def make_sb3_vec(
 class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
     """N boards as a vector environment of Stable-Baselines3.
 
-    A step's infos are a dict for each board, empty but where an episode has ended. There it has the
-    episode's infos (`score` and so on), `terminal_observation`, `TimeLimit.truncated`, and
-    `episode` with return, length and seconds, as `Monitor` gives it. `Monitor` and `VecMonitor` are
-    not needed.
+    A step's infos are a dict for each board. It is empty unless the board's episode has ended. Then
+    it contains the episode's infos (`score` and so on), `terminal_observation`,
+    `TimeLimit.truncated`, and `episode` with return, length and seconds in `Monitor`'s format. So
+    `Monitor` and `VecMonitor` are not needed.
 
     Args:
         envs: The boards, with SAME_STEP autoreset and the info "episode".
 
     Attributes:
-        envs: The same.
+        envs: The boards.
     """
 
     def __init__(self, envs: TwofoldVectorEnv[Any, Any]) -> None:
@@ -68,14 +69,14 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> Any:
-        """Starts new episodes; returns the observations (N, …).
+        """Starts new episodes and returns the observations (N, …).
 
-        With the seeds that `seed` has set, and the options of `set_options`: "board", uint8 (rows,
-        columns), for each environment that is to start from a board of the caller's.
+        Uses the seeds that `seed` set, and the options that `set_options` set. The option "board",
+        uint8 (rows, columns), makes an environment start from this board.
 
         Raises:
             InvalidArgument: An option is wrong; `field` names it.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         observations, infos = self._reset_boards()
         self._masks = infos["action_mask"]
@@ -89,7 +90,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         unknown = {name for options in self._options for name in options} - {"board"}
         if unknown:
             raise InvalidArgument(
-                f"options have {', '.join(map(repr, sorted(unknown)))}; expected board alone",
+                f"options contain {', '.join(map(repr, sorted(unknown)))}; expected only 'board'",
                 field="options",
             )
         mask = np.array(["board" in options for options in self._options])
@@ -122,9 +123,9 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         return observations, rewards, dones, of_boards
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Returns the legal actions of the last observations, bool (N, actions); asks no server."""
+        """Returns the legal actions for the last observations, bool (N, actions), locally."""
         if self._masks is None:
-            raise RuntimeError("action_masks() needs a reset before")
+            raise RuntimeError("action_masks() was called before reset(); call reset() first")
         return self._masks.astype(np.bool_)
 
     def close(self) -> None:
@@ -132,15 +133,15 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Returns an attribute of the batch, once for each environment; a space is one board's."""
+        """Returns an attribute of the batch once per environment. Spaces describe one board."""
         if attr_name == "action_masks":
             return [self.action_masks] * self._count(indices)
         of_all = self.envs.get_attr(attr_name)
         return [of_all[index] for index in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refuses, since boards have no attributes of their own."""
-        raise AttributeError(f"{attr_name!r} of single boards can't be set: they are one batch")
+        """Raises AttributeError, because single boards have no attributes."""
+        raise AttributeError(f"can't set {attr_name!r}: the boards are one batch; use `.envs`")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
@@ -148,13 +149,13 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         """Calls `action_masks`, the only method of single boards."""
         if method_name != "action_masks":
             raise AttributeError(
-                f"the boards are one batch, and have no {method_name!r} of their own; use `.envs`"
+                f"single boards have no method {method_name!r}: they are one batch; use `.envs`"
             )
         masks = self.action_masks()
         return list(masks if indices is None else masks[list(self._get_indices(indices))])
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Returns True for `Monitor`, because the infos include its additions."""
+        """Returns True for `Monitor`, because the infos already contain its entries."""
         return [issubclass(wrapper_class, _Monitor)] * self._count(indices)
 
     def get_images(self) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Servers of ASGI applications."""
+"""A server of ASGI applications over HTTP."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from twofold import _arguments
 from twofold._optional import optional_import
 
 MAX_BYTES = 2**18
-"""The size of a message; a reset with a declared reward has a few kilobytes."""
+"""The maximum size of a message. A reset with a declared reward needs a few kilobytes."""
 
 _PURPOSE = "servers over HTTP"
 _BACKLOG = 2048
 
 
 class Runner:
-    """A server of an app, on an address that is bound already.
+    """A server of an ASGI app. It listens as soon as it is created, and answers during `run`.
 
     Args:
         app: The app.
         host: The address to listen on.
-        port: The port; 0 for a free one.
-        grace: Seconds that requests and streams have to end when a signal stops it.
+        port: The port; 0 selects a free one.
+        grace: The time in seconds that open requests and streams have after a stop signal.
         extra: The extra of this package that installs uvicorn.
-        request_seconds: The time in which a connection has to complete its first request, and each
-            next one after the last answer; it is closed then.
+        request_seconds: The time in seconds within which a connection must complete its next
+            request, counted from the connection or from the last answer. Then it is closed.
 
     Attributes:
-        url: Where it listens.
+        url: The base URL.
 
     Raises:
         InvalidArgument: The port is out of range.
-        OSError: The address can't be used.
+        OSError: The address can't be bound.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Runner:
         uvicorn: Any = optional_import("uvicorn", _PURPOSE, extra)
         port = _arguments.integer("port", port, 0, 65535)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio sends at once (TCP_NODELAY) only where the protocol is named.
+        # asyncio sets TCP_NODELAY only on sockets that name their protocol.
         self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         if sys.platform != "win32":
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -73,20 +73,20 @@ class Runner:
 
     def run(self) -> None:
         """Serves until a signal stops it."""
-        # OpenEnv imports Gradio: collections that look at all of it take a tenth of a second.
+        # OpenEnv imports Gradio. Without a freeze, a collection of its objects takes 0.1 s.
         gc.collect()
         gc.freeze()
         self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:
-        """Ends `run`, from any thread."""
+        """Makes `run` return. Safe to call from any thread."""
         self._server.should_exit = True
 
 
 def _with_deadline(seconds: float, extra: str) -> Any:
-    """Returns uvicorn's protocol of a connection, with a deadline for its requests.
+    """Returns uvicorn's protocol class for connections, with a deadline for each request.
 
-    uvicorn keeps a connection for ever that sends nothing, or half a request.
+    Without it, uvicorn would keep a connection that sends nothing, or half a request, forever.
     """
     base: Any = optional_import("uvicorn.protocols.http.auto", _PURPOSE, extra).AutoHTTPProtocol
 
@@ -109,7 +109,7 @@ def _with_deadline(seconds: float, extra: str) -> Any:
         def _close_if_incomplete(self) -> None:
             cycle = self.cycle
             is_incomplete = cycle is None or cycle.response_complete or cycle.more_body
-            # A WebSocket has another protocol by now.
+            # A connection that became a WebSocket has another protocol.
             if is_incomplete and self.transport.get_protocol() is self:
                 self.transport.close()
 

@@ -1,4 +1,4 @@
-"""Games as text for language models: boards to read, and actions by name."""
+"""Games as text for language models: boards as text and actions by name."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from twofold.envs.single import TwofoldEnv
 from twofold.errors import FailedPrecondition, InvalidArgument, StepPending, TransportError
 from twofold.games.spec import GameSpec
 
-# Observations are boards.
+# Observations have to be boards.
 _OWN = {"obs": "array", "observation_key": None, "mask_key": None}
 
 
 class TextGame:
-    """One game, each of its boards as a picture in text with a sentence below.
+    """One game, whose boards are shown as text, followed by a sentence about the state.
 
     Args:
         name: The game's name.
-        arguments: The environment's arguments without the form of its observations.
-        fixed: The arguments that the adapter decides.
+        arguments: The environment's arguments, except those that choose the form of observations.
+        fixed: The arguments that the adapter sets.
 
     Attributes:
         env: The environment.
-        game: Its game.
-        arguments: The argument.
+        game: The environment's game.
+        arguments: The given arguments.
         board: The last observation.
         infos: The infos of the last reset or step, in JSON's types.
         reward: The sum of the episode's rewards.
-        end: The reason for the episode's end, in words; "" before the end.
+        end: The reason why the episode ended, in words; "" while it continues.
 
     Raises:
-        InvalidArgument: An argument is wrong, or the adapter's own; `field` names it.
-        TransportError: No server.
+        InvalidArgument: An argument is wrong, or the adapter sets it; `field` names it.
+        TransportError: No server answered.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class TextGame:
         for argument in fixed:
             if argument in arguments:
                 raise InvalidArgument(
-                    f"{argument} is the adapter's own: leave it out", field=argument
+                    f"the adapter sets {argument} itself; omit it", field=argument
                 )
         self.env: TwofoldEnv[Any] = BY_NAME[name].single(**fixed, **arguments)
         self.game: GameSpec = self.env.game
@@ -59,40 +59,40 @@ class TextGame:
 
     @classmethod
     def for_models(cls, name: str, arguments: Mapping[str, Any]) -> TextGame:
-        """Returns a game for language models, which have fewer actions in some games."""
+        """Returns a game for language models, which may offer fewer actions."""
         return cls(name, arguments, {**_OWN, **BY_NAME[name].spec.text_arguments})
 
     def start(self, seed: int | None = None) -> None:
         """Begins a new episode.
 
         Args:
-            seed: Seeds the board; None continues its stream of random numbers.
+            seed: The board's seed; None continues its stream of random numbers.
         """
         self.board, infos = self.env.reset(seed=seed)
         self.infos = plain(infos)
         self.reward, self.end = 0.0, ""
 
     def step(self, number: int) -> tuple[float, bool, bool]:
-        """Plays an action by its number; returns reward, terminated and truncated."""
+        """Plays an action by its number, and returns reward, terminated and truncated."""
         self.board, reward, terminated, truncated, infos = self.env.step(number)
         self.infos = plain(infos)
         self.reward += reward
         return reward, terminated, truncated
 
     def play(self, action: object) -> str:
-        """Plays an action by its word.
+        """Plays an action by its name.
 
         Args:
-            action: A direction by its name, or the number of a card.
+            action: The name of a direction, or the number of a card.
 
         Returns:
-            What has happened, and `text()`.
+            A sentence about the outcome, if there is one, and `text()`.
 
         Raises:
             InvalidArgument: The action is unknown; nothing was played.
-            FailedPrecondition: The game is over, or the last action is to be repeated.
-            TransportError: No answer; the action may have been played, and repeating it does not
-                play it twice.
+            FailedPrecondition: The game is over, or the last action has to be repeated first.
+            TransportError: No answer came. The action may have been played; repeating it is safe
+                and does not play it twice.
         """
         number = self.game.number(action)
         if self.end:
@@ -103,32 +103,32 @@ class TextGame:
         except StepPending:
             unanswered = self.game.actions[self._unanswered]
             raise FailedPrecondition(
-                f"the last action got no answer: repeat {unanswered!r} first"
+                f"the last action got no answer; repeat {unanswered!r} first"
             ) from None
         except TransportError:
             self._unanswered = number
             raise
-        if terminated:  # perhaps in the last step of the limit, which truncates it, too
+        if terminated:  # checked first, because such a step may also be truncated
             is_legal = before["action_mask"][number]
             self.end = self.game.end(self.infos) if is_legal else "that action was illegal"
         elif truncated:
-            self.end = "the limit of steps is reached"
+            self.end = "the step limit was reached"
         outcome = self.game.outcome(number, self.board, before, self.infos)
         return f"{outcome}\n{self.text()}" if outcome else self.text()
 
     def text(self) -> str:
-        """Returns the board, and below it the standing and the possible actions."""
+        """Returns the board, followed by the state of play and the possible actions."""
         choices = self.game.choices(self.legal, self.infos)
         state = f"The game is over: {self.end}." if self.end else choices
         return f"{self.game.text(self.board)}\n{self.game.standing(self.infos)} {state}"
 
     @property
     def legal(self) -> list[Any]:
-        """The legal actions by their words; none once the game is over."""
+        """The names of the legal actions; empty once the game is over."""
         numbers = [] if self.end else np.flatnonzero(self.infos["action_mask"]).tolist()
         return [self.game.actions[number] for number in numbers]
 
     def facts(self) -> dict[str, Any]:
-        """Returns the content of the text in JSON's types."""
+        """Returns the same information as `text`, in JSON's types."""
         common = {"legal": self.legal, "over": bool(self.end), "return": self.reward}
         return {**self.game.facts(self.board, self.infos), **common}

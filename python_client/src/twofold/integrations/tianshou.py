@@ -1,4 +1,4 @@
-"""Tianshou: one batch of boards as a `BaseVectorEnv`."""
+"""An adapter for Tianshou: a batch of boards as a `BaseVectorEnv`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BaseVectorEnv: Any = optional_import("tianshou.env", _PURPOSE, "tianshou").Base
 _Batch: Any = optional_import("tianshou.data", _PURPOSE, "tianshou").Batch
 
 Lanes: TypeAlias = "int | list[int] | NDArray[np.integer[Any]] | None"
-"""The boards of a call: a number, several numbers, or None for all."""
+"""The boards that a call is for: one number, several numbers, or None for all boards."""
 _OWN = {
     "autoreset_mode": "NextStep",
     "copy": True,
@@ -31,24 +31,24 @@ _OWN = {
 def make_tianshou_vec(
     env_id: str = "twofold/Game2048-v0", n_envs: int = 1, *, obs: str = "one_hot", **arguments: Any
 ) -> TianshouVectorEnv:
-    """Makes boards for Tianshou's collectors, all stepped in one call.
+    """Makes boards for Tianshou's collectors, which are all stepped in one call.
 
     Args:
-        env_id: The environment.
-        n_envs: Number of boards N.
-        obs: The form of observations; planes by default, because networks learn little from
-            exponents as numbers.
-        arguments: The environment's others; the autoreset mode, `copy` and the keys of the
-            observations are the adapter's own.
-            `max_episode_steps` is 65,536 by default, or the preset's: an agent without masks that
-            always plays the same illegal action would never end its episode. None lifts the limit.
+        env_id: The environment's id.
+        n_envs: The number of boards N.
+        obs: The form of observations. The default is one-hot planes, because networks learn little
+            from exponents as numbers.
+        arguments: More arguments of the environment, except `autoreset_mode`, `copy` and the keys
+            of observations, which the adapter sets. `max_episode_steps` defaults to the preset's
+            limit or 65,536, because an agent without masks that repeats an illegal action would
+            never end its episode. None removes the limit.
 
     Returns:
-        The boards. `close()` it after use.
+        The boards. Call `close()` after use.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        TransportError: No server.
+        TransportError: No server answered.
     """
     return TianshouVectorEnv(make_batch(env_id, n_envs, _OWN, obs=obs, **arguments))
 
@@ -56,21 +56,21 @@ def make_tianshou_vec(
 class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not see the library
     """N boards as a vector environment of Tianshou.
 
-    Observations are a `Batch` with `obs` (k, …) and `mask`, bool (k, actions), of the k boards
-    that were asked for; infos are an array of k dicts with `env_id`. A collector resets the boards
-    whose episodes have ended.
+    A call for k boards returns observations as a `Batch` with `obs` (k, …) and `mask`, bool
+    (k, actions), and infos as an array of k dicts with `env_id`. The collector resets boards whose
+    episodes have ended.
+
+    A step of some boards steps all boards and then restores the others from a snapshot.
 
     Args:
-        envs: The boards, with observations in a dict of "obs" and "mask", and with NEXT_STEP
-            autoreset: a step of some boards steps them all, finished ones too, and puts the others
-            back.
+        envs: The boards, with NEXT_STEP autoreset and observations in a dict of "obs" and "mask".
 
     Attributes:
-        envs: The same.
+        envs: The boards.
     """
 
     def __init__(self, envs: TwofoldVectorEnv[Any, Any]) -> None:
-        # Not the base class's: that makes a worker for each environment.
+        # Without the base class's __init__, which makes a worker for each environment.
         self.envs = envs
         self.env_num = envs.num_envs
         self.workers: list[Any] = []
@@ -78,12 +78,12 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         self.is_closed = False
 
     def reset(self, env_id: Lanes = None, *, seed: Seed = None) -> tuple[Any, Array]:
-        """Starts new episodes on some boards; returns their observations and infos.
+        """Starts new episodes on some boards, and returns their observations and infos.
 
         Args:
             env_id: The boards.
-            seed: Seeds board i with seed + i, or all boards with a list of seeds; None continues
-                their streams.
+            seed: A seed, from which board i gets seed + i, or a list with a seed for every board.
+                None continues the boards' streams of random numbers.
         """
         lanes = self._lanes(env_id)
         if lanes.size == self.env_num:
@@ -99,14 +99,14 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         action: ArrayLike,
         id: Lanes = None,  # noqa: A002 - Tianshou's name
     ) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], Array]:
-        """Plays actions (k,) on k boards, and nothing on the others.
+        """Plays actions (k,) on k boards, and leaves the other boards unchanged.
 
         Returns:
             Observations, rewards float32 (k,), terminated and truncated bool (k,), and infos.
 
         Raises:
             InvalidArgument: An action is wrong, or a board is out of range.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         lanes = self._lanes(id)
         actions = np.zeros(self.env_num, np.int64)
@@ -120,22 +120,22 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         return _rows(observations, lanes), rewards[lanes], *flags, _infos(lanes)
 
     def seed(self, seed: int | list[int | None] | None = None) -> list[int | None]:
-        """Starts new episodes, with seed + i on board i or a list of seeds; returns the seeds."""
+        """Starts new episodes from seed + i on board i, or a list of seeds. Returns the seeds."""
         self.reset(seed=seed)
         if isinstance(seed, list):
             return seed
         return [None if seed is None else seed + i for i in range(self.env_num)]
 
     def get_env_attr(self, key: str, id: Lanes = None) -> list[Any]:  # noqa: A002
-        """Returns an attribute of the boards, once for each; spaces describe one board."""
+        """Returns an attribute of the batch once per board. Spaces describe one board."""
         return list(self.envs.get_attr(key)[: self._lanes(id).size])
 
     def set_env_attr(self, key: str, value: Any, id: Lanes = None) -> None:  # noqa: A002
-        """Refuses, since boards have no attributes of their own."""
-        raise AttributeError(f"{key!r} of single boards can't be set: they are one batch")
+        """Raises AttributeError, because single boards have no attributes."""
+        raise AttributeError(f"can't set {key!r}: the boards are one batch; use `.envs`")
 
     def render(self) -> list[Any]:
-        """Returns pictures or texts of all boards, by their render mode."""
+        """Returns pictures or texts of all boards, depending on the render mode."""
         return list(self.envs.render() or ())
 
     def close(self) -> None:
@@ -155,5 +155,5 @@ def _rows(observations: dict[str, Array], lanes: NDArray[np.integer[Any]]) -> An
 
 
 def _infos(lanes: NDArray[np.integer[Any]]) -> Array:
-    """Returns the infos of these lanes, dicts (k,)."""
+    """Returns the infos of these lanes, k dicts."""
     return np.array([{"env_id": lane} for lane in lanes.tolist()])

@@ -1,4 +1,4 @@
-"""TRL: games for `GRPOTrainer(environment_factory=...)`.
+"""Games for TRL's `GRPOTrainer(environment_factory=...)`.
 
     GRPOTrainer(
         ...,
@@ -6,8 +6,8 @@
         reward_funcs=total_reward,
     )
 
-TRL makes an object for each rollout of a batch and resets it for the next; its public methods but
-`reset` are the tools that the model may call, described to it by their docstrings.
+TRL makes an object for each rollout of a batch and resets it for the next batch. The public methods
+except `reset` are the tools that the model may call, and their docstrings are its instructions.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from twofold.integrations.text_games import TextGame
 
 
 class GameTools:
-    """The common part of both games' tools."""
+    """The base class of both games' tools."""
 
     _game: TextGame
 
     def reset(self, seed: int | None = None, **columns: object) -> str:
-        """Starts a new episode; TRL calls it with the columns of the dataset's row.
+        """Starts a new episode. TRL passes the columns of the dataset's row.
 
         Args:
             seed: The board's seed. All completions of a row get the same seed, and so the same
                 board. None continues the board's own stream of random numbers.
-            columns: The others, which are not used.
+            columns: The row's other columns, which are ignored.
 
         Returns:
             The board as text, which TRL appends to the prompt.
 
         Raises:
-            InvalidArgument: The seed is not an integer from 0 on.
-            TransportError: No server.
+            InvalidArgument: The seed is not an integer, or is negative.
+            TransportError: No server answered.
         """
         self._game.start(seed)
         return f"\n\n{self._game.text()}"
 
-    # Properties, because functions would be tools.
+    # Properties, because TRL would offer public methods to the model as tools.
     @property
     def reward(self) -> float:
         """The sum of the episode's rewards."""
@@ -66,12 +66,12 @@ class Game2048Tools(GameTools):
     """A game of 2048 for a language model.
 
     Args:
-        arguments: See `Game2048Env` (size, goal, reward, max_episode_steps, endpoint …)
-            without the form of its observations.
+        arguments: Arguments of `Game2048Env` (size, goal, reward, max_episode_steps, endpoint …),
+            except those that choose the form of observations.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        TransportError: No server.
+        TransportError: No server answered.
     """
 
     def __init__(self, **arguments: Unpack[Game2048EnvArguments]) -> None:
@@ -80,10 +80,10 @@ class Game2048Tools(GameTools):
     def move(self, direction: str) -> str:
         """Slide all tiles of the 2048 board in one direction.
 
-        Equal tiles that meet merge. Then a new tile appears, if anything has moved.
+        Equal tiles that meet merge. If anything moved, a new tile then appears.
 
         Args:
-            direction: Where the tiles slide. (choices: ["up", "right", "down", "left"])
+            direction: The direction to slide the tiles. (choices: ["up", "right", "down", "left"])
 
         Returns:
             The board, with the score and the legal directions.
@@ -95,34 +95,34 @@ class ConcentrationTools(GameTools):
     """A game of Concentration for a language model, without peeks.
 
     Args:
-        arguments: See `ConcentrationEnv` (preset, size, reward, max_episode_steps, endpoint …)
-            without peeks and the form of its observations.
+        arguments: Arguments of `ConcentrationEnv` (preset, size, reward, max_episode_steps,
+            endpoint …), except peeks and those that choose the form of observations.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        TransportError: No server.
+        TransportError: No server answered.
     """
 
     def __init__(self, **arguments: Unpack[ConcentrationEnvArguments]) -> None:
         self._game = TextGame.for_models("concentration", arguments)
 
     def turn_card(self, card: int) -> str:
-        """Turn one card face up. Two cards of one symbol, turned one after the other, are a pair.
+        """Turn one card face up. Two cards with the same symbol, turned in succession, form a pair.
 
         Args:
-            card: The number of the card, counted row by row from 0.
+            card: The card's number, counted row by row from 0.
 
         Returns:
-            The cards: the symbol of a visible one, ? for face down, . for out of play.
+            The cards: a symbol for a visible card, ? for a face-down card, . for one out of play.
         """
         return self._game.play(card)
 
 
 def total_reward(environments: Sequence[GameTools], **columns: object) -> list[float]:
-    """Returns for each completion the sum of its episode's rewards, as a reward function.
+    """Returns the sum of each completion's rewards. A reward function for TRL.
 
     Args:
-        environments: The games of the batch; TRL passes them.
-        columns: The completions, and the dataset's columns, which are not used.
+        environments: The games of the batch, passed by TRL.
+        columns: The completions and the dataset's columns, which are ignored.
     """
     return [game.reward for game in environments]

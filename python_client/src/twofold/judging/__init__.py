@@ -1,4 +1,4 @@
-"""Players that may fail in a game: programs in a sandbox, and chat models."""
+"""Players that can fail in a game: programs in a sandbox, and chat models."""
 
 from twofold.judging.chat import ChatModel
 from twofold.judging.players import Failure, Player

@@ -1,4 +1,4 @@
-"""Chat models as players: one conversation for each move."""
+"""Chat models as players, with a separate conversation for each move."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ Moves that change the board: {legal}.
 Choose one of them. End your reply with its name; the last direction that you name is your move."""
 """The prompt for each move, with the fields {board} and {legal}."""
 
-# Of ASCII letters: without case, Unicode has two more for "i".
+# ASCII only, because Unicode has two more letters that match "i" regardless of case.
 _WORD = re.compile(rf"\b((?ai:{'|'.join(DIRECTIONS)}))\b")
 
 
 def read_move(text: str) -> str | None:
     r"""Returns a reply's move: the last whole word up, right, down or left, in any case.
 
-    So "left", {"move": "left"} and \boxed{left} are read alike. Reasoning up to a last </think> is
-    skipped, and a reply whose <think> is not closed names no move.
+    Thus "left", {"move": "left"} and \boxed{left} mean the same. Reasoning up to the last </think>
+    is skipped, and a reply with an unclosed <think> names no move.
     """
     _, _, answer = text.rpartition("</think>")
     if "<think>" in answer:
@@ -58,19 +58,19 @@ def read_move(text: str) -> str | None:
 class ChatModel:
     """A chat model that plays 2048, for `twofold.evaluate`, at an OpenAI-compatible endpoint.
 
-    Each move is a separate conversation: the prompt with the board, and the reply, from which
-    `read_move` reads the move. A reply without a move (malformed) or with a move that changes
-    nothing (illegal) gets a correction, up to `retries` times. Then the game fails.
+    Each move is a separate conversation: the prompt shows the board, and `read_move` reads the move
+    from the reply. If a reply names no move (malformed) or a move that changes nothing (illegal),
+    the model is corrected and asked again, at most `retries` times. Then the game fails.
 
     Attributes:
-        url: The endpoint's base, to which /chat/completions is added: http://127.0.0.1:8000/v1.
-        model: The model's name there.
-        prompt: The text of each move, with {board} and {legal}.
-        options: More fields of the request, such as {"temperature": 0, "max_tokens": 500}.
-        retries: Corrections of one move.
+        url: The endpoint's URL without /chat/completions, such as http://127.0.0.1:8000/v1.
+        model: The model's name at the endpoint.
+        prompt: The prompt for each move, with {board} and {legal}.
+        options: More fields of each request, such as {"temperature": 0, "max_tokens": 500}.
+        retries: The maximum number of corrections of one move.
         timeout: Seconds for one request, from connecting to the last byte of the reply.
-        api_key: The key; by default the environment variable OPENAI_API_KEY's, if set.
-        surroundings: The waits between attempts, and the time of a move.
+        api_key: The API key. Defaults to the environment variable OPENAI_API_KEY, if it is set.
+        surroundings: The clock, which measures moves and waits between attempts.
     """
 
     url: str = field(repr=False)
@@ -83,9 +83,9 @@ class ChatModel:
     surroundings: Surroundings = field(default=SYSTEM, repr=False)
 
     episodes = 10
-    """Games by default: they cost money."""
+    """The default number of games, which is small because games cost money."""
     lanes = 8
-    """Boards at once by default: each is a request under way."""
+    """The default number of boards at once, which is also the number of open requests."""
     card: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class ChatModel:
         _arguments.integer("retries", self.retries, 0, 100)
         _arguments.seconds("timeout", self.timeout)
         if "{board}" not in _arguments.text("prompt", self.prompt):
-            raise InvalidArgument("prompt has no {board}", field="prompt")
+            raise InvalidArgument("prompt lacks the field {board}; add it", field="prompt")
 
     @property
     def name(self) -> str:
@@ -102,7 +102,7 @@ class ChatModel:
         return self.model
 
     def conditions(self) -> dict[str, Any]:
-        """Returns the rule card's line about this model."""
+        """Returns the rule card's entry about illegal actions."""
         corrections = "1 correction" if self.retries == 1 else f"{self.retries} corrections"
         return {"illegal action": f"the game ends after {corrections}"}
 
@@ -116,19 +116,19 @@ class ChatModel:
 
 
 def _check_options(options: object) -> None:
-    """Raises InvalidArgument for options that can't be fields of a request."""
+    """Raises InvalidArgument if options can't be fields of a request."""
     try:
         if not isinstance(options, Mapping) or options.get("stream"):
             raise ValueError("expected a mapping, without stream")
         json.dumps(dict(options), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(
-            f"options can't be the fields of a request: {error}", field="options"
+            f"options can't be fields of a request: {error}", field="options"
         ) from None
 
 
 class ChatPlayer:
-    """A chat model's games; a `Player`."""
+    """A `Player` that asks a chat model for each move."""
 
     def __init__(self, chat: ChatModel, game: Game2048) -> None:
         key = os.environ.get("OPENAI_API_KEY", "") if chat.api_key is None else chat.api_key
@@ -147,10 +147,9 @@ class ChatPlayer:
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
     ) -> list[Choice]:
-        """Asks for all boards at once; the first error ends the call.
+        """Asks for the moves of all boards at once, each in a daemon thread.
 
-        Each board has a thread. Neither an error of another board nor the interpreter's end waits
-        for it.
+        The first error is raised immediately, without waiting for the other threads.
         """
         answers: SimpleQueue[tuple[int, Choice | BaseException]] = SimpleQueue()
 
@@ -171,8 +170,8 @@ class ChatPlayer:
         return [choices[row] for row in range(len(boards))]
 
     def _move(self, board: NDArray[Any], mask: NDArray[Any]) -> Choice:
-        """Chooses one move, in a thread."""
-        # In the order of the directions, not of their numbers.
+        """Chooses the move for one board. Runs in a separate thread for each board."""
+        # In the order of DIRECTIONS, not of the environment's action numbers.
         legal = [each for each in DIRECTIONS if mask[self._game.number(each)] == 1]
         start = self._chat.surroundings.now()
         messages: list[Message] = [{"role": "user", "content": self._question(board, legal)}]
@@ -196,7 +195,7 @@ class ChatPlayer:
         return prompt.replace("{board}", rows)
 
     def _ask(self, messages: list[Message], legal: list[str]) -> tuple[str, str, Failure | None]:
-        """Returns a direction, the reply, and the failure if the direction is not a legal one."""
+        """Returns a direction, the reply, and a failure unless the direction is legal."""
         reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
         direction, failure = read_move(reply.text), None
         if reply.is_cut:
@@ -217,7 +216,7 @@ class ChatPlayer:
         return direction or "", reply.text, failure
 
     def summary(self) -> Mapping[str, Any]:
-        """Returns the requests, the corrected replies, the tokens and the mean time of a move."""
+        """Returns counts of requests, corrected replies and tokens, and the mean time of a move."""
         counts = dict(self._counts)
         without, completions = counts.pop("without_usage"), counts["completions"]
         tokens = {name: None if without == completions else n for name, n in self._tokens.items()}
@@ -231,5 +230,5 @@ class ChatPlayer:
         }
 
     def close(self) -> None:
-        """Ends the requests under way, and with them their threads."""
+        """Ends the open requests and thereby their threads."""
         self._endpoint.close()

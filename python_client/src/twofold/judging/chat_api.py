@@ -1,4 +1,4 @@
-"""The HTTP interface of chat models that most services and servers have: POST /chat/completions."""
+"""A client of chat models over the common HTTP interface: POST /chat/completions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import InvalidArgument, ModelUnavailable
 
 Message = dict[str, str]
-"""{"role": "user" or "assistant", "content": the text}."""
+"""A message of a conversation: {"role": "user" or "assistant", "content": the text}."""
 
 ATTEMPTS = 6
-"""Requests for one completion; the waits between them are 1, 2, 4, 8 and 16 s."""
+"""The maximum number of requests for one completion, with waits of 1, 2, 4, 8 and 16 s."""
 
 _LONGEST_WAIT = 60.0
 _LARGEST_REPLY = 4 << 20
@@ -40,11 +40,11 @@ class Completion:
     """A model's reply.
 
     Attributes:
-        text: The text; "" without one.
-        is_cut: Whether it ends at a limit on tokens.
-        prompt_tokens: Tokens of the request; None if not reported, or no plausible number.
+        text: The text, or "" if the reply has none.
+        is_cut: Whether a limit on tokens cut the text off.
+        prompt_tokens: The tokens of the request; None if the count is missing or implausible.
         completion_tokens: The same for the reply, including hidden reasoning.
-        attempts: The number of requests.
+        attempts: The number of requests that were sent for it.
     """
 
     text: str
@@ -55,22 +55,22 @@ class Completion:
 
 
 class ChatEndpoint:
-    """An endpoint of chat models; threads may share it.
+    """An endpoint of chat models, which threads may share.
 
-    Statuses 408, 409, 429 and 5xx, and requests without an answer, are tried again, after the
-    seconds that Retry-After names if it does, but not a certificate that is refused. Redirects are
-    not followed: they would get the key. No message has the key or the values of the URL's query,
-    not even where the endpoint echoes them, nor characters that steer a terminal.
+    A request is retried after the statuses 408, 409, 429 and 5xx, after the delay that Retry-After
+    asks for, and if no answer came. It is not retried if the server's certificate is invalid.
+    Redirects are not followed, because their target would receive the key. Messages never contain
+    the key, the values of the URL's query, or control characters, even if the endpoint echoes them.
 
     Args:
-        url: The base, such as http://127.0.0.1:8000/v1; a query goes behind /chat/completions.
-        api_key: The bearer token, without the white space around it; none is sent for "".
+        url: The base, such as http://127.0.0.1:8000/v1. A query moves behind /chat/completions.
+        api_key: The bearer token. Surrounding white space is removed; "" sends no token.
         timeout: Seconds for one request, from connecting to the last byte of the reply.
-        surroundings: Waits between attempts.
+        surroundings: The waits between attempts.
 
     Raises:
-        InvalidArgument: `url` is not http or https, has a user, or has no host and port to connect
-            to; or `api_key` has characters that a header can't have.
+        InvalidArgument: `url` is not http or https, contains a user, or has an invalid host or
+            port; or `api_key` contains characters that a header can't have.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class ChatEndpoint:
         key = api_key.strip()
         if not _is_printable(key):
             raise InvalidArgument(
-                "the API key has characters other than printable ASCII ones", field="api_key"
+                "api_key may contain only printable ASCII characters, without spaces",
+                field="api_key",
             )
         parts = _split(url)
         path = parts.path.rstrip("/") + "/chat/completions"
@@ -95,15 +96,14 @@ class ChatEndpoint:
         self._opener = urllib.request.build_opener(_NoRedirects, _Http, _Https)
         self._closed, self._lock = threading.Event(), threading.Lock()
         self._exchanges: set[_Exchange] = set()
-        # `close` ends the system's waits; a test has its own.
+        # `close` ends waits on the system's clock; a test brings its own clock.
         self._wait = self._closed.wait if surroundings is SYSTEM else surroundings.sleep
 
     def complete(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Completion:
         """Returns a completion of a conversation.
 
         Raises:
-            ModelUnavailable: The request is refused, all attempts failed, or the endpoint was
-                closed.
+            ModelUnavailable: The request was refused, all attempts failed, or `close` was called.
         """
         body = json.dumps({**options, "messages": list(messages)}).encode()
         for attempt in range(1, ATTEMPTS + 1):
@@ -124,11 +124,11 @@ class ChatEndpoint:
             if attempt < ATTEMPTS:
                 self._wait(min(wait, _LONGEST_WAIT))
             if self._closed.is_set():
-                raise self._unavailable("closed", None)
+                raise self._unavailable("this client was closed", None)
         raise self._unavailable(f"{ATTEMPTS} attempts failed; the last: {problem}", status)
 
     def close(self) -> None:
-        """Ends the requests under way and the waits; `complete` then raises in their threads."""
+        """Ends the open requests and the waits. Each `complete` that was waiting then raises."""
         self._closed.set()
         with self._lock:
             for exchange in self._exchanges:
@@ -138,7 +138,7 @@ class ChatEndpoint:
         """Returns the reply to one request, of any status.
 
         Raises:
-            TimeoutError: It is not complete in time, however steadily its bytes arrive.
+            TimeoutError: The whole reply did not arrive in time.
             OSError, http.client.HTTPException, ValueError: No reply came, or it is too large.
         """
         exchange = _Exchange(self._url, body, self._headers)
@@ -159,7 +159,7 @@ class ChatEndpoint:
                 self._exchanges.discard(exchange)
             exchange.close()
         if reply is None or exchange.is_ended:
-            raise TimeoutError(f"timed out: no whole reply in {self._timeout:g} s")
+            raise TimeoutError(f"timed out: no complete reply within {self._timeout:g} s")
         return reply
 
     def _answer(self, exchange: _Exchange) -> _Reply:
@@ -173,10 +173,10 @@ class ChatEndpoint:
         with opened:
             data: bytes = opened.read(_LARGEST_REPLY + 1)
         if len(data) > _LARGEST_REPLY:
-            raise ValueError(f"the reply has more than {_LARGEST_REPLY:,} bytes")
+            raise ValueError(f"the reply is larger than {_LARGEST_REPLY:,} bytes")
         words = ""
         if opened.status >= 300:
-            # Masked before it is cut, because a part of a key is a secret, too.
+            # Masked before it is cut, because a part of a key is also secret.
             words = " ".join(self._masked(data.decode(errors="replace")).split())[:300]
         return _Reply(opened.status, opened.reason, opened.headers["Retry-After"], data, words)
 
@@ -192,15 +192,15 @@ class ChatEndpoint:
 
 
 def _check_text(name: str, value: object) -> None:
-    """Raises InvalidArgument unless a value is a string; it may be secret, and is not shown."""
+    """Raises InvalidArgument, without the value, which may be secret, unless it is a string."""
     if not isinstance(value, str):
         raise InvalidArgument(
-            f"{name} has the type {type(value).__name__}; expected a string", field=name
+            f"{name} is of type {type(value).__name__}; expected a string", field=name
         )
 
 
 def _is_printable(text: str) -> bool:
-    """Returns True if all characters are printable ASCII, none of them a space."""
+    """Returns True if all characters are printable ASCII and none is a space."""
     return all("!" <= character <= "~" for character in text)
 
 
@@ -212,7 +212,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def _split(url: str) -> urllib.parse.SplitResult:
-    """Returns the parts of an endpoint's URL; raises InvalidArgument without its secrets."""
+    """Returns the parts of an endpoint's URL, or raises InvalidArgument without its secrets."""
     _check_text("url", url)
     try:
         parts = urllib.parse.urlsplit(url)
@@ -225,7 +225,7 @@ def _split(url: str) -> urllib.parse.SplitResult:
         )
     if parts.username is not None:
         raise InvalidArgument(
-            f"url is {_shown(parts)!r}; expected no user and password, but an API key", field="url"
+            f"url {_shown(parts)!r} contains a user; remove it and pass an API key", field="url"
         )
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InvalidArgument(
@@ -242,19 +242,19 @@ def _has_address(parts: urllib.parse.SplitResult) -> bool:
     """Returns True if an http URL has a host and a port to connect to.
 
     Raises:
-        ValueError, http.client.InvalidURL: They are malformed.
+        ValueError, http.client.InvalidURL: The host or port is malformed.
     """
     port, host = parts.port, parts.hostname
     if parts.scheme not in ("http", "https") or not parts.netloc:
         return True
-    # As the connection will read them.
+    # Parsed as the connection will parse them.
     connection = http.client.HTTPConnection(parts.netloc.rpartition("@")[2])
     connection.host.encode("idna")
     return port != 0 and connection.host.lower() == host
 
 
 def _shown(parts: urllib.parse.SplitResult) -> str:
-    """Returns a URL for messages: without a user, and with all of its query masked."""
+    """Returns a URL for messages, in which its user and its query are masked."""
     _, at, host = parts.netloc.rpartition("@")
     netloc = f"{_MASK}@{host}" if at else host
     query = _MASK if parts.query else ""
@@ -264,7 +264,8 @@ def _shown(parts: urllib.parse.SplitResult) -> str:
 def _forms(secrets: Sequence[str]) -> list[str]:
     """Returns the words to mask in messages: secrets as they are, in URLs, in JSON and in HTML.
 
-    Longer words come first. A secret of fewer than four characters would mask other words.
+    Longer words come first. Secrets of fewer than four characters are omitted, because masking them
+    would garble other words.
     """
     found = set()
     for secret in secrets:
@@ -275,7 +276,7 @@ def _forms(secrets: Sequence[str]) -> list[str]:
 
 
 class _Reply(NamedTuple):
-    """An HTTP reply; `words` is the beginning of an error's body, masked, on one line."""
+    """An HTTP reply; `words` is the masked beginning of an error's body, on one line."""
 
     status: int
     reason: str
@@ -287,7 +288,7 @@ class _Reply(NamedTuple):
 class _Exchange(urllib.request.Request):
     """A request and its reply, which another thread can end.
 
-    A socket's own timeout would begin anew with each byte.
+    A socket's own timeout would not do, because it starts again with each byte.
 
     Attributes:
         is_ended: Whether it was ended.
@@ -310,21 +311,21 @@ class _Exchange(urllib.request.Request):
         return made
 
     def end(self) -> None:
-        """Ends it; a thread that reads from the connection finds its end."""
+        """Shuts the connection down, so that a thread that reads from it gets no more bytes."""
         self.is_ended = True
         with self._lock, contextlib.suppress(OSError):
             if self._socket is not None:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Lets go of the connection."""
+        """Closes the connection."""
         with self._lock:
             if self._socket is not None:
                 self._socket.close()
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection that an exchange makes."""
+    """A connection whose socket its exchange creates."""
 
     def __init__(self, exchange: _Exchange, host: str, **arguments: Any) -> None:
         super().__init__(host, **arguments)
@@ -332,7 +333,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class _TlsConnection(_Connection, http.client.HTTPSConnection):
-    """The same with TLS."""
+    """A `_Connection` with TLS."""
 
 
 class _Http(urllib.request.HTTPHandler):
@@ -356,10 +357,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _read(data: bytes, attempts: int) -> Completion:
-    """Returns a completion from its JSON.
+    """Returns the completion in a reply's JSON.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: The reply is not a chat completion.
     """
     try:
         document = json.loads(data, parse_int=_integer)
@@ -374,23 +375,23 @@ def _read(data: bytes, attempts: int) -> Completion:
             attempts=attempts,
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"the reply is no chat completion ({type(error).__name__})") from None
+        raise ValueError(f"the reply is not a chat completion ({type(error).__name__})") from None
 
 
 def _integer(digits: str) -> int | None:
-    """Returns an integer of a reply; None for one so long that Python refuses to convert it."""
+    """Returns an integer of a reply, or None if it has so many digits that `int` would raise."""
     return int(digits) if len(digits) <= 20 else None
 
 
 def _count(value: object) -> int | None:
-    """Returns a number of tokens; None for anything else."""
+    """Returns a number of tokens, or None if the value is not a plausible one."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value <= _MAX_TOKENS else None
 
 
 def _retry_after(header: str | None, default: float) -> float:
-    """Returns the seconds of a Retry-After header; a date is not read."""
+    """Returns the seconds in a Retry-After header, or the default if it is missing or a date."""
     try:
         return max(0.0, float(header or ""))
     except ValueError:

@@ -1,6 +1,7 @@
-"""The kernel's walls around this process: namespaces, an empty root, no privileges, limits.
+"""The sandbox of this process: namespaces, a nearly empty root, no privileges, and limits.
 
-It runs in a separate process, before the judged program, and imports only Python's own library.
+This code runs in the separate process of the judged program, before the program, and imports only
+Python's standard library.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _NOBODY = 65534
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND = 1, 2, 4, 8, 32, 4096
 _REC, _PRIVATE, _RELATIME = 1 << 14, 1 << 18, 1 << 21
 _DETACH = 2
-_ROOT = "/tmp"  # where the new root is mounted; any directory will do
+_ROOT = "/tmp"  # the new root is mounted here; any directory works
 
 
 class Refused(Exception):
-    """The kernel, or the container around this process, refuses a wall.
+    """The kernel, or the container around this process, refuses a part of the sandbox.
 
-    The text says which, and for what reason.
+    The text names the part and the reason.
     """
 
 
@@ -42,11 +43,11 @@ def _call(wall: str, name: str, *arguments: object) -> None:
 def enter() -> None:
     """Moves this process and its later children into new namespaces.
 
-    They see only Python's own library, read-only, and each other, and have no network. This process
-    stays in its namespace of processes; its first child is the new one's init.
+    They see only Python's standard library, read-only, and each other, and have no network. The new
+    namespace of processes begins with the first child, which is its init process.
 
     Raises:
-        Refused: A part of the isolation is unavailable.
+        Refused: A part of the sandbox is unavailable.
     """
     user, group = os.geteuid(), os.getegid()
     _call("user namespaces", "unshare", ctypes.c_int(_CLONE["user"]))
@@ -73,25 +74,25 @@ def _mount(wall: str, source: str, target: str, flags: int, kind: str = "", data
 
 
 def _change_root() -> None:
-    """Makes a root that holds Python's own library, read-only, and nothing else."""
-    wall = "a root of its own"
+    """Replaces the root with one that contains only Python's standard library, read-only."""
+    wall = "a separate root"
     _mount(wall, "none", "/", _REC | _PRIVATE)
-    # Opened first: the new root hides what lies below it.
+    # Opened first, because the new root hides the folders below its mount point.
     folders = {path: os.open(path, os.O_PATH) for path in sys.path if os.path.isdir(path)}
     _mount(wall, "none", _ROOT, _NOSUID | _NODEV | _NOEXEC, "tmpfs", "size=1m,mode=755")
     for path, descriptor in folders.items():
         target = f"{_ROOT}{path}"
         if os.path.exists(target):
-            continue  # inside one before it
+            continue  # inside a folder that is mounted already
         os.makedirs(target)
         _mount(wall, f"/proc/self/fd/{descriptor}", target, _BIND | _REC)
-        # Flags that the mount has already can't be taken away in a user namespace.
+        # A user namespace can't remove flags that the mount already has.
         held = os.statvfs(target).f_flag
         kept = held & (_NOSUID | _NODEV | _NOEXEC | 1024 | 2048)
         kept |= _RELATIME if held & 4096 else 0
         _mount(wall, "none", target, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV | kept)
         for packages in (f"{target}/site-packages", f"{target}/dist-packages"):
-            if os.path.isdir(packages):  # other packages, perhaps private ones
+            if os.path.isdir(packages):  # installed packages, which may be private
                 _mount(wall, "none", packages, _RDONLY | _NOSUID | _NODEV, "tmpfs", "size=4k")
     for descriptor in folders.values():
         os.close(descriptor)
@@ -103,7 +104,7 @@ def _change_root() -> None:
 
 
 def drop_privileges() -> None:
-    """Gives up all capabilities, and with no_new_privs every way to new ones.
+    """Drops all capabilities and, with no_new_privs, prevents this process from gaining new ones.
 
     Raises:
         Refused: The kernel refuses.
@@ -115,7 +116,7 @@ def drop_privileges() -> None:
 
 
 def die_with_parent() -> None:
-    """Has this process killed when its parent ends."""
+    """Makes the kernel kill this process when its parent ends."""
     _prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
 
 
@@ -125,11 +126,11 @@ def _prctl(option: int, value: int) -> None:
 
 
 def limit(memory_mb: int, cpu_seconds: int) -> None:
-    """Limits this process by the kernel's resource limits; it can't raise them again.
+    """Sets the kernel's resource limits for this process, which can't raise them again.
 
     Args:
-        memory_mb: Megabytes of its address space.
-        cpu_seconds: Seconds of processor time, after which it is killed.
+        memory_mb: The limit on address space, in megabytes.
+        cpu_seconds: The limit on processor time, in seconds, after which the process is killed.
     """
     import resource
 

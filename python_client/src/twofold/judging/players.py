@@ -1,4 +1,4 @@
-"""Players: policies that can fail in one game and play on in the others."""
+"""Players: policies that can fail in one game and continue in the others."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Failure:
     """The reason why a player failed in a game.
 
     Attributes:
-        reason: A word to count it by.
-        detail: The particulars, in a sentence's words.
+        reason: A word under which reports count the failure.
+        detail: The details, as part of a sentence.
     """
 
     reason: str
@@ -28,27 +28,27 @@ class Failure:
 
 
 Choice: TypeAlias = "int | Failure"
-"""An action of the environment, or the end of a game."""
+"""An action of the environment, or the failure that ends the game."""
 
 
 class Player(Protocol):
     """A policy that can fail in one game; the game then ends with its score so far."""
 
     def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64], /) -> None:
-        """Begins an episode on these lanes, (k,), each with a seed of the player's own draws.
+        """Begins an episode on each of these lanes, (k,).
 
-        The seed says nothing about the game's: no player gets to know that.
+        Each seed is for the player's own random draws. It reveals nothing about the game's seed.
         """
         ...
 
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp], /
     ) -> list[Choice]:
-        """Chooses on these lanes, (K,), from observations (K, …) and masks (K, actions)."""
+        """Chooses for these lanes, (K,), given observations (K, …) and masks (K, actions)."""
         ...
 
     def summary(self) -> Mapping[str, Any]:
-        """Figures about the player, for the evaluation's summary."""
+        """Returns figures about the player, for the evaluation's summary."""
         ...
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
     """Returns the game that a player plays in an environment.
 
     Raises:
-        InvalidArgument: It is another game, or the observations are not boards.
+        InvalidArgument: The game is not 2048, or the observations are not boards.
     """
     game = Game2048.played_by(envs)
     if game is None:
@@ -70,5 +70,5 @@ def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
     base: Any = envs.unwrapped
     form = base.observation_form
     if form.form != "array" or form.keys is not None:
-        raise InvalidArgument("env's observations are no boards; leave obs out", field="env")
+        raise InvalidArgument("env's observations are not boards; omit obs", field="env")
     return game

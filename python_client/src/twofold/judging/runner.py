@@ -1,11 +1,11 @@
-"""The processes that a judged program runs in; nothing of Twofold is imported here but its jail.
+"""The processes that run a judged program. Of Twofold, they import only `jail` and `seccomp`.
 
-`main` goes behind the walls and forks a process for each game, which loads the program and answers
-board after board on its own socket. So each game starts from fresh state, and the kernel's limits
-hold for each game.
+`main` enters the sandbox and forks a process for each game. That process loads the program and
+answers board after board on its own socket. Thus each game starts from fresh state, and the
+kernel's limits apply to each game separately.
 
-A game's process can do what it likes with its socket, but its bytes are read as that game's next
-answers and as nothing else: it can only hurt its own score. The boards and the rules are elsewhere.
+The judge keeps the boards and the rules, and reads everything that a game's process writes to its
+socket as the next answer of that game. A misbehaving program can therefore only hurt its own score.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from twofold.judging import jail
 from twofold.judging.seccomp import Filter
 
 READY = b"ready"
-"""The question whether the program can be loaded, and its answer."""
+"""The request to load the program, and the reply that it was loaded."""
 LONGEST = 4096
-"""Bytes of the longest answer; more is cut off."""
+"""The maximum size of an answer in bytes; the rest is cut off."""
 DIRECTIONS = ("up", "right", "down", "left")
 
 _ACTIONS = {
@@ -36,18 +36,18 @@ _ACTIONS = {
     **{letter: action for action, letter in enumerate("wdsa")},
     **{str(action): action for action in range(4)},
 }
-_SOCKET = 3  # the only descriptor of a game's process but the null device
+_SOCKET = 3  # besides this, a game's process has open descriptors of the null device only
 
 
 class _Failed(Exception):
-    """The program failed; the arguments are the reason's word and its particulars."""
+    """The program failed; the arguments are the word for the reason and the details."""
 
 
 # ---- the process that forks ----------------------------------------------------------------------
 
 
-# The modules that programs use most: loaded once for all games, and while the shared libraries of
-# some are still to be seen.
+# The modules that programs use most. They are loaded once for all games, before the sandbox hides
+# the shared libraries that some of them need.
 _PRELOADED = """
     base64 bisect collections copy dataclasses decimal enum fractions functools hashlib heapq
     itertools math operator random re statistics string time typing zlib
@@ -55,15 +55,15 @@ _PRELOADED = """
 
 
 def main(control: int) -> None:
-    """Serves the judge on a socket until that closes, with the settings from standard input."""
-    # A low number, which a game's process closes: the judge may have thousands of descriptors.
+    """Serves the judge on a socket until it closes. Reads the settings from standard input."""
+    # A low number, so that a game's process closes it: the judge may have thousands of descriptors.
     lowest = os.dup(control)
     os.close(control)
     with socket.socket(fileno=lowest) as judge:
         settings = json.load(sys.stdin)
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         for name in _PRELOADED.split():
-            with contextlib.suppress(ImportError):  # of a Python built without it
+            with contextlib.suppress(ImportError):  # this Python may be built without the module
                 importlib.import_module(name)
         try:
             system_calls = None if settings["unsafe"] else _walls()
@@ -79,9 +79,9 @@ def main(control: int) -> None:
 
 
 def _walls() -> Filter:
-    """Raises the walls around this process; the filter is for the games alone."""
+    """Moves this process into the sandbox. Returns the filter for the games' processes."""
     system_calls = Filter()
-    child = os.fork()  # one that tries the filter, because it is for good
+    child = os.fork()  # tries the filter, which could not be removed from this process
     if child == 0:
         status = 1
         try:
@@ -100,7 +100,7 @@ def _walls() -> Filter:
 
 
 def _serve(judge: socket.socket, settings: dict[str, Any], system_calls: Filter | None) -> None:
-    """Answers the judge: "begin NUMBER SEED" with a game's socket, and "end NUMBER"."""
+    """Executes the judge's messages: "begin NUMBER SEED" with a game's socket, and "end NUMBER"."""
     games: dict[int, int] = {}
     while True:
         message, descriptors, _, _ = socket.recv_fds(judge, 256, 1)
@@ -124,7 +124,7 @@ def _serve(judge: socket.socket, settings: dict[str, Any], system_calls: Filter 
             os.kill(child, signal.SIGKILL)  # nothing happens if it has already ended
             _, status, usage = os.wait4(child, 0)
             seconds = usage.ru_utime + usage.ru_stime
-            # Of the same width each time, so that the games after it have the same addresses.
+            # A fixed width gives later games the same memory addresses in every run.
             judge.send(f"{os.waitstatus_to_exitcode(status)} {seconds:012.6f}".encode())
     for child in games.values():
         os.kill(child, signal.SIGKILL)
@@ -154,8 +154,8 @@ def _play(
 
 
 def _answer(source: str, file: str) -> None:
-    """Answers each question with an action, or with the reason for which the game has failed."""
-    # Kept from what the program may put in their places.
+    """Answers each question with an action, or with the reason why the game failed."""
+    # Local names, because the program may replace these functions in their modules.
     read, write, loads, describe = os.read, os.write, json.loads, _describe
     strategy: Callable[[Any], object] | None = None
     while True:
@@ -172,7 +172,7 @@ def _answer(source: str, file: str) -> None:
         except _Failed as failed:
             answer = "!{}\n{}".format(*failed.args).encode(errors="replace")
         except MemoryError as error:
-            error.__traceback__ = None  # frees what the frames hold
+            error.__traceback__ = None  # frees the objects of the frames
             answer = b"!memory\nran out of memory"
         except BaseException as error:
             answer = b"!raised\n" + describe(error, source, file).encode(errors="replace")
@@ -182,23 +182,23 @@ def _answer(source: str, file: str) -> None:
 def _load(source: str, file: str) -> Callable[[Any], object]:
     """Returns the function `strategy` of a program."""
     try:
-        # Without the future statements of this module.
+        # `dont_inherit`: without this module's future statements.
         code = compile(source.removeprefix("\ufeff"), file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:  # ValueError: it holds a zero byte
+    except (SyntaxError, ValueError) as error:  # ValueError: the source contains a zero byte
         number = getattr(error, "lineno", None)
         line = f"line {number}: " if number else ""
         raise _Failed("syntax", f"{line}{getattr(error, 'msg', error)}") from None
     module = types.ModuleType("strategy")
-    sys.modules["strategy"] = module  # dataclasses look their module up there
+    sys.modules["strategy"] = module  # `dataclass` looks up a class's module there
     exec(code, vars(module))
     strategy = vars(module).get("strategy")
     if not callable(strategy):
-        raise _Failed("no_function", "there is no function strategy(board)")
+        raise _Failed("no_function", "the program defines no function strategy(board)")
     return strategy  # type: ignore[no-any-return]
 
 
 def _action(value: object) -> int:
-    """Returns a direction's number, from a word, a letter of W D S A, or 0 ... 3."""
+    """Returns a direction's number, given a direction's name, one of W, D, S, A, or 0 ... 3."""
     if isinstance(value, str):
         text = str.__str__(value)
         action = _ACTIONS.get(text.strip().lower(), -1) if len(text) < 100 else -1
@@ -214,21 +214,21 @@ def _action(value: object) -> int:
 
 
 def _describe(error: BaseException, source: str, file: str) -> str:
-    """Describes an exception of the program, with the last line of the program's own code."""
+    """Describes an exception of the program, with the program's line that led to it."""
     text, line = "an exception", 0
-    # Its class, its __str__ and its traceback may be the program's, too.
+    # The program may have defined its class, its __str__ and its traceback.
     with contextlib.suppress(BaseException):
         text = _cut(type(error).__name__, 100)
         text += _cut(f": {error}", 200)
         if isinstance(error, ModuleNotFoundError):
-            text += "; only Python's own library can be imported"
+            text += "; only Python's standard library can be imported"
     with contextlib.suppress(BaseException):
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == file:
                 line = trace.tb_lineno
             trace = trace.tb_next
-    # The ends of lines that Python has; `splitlines` knows more.
+    # Python's source has these line ends; `splitlines` would also split at others.
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not 0 < line <= len(lines):
         return text

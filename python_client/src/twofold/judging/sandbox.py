@@ -1,4 +1,4 @@
-"""The judge's end of the processes in which a program plays: `runner` is the other end."""
+"""The judge's side of the processes that run a program; `runner` is the other side."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from typing import Any
 from twofold.errors import SandboxUnavailable
 from twofold.judging.runner import LONGEST, READY
 
-# Python without the packages' own __init__, which import numpy and more: the process is small, and
-# a game's process holds nothing but the program.
+# Skips the packages' __init__ modules, which import numpy and more. So the process is small, and a
+# game's process contains nothing but the program.
 _START = """
 import sys, types
 sys.path[:] = [path for path in sys.path if path]
@@ -32,7 +32,7 @@ for name, path in (("twofold", sys.argv[1]), ("twofold.judging", sys.argv[1] + "
 from twofold.judging import runner
 runner.main(int(sys.argv[2]))
 """
-# Seconds to wait for the start, for each reply and for the end.
+# The time limit in seconds for the start, for each reply and for the end.
 _PATIENCE = 60.0
 _ADDR_NO_RANDOMIZE = 0x0040000
 
@@ -42,9 +42,9 @@ class Game:
     """A game's process.
 
     Attributes:
-        number: Its number at the runner.
-        socket: The judge's end of its socket; each message is a question or an answer.
-        seconds: Time that it has spent on its answers.
+        number: The game's number in messages to the runner.
+        socket: The judge's end of the game's socket. Each message is a question or an answer.
+        seconds: The time spent on answers.
     """
 
     number: int
@@ -54,14 +54,14 @@ class Game:
 
 @dataclass(eq=False)
 class Question:
-    """A board for a game's process, and what came back.
+    """A board sent to a game's process, and its answer.
 
     Attributes:
         game: The game.
-        text: The question.
-        timeout: Seconds until an answer is too late.
-        answer: Its answer; None if it is late, b"" if the process has ended.
-        sent: When it was sent.
+        text: The board as JSON, or READY.
+        timeout: The time limit for the answer, in seconds.
+        answer: The answer; None if it did not arrive in time, b"" if the process has ended.
+        sent: The time of sending, on the monotonic clock.
     """
 
     game: Game
@@ -78,7 +78,7 @@ class End:
     Attributes:
         signal: The signal that killed it; None if it exited.
         status: Its exit status.
-        cpu_seconds: The processor time that it used.
+        cpu_seconds: The processor time used.
     """
 
     signal: signal.Signals | None
@@ -87,17 +87,17 @@ class End:
 
 
 class Sandbox:
-    """A program's processes, one for each game, behind the kernel's walls.
+    """A program's sandboxed processes, one for each game.
 
     Args:
-        source: The program.
-        file: Its name in messages.
-        memory_mb: Megabytes of address space of each game's process.
-        cpu_seconds: Seconds of processor time of each.
-        unsafe: Whether to leave out the walls, and set the limits only.
+        source: The program's source code.
+        file: The program's file name in messages.
+        memory_mb: Megabytes of address space for each game's process.
+        cpu_seconds: Seconds of processor time for each game's process.
+        unsafe: Whether to set limits only, without isolation.
 
     Raises:
-        SandboxUnavailable: Isolation is unavailable on this system.
+        SandboxUnavailable: The sandbox is unavailable on this system.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Sandbox:
         self._made = 0
         package = str(Path(__file__).resolve().parents[1])
         variables = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "HOME": "/"}
-        if "LD_LIBRARY_PATH" in os.environ:  # which this Python may need
+        if "LD_LIBRARY_PATH" in os.environ:  # this Python may need it
             variables["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         descriptor = str(theirs.fileno())
         with theirs, _fixed_addresses():
@@ -133,7 +133,7 @@ class Sandbox:
         }
         assert self._process.stdin is not None
         try:
-            # A process that has ended is noticed when its reply is read.
+            # If the process has ended, reading its reply reports that.
             with contextlib.suppress(BrokenPipeError), self._process.stdin as pipe:
                 pipe.write(json.dumps(settings).encode())
             self._check(self._reply())
@@ -142,7 +142,7 @@ class Sandbox:
             raise
 
     def _reply(self, message: str = "", *descriptors: int) -> bytes:
-        """Returns the runner's reply to a message with descriptors; without one, its first."""
+        """Sends a message with descriptors, if there is one, and returns the runner's reply."""
         try:
             if message:
                 socket.send_fds(self._control, [message.encode()], descriptors)
@@ -151,25 +151,25 @@ class Sandbox:
             reply = b""
         except TimeoutError:
             raise SandboxUnavailable(
-                f"the process that runs the program's games gave no answer in {_PATIENCE:g} s",
+                f"the process that runs the games gave no answer within {_PATIENCE:g} s",
                 missing="an answer in time",
             ) from None
         if not reply:
-            raise SandboxUnavailable("the process that runs the program's games has ended")
+            raise SandboxUnavailable("the process that runs the games ended unexpectedly")
         return reply
 
     def _check(self, reply: bytes) -> None:
         if reply != READY:
             missing = reply.decode(errors="replace").removeprefix("refused ")
             raise SandboxUnavailable(
-                f"no sandbox for the program: {missing}; "
-                'the page "Judging programs and chat models" names what it needs. '
+                f"the sandbox is unavailable: {missing}; "
+                'the page "Judging programs and chat models" lists its requirements. '
                 "--unsafe (unsafe=True) runs the program with limits only",
                 missing=missing,
             )
 
     def begin(self, seed: int) -> Game:
-        """Starts the process of a game, with this seed of Python's `random`, not the game's own."""
+        """Starts the process of a game. The seed is for Python's `random`, not for the game."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
@@ -180,7 +180,7 @@ class Sandbox:
         return game
 
     def end(self, game: Game) -> End:
-        """Ends the process of a game, if it is still running."""
+        """Ends the process of a game, even if it has already exited."""
         game.socket.close()
         status, seconds = self._reply(f"end {game.number}").split()
         code = int(status)
@@ -188,10 +188,10 @@ class Sandbox:
         return End(killed_by, code, float(seconds))
 
     def ask(self, questions: Sequence[Question]) -> None:
-        """Fills in the answers to questions, each to another game.
+        """Asks questions to different games, and fills in their answers.
 
-        As many are open at a time as there are processors, so that the games do not use up each
-        other's time.
+        At most one question per processor is open at a time, so that games do not compete for
+        processor time.
         """
         waiting = iter(questions)
         with selectors.DefaultSelector() as selector:
@@ -223,12 +223,12 @@ class Sandbox:
 
 @contextlib.contextmanager
 def _fixed_addresses() -> Iterator[None]:
-    """Lets processes that this thread starts have the same addresses each time, if the kernel does.
+    """Disables address randomisation, if the kernel allows it, for processes this thread starts.
 
-    Python's `id` and the hashes of objects are made of them.
+    Python's `id` and the default hashes of objects depend on addresses.
     """
     personality = ctypes.CDLL(None).personality
-    before = personality(ctypes.c_ulong(0xFFFFFFFF))  # only asks
+    before = personality(ctypes.c_ulong(0xFFFFFFFF))  # reads the value without changing it
     personality(ctypes.c_ulong(before | _ADDR_NO_RANDOMIZE))
     try:
         yield
@@ -239,13 +239,13 @@ def _fixed_addresses() -> Iterator[None]:
 def _send(question: Question, selector: selectors.BaseSelector) -> None:
     question.sent = time.monotonic()
     selector.register(question.game.socket, selectors.EVENT_READ, question)
-    # A process that has ended is noticed when its answer is read.
+    # If the process has ended, reading its answer reports that.
     with contextlib.suppress(ConnectionError, BlockingIOError):
         question.game.socket.send(question.text)
 
 
 def _receive(game: socket.socket) -> bytes:
-    """Returns an answer; b"" if none will come."""
+    """Returns an answer, or b"" if the process has ended."""
     try:
         return game.recv(LONGEST)
     except ConnectionError:

@@ -1,8 +1,8 @@
 """A filter of system calls (seccomp), for a process that has loaded Python and runs a program.
 
-What a program without files, processes and sockets needs is allowed. A call that starts a process
-or a thread, opens a socket, writes a file or signals another process kills the process with SIGSYS,
-so that the attempt is reported and not just refused. Every other call fails with EPERM.
+The filter allows the calls of a program without files, processes and sockets. A call that starts a
+process or a thread, opens a socket, writes a file or signals another process kills the process with
+SIGSYS, so that the judge reports the attempt. Every other call fails with EPERM.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KILLING = """
     unlinkat rmdir rename renameat renameat2 link linkat symlink symlinkat truncate ftruncate chmod
     fchmod fchmodat chown fchownat mount umount2 chroot pivot_root unshare setns memfd_create
 """
-# For each processor: the constant of its calling convention, and its number of each call.
+# For each processor architecture: its constant for seccomp, and its number of each call.
 _X86_64 = 0xC000003E
 _AARCH64 = 0xC00000B7
 NUMBERS = {
@@ -66,14 +66,14 @@ ARCHITECTURES = {"x86_64": _X86_64, "aarch64": _AARCH64}
 
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL_PROCESS, _FAIL_EPERM = 0x7FFF0000, 0x80000000, 0x00050001
-# The fields of struct seccomp_data: the call's number, the processor, the low half of argument k.
+# Offsets in struct seccomp_data: the call's number, the architecture, and the first argument.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _WRITING = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 _X32_CALLS = 0x40000000
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """Returns the numbers of the system calls on a processor; a call that it lacks is left out."""
+    """Returns the numbers of the system calls on a processor, without calls that it lacks."""
     words = NUMBERS[machine].split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
@@ -87,13 +87,13 @@ def program(machine: str) -> bytes:
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER),
     ]
-    if machine == "x86_64":  # the same calls under other numbers
+    if machine == "x86_64":  # kills the x32 variants of all calls
         code += [(_JUMP_AT_LEAST, 0, 1, _X32_CALLS), (_RETURN, 0, 0, _KILL_PROCESS)]
     for names, verdict in ((ALLOWED, _ALLOW), (KILLING, _KILL_PROCESS)):
         for name in names.split():
             if name in number:
                 code += [(_JUMP_EQUAL, 0, 1, number[name]), (_RETURN, 0, 0, verdict)]
-    for name, flags in (("openat", 2), ("open", 1)):  # for reading only
+    for name, flags in (("openat", 2), ("open", 1)):  # allowed for reading only
         if name in number:
             code += [
                 (_JUMP_EQUAL, 0, 4, number[name]),
@@ -107,29 +107,29 @@ def program(machine: str) -> bytes:
 
 
 class Filter:
-    """The filter of this machine, ready to be installed.
+    """The filter for this machine, ready to be installed.
 
     Raises:
-        OSError: It is not known for this processor.
+        OSError: Twofold has no filter for this processor.
     """
 
     def __init__(self) -> None:
         machine = platform.machine()
         if machine not in NUMBERS:
-            raise OSError(f"no filter of system calls is known for {machine}")
+            raise OSError(f"no filter of system calls for {machine}, only for {', '.join(NUMBERS)}")
         code = program(machine)
         self._code = ctypes.create_string_buffer(code, len(code))
-        # struct sock_fprog: the number of instructions, and where they are.
+        # struct sock_fprog: the number of instructions, and their address.
         self._pointer = ctypes.create_string_buffer(
             struct.pack("@HP", len(code) // 8, ctypes.addressof(self._code))
         )
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def install(self) -> None:
-        """Filters the calls of this process, for good; it must have no_new_privs.
+        """Filters the calls of this process, irrevocably. The process must have no_new_privs.
 
         Raises:
             OSError: The kernel refuses.
         """
         if self._prctl(22, ctypes.c_ulong(2), self._pointer, ctypes.c_ulong(0), ctypes.c_ulong(0)):
-            raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP) is refused")
+            raise OSError(ctypes.get_errno(), "the kernel refuses prctl(PR_SET_SECCOMP)")

@@ -1,4 +1,4 @@
-"""Programs as players: a file with a function `strategy(board)`, run behind walls."""
+"""Programs as players: files with a function `strategy(board)`, run in a sandbox."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ _REPORTED = ("syntax", "no_function", "raised", "not_a_direction", "memory")
 class Strategy:
     """A program that plays 2048, for `twofold.evaluate`: untrusted Python in a sandbox.
 
-    The program defines `strategy(board)`: `board` is a list of lists of tile values, 0 for an empty
-    cell; it returns "up", "right", "down" or "left", one of W, D, S, A, or 0 ... 3 in the same
-    order, as number or text, in any case. It may import Python's own library. Each game has a
-    separate process, in which the program is loaded anew.
+    The program defines `strategy(board)`, where `board` is a list of lists of tile values, 0 for an
+    empty cell. The function returns "up", "right", "down" or "left", one of W, D, S, A, or the same
+    directions as 0 ... 3; text may be in any case, numbers may be text. The program may import
+    Python's standard library. Each game loads the program in a separate process.
 
-    The program can't learn its game's seed. Each evaluation draws a secret, which yields the seeds
-    of the tiles and unrelated ones for Python's `random`. A game is a function of the secret and
-    the game's number: evaluate(…, secret=result.secret) repeats the games of a result.
+    The program can't learn its game's seed. Each evaluation draws a secret, from which the seeds of
+    the tiles and unrelated seeds for Python's `random` are derived. The secret and a game's number
+    determine that game, so evaluate(…, secret=result.secret) repeats the games of a result.
 
     Attributes:
-        source: The program.
-        name: Its name in reports.
+        source: The program's source code.
+        name: The program's name in reports.
         move_timeout: Seconds for one move.
-        game_timeout: Seconds for all moves of a game. Neither limit counts the time in which the
-            game's process loads the program, at most 10 seconds.
-        memory_mb: Megabytes of address space of a game's process, Python's own included.
-        unsafe: Whether to run it without the walls, with limits only: it can then read and delete
-            files, and connect anywhere.
+        game_timeout: Seconds for all moves of a game. Loading the program, which may take at most
+            10 seconds, counts towards neither limit.
+        memory_mb: Megabytes of address space for a game's process, including Python itself.
+        unsafe: Whether to run the program without the sandbox, with limits only. It can then read
+            and delete files, and connect anywhere.
     """
 
     source: str
@@ -63,7 +63,7 @@ class Strategy:
 
     episodes = 1_000
     lanes = 16
-    """Boards at once by default: each has a process."""
+    """The default number of boards at once, each of which has a process."""
     card: ClassVar[Mapping[str, Any]] = {"weights_mb": 0.0, "threads": 1}
 
     def __post_init__(self) -> None:
@@ -75,11 +75,11 @@ class Strategy:
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
-        """Returns the program in a file; the other arguments are the attributes.
+        """Loads a program from a file. The other arguments set attributes.
 
         Raises:
             NotFound: The file does not exist.
-            InvalidArgument: It is not a regular file of at most 1 MiB of UTF-8.
+            InvalidArgument: The file is not a regular file, is larger than 1 MiB, or is not UTF-8.
         """
         try:
             source = _text.read(path, "policy")
@@ -88,7 +88,7 @@ class Strategy:
         return cls(source, **{"name": _text.printable(Path(path).name), **arguments})
 
     def conditions(self) -> dict[str, Any]:
-        """Returns the rule card's lines about this program and its limits."""
+        """Returns the entries of the rule card about this program and its limits."""
         return {
             "illegal action": "the game ends",
             "program, SHA-256": hashlib.sha256(self.source.encode()).hexdigest(),
@@ -102,15 +102,15 @@ class Strategy:
         """Returns the player for an environment of 2048.
 
         Raises:
-            StrategyError: The program can't be loaded; the reason and text say why.
-            SandboxUnavailable: Isolation is unavailable on this system.
+            StrategyError: The program can't be loaded; `reason` says why.
+            SandboxUnavailable: The sandbox is unavailable on this system.
             InvalidArgument: The environment plays another game.
         """
         return StrategyPlayer(self, game_of(envs))
 
 
 class StrategyPlayer:
-    """A program's games; a `Player`."""
+    """A `Player` that asks a program for each move."""
 
     def __init__(self, strategy: Strategy, game: Game2048) -> None:
         if strategy.unsafe:
@@ -122,7 +122,7 @@ class StrategyPlayer:
             )
         self._strategy, self._game = strategy, game
         self._games: dict[int, Game] = {}
-        # The lanes whose games have not loaded the program yet.
+        # The lanes whose games have yet to load the program.
         self._new: set[int] = set()
         self._sandbox = Sandbox(
             strategy.source,
@@ -145,7 +145,7 @@ class StrategyPlayer:
             raise
 
     def _try(self) -> None:
-        """Loads the program once, to refuse one that can't be judged."""
+        """Loads the program once, to refuse it before any game if it can't be judged."""
         self._games[0] = self._sandbox.begin(0)
         failures = self._load([0])
         if not failures:
@@ -154,19 +154,19 @@ class StrategyPlayer:
         detail = failures[0].detail
         lines = self._strategy.source.splitlines()
         if failures[0].reason == "syntax" and any(line.startswith("```") for line in lines):
-            detail += "; remove the lines with ``` around the program"
+            detail += "; remove the ``` lines around the program"
         raise StrategyError(
             f"{self._strategy.name} can't be judged: {detail}",
             reason=failures[0].reason,
         )
 
     def _load(self, lanes: Sequence[int]) -> dict[int, Failure]:
-        """Has the games of lanes load the program; returns the lanes whose games failed."""
+        """Loads the program in the games of these lanes. Returns the failures by lane."""
         questions = {lane: Question(self._games[lane], READY, _LOAD_SECONDS) for lane in lanes}
         self._sandbox.ask(list(questions.values()))
         failures = {}
         for lane, question in questions.items():
-            question.game.seconds = 0.0  # the time of moves begins now
+            question.game.seconds = 0.0  # loading does not count as thinking time
             if question.answer != READY:
                 failures[lane] = self._failure(question)
                 self._games.pop(lane)
@@ -183,7 +183,7 @@ class StrategyPlayer:
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
     ) -> list[Choice]:
-        """Asks each game's process."""
+        """Asks the process of each game for its move."""
         strategy = self._strategy
         choices: dict[int, Choice] = {}
         choices |= self._load([lane for lane in lanes.tolist() if lane in self._new])
@@ -211,22 +211,22 @@ class StrategyPlayer:
         if mask[action] == 1:
             return action
         self._sandbox.end(question.game)
-        return Failure("illegal", f"{direction} moves nothing")
+        return Failure("illegal", f"the move {direction} does not change the board")
 
     def _failure(self, question: Question) -> Failure:
-        """Returns the reason why a game's process gave no direction; the process is ended."""
+        """Ends a game's process that gave no direction, and returns the reason."""
         answer, end = question.answer, self._sandbox.end(question.game)
         if answer is None:
             if question.text == READY:
                 return Failure("timeout", f"took longer than {question.timeout:g} s to load")
             if question.game.seconds >= self._strategy.game_timeout:
-                return Failure("timeout", f"took {self._strategy.game_timeout:g} s for its moves")
-            return Failure("timeout", f"no answer after {question.timeout:g} s")
+                return Failure("timeout", f"took {self._strategy.game_timeout:g} s for all moves")
+            return Failure("timeout", f"gave no answer within {question.timeout:g} s")
         if answer:
             reason, _, detail = answer.decode(errors="replace").partition("\n")
             if reason[:1] == "!" and reason[1:] in _REPORTED:
                 return Failure(reason[1:], _text.printable(detail))
-            return Failure("bad_answer", f"wrote {len(answer)} bytes that are no answer")
+            return Failure("bad_answer", f"wrote {len(answer)} bytes that are not an answer")
         if end.signal == signal.SIGSYS:
             return Failure(
                 "forbidden",
@@ -236,15 +236,15 @@ class StrategyPlayer:
         if end.signal == signal.SIGXCPU:
             return Failure("timeout", f"used {end.cpu_seconds:.0f} s of processor time")
         if end.signal is not None:
-            return Failure("killed", f"closed its socket, or was killed: {end.signal.name}")
-        return Failure("exited", f"ended its process with status {end.status}")
+            return Failure("killed", f"closed its socket or was killed by {end.signal.name}")
+        return Failure("exited", f"exited with status {end.status}")
 
     def summary(self) -> Mapping[str, Any]:
-        """Returns no figures: only the failures are reported."""
+        """Returns no figures, because reports show only a program's failures."""
         return {}
 
     def close(self) -> None:
-        """Ends all games' processes."""
+        """Ends the processes of all games."""
         for game in self._games.values():
             game.socket.close()
         self._games.clear()

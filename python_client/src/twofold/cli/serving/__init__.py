@@ -1,1 +1,1 @@
-"""The subcommands that run until a signal ends them, and twofold-server's other commands."""
+"""The subcommands that serve until a signal stops them, and twofold-server's other commands."""

@@ -1,4 +1,4 @@
-"""`twofold mcp`."""
+"""The subcommand `twofold mcp`."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     parser.epilog = "Example: twofold mcp --http --port 8000"
     add = parser.add_argument
-    add("--http", action="store_true", help="serve over HTTP, not standard input and output")
+    add("--http", action="store_true", help="serve over HTTP, not over standard input and output")
     add_listening_arguments(parser)
     add(
         "--max-games",
         type=int,
         default=16,
         metavar="N",
-        help="open games of a session (default: %(default)s)",
+        help="maximum number of open games per session (default: %(default)s)",
     )
     add_output_arguments(parser)
     endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Serves until the client or a signal ends it; with --http yields the address first."""
+    """Serves until the client disconnects or a signal arrives. Over HTTP, first yields the URL."""
     if arguments.json and not arguments.http:
-        raise InvalidArgument("--json is for --http", field="json")
+        raise InvalidArgument("--json requires --http", field="json")
     from twofold.integrations.mcp import make_mcp_server
     from twofold.integrations.serving import Runner
 
     service = endpoint.service_arguments(arguments)
     server = make_mcp_server(arguments.max_games, **service)
     if not arguments.http:
-        # The thread that reads the input can't be interrupted, and would be waited for.
+        # A normal exit would wait for the thread that reads the input, which can't be interrupted.
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
         signal.signal(signal.SIGTERM, lambda *_: os._exit(TERMINATED))
         server.run()
         return
     app = server.streamable_http_app(host=arguments.host)
-    # Its streams stay open until the end.
+    # Open streams end only with the server, so the shutdown waits for at most 2 s.
     runner = Runner(app, arguments.host, arguments.port, grace=2, extra="mcp")
     url = f"{runner.url}/mcp"
     yield Result(f"listening on {url}", {"url": url})

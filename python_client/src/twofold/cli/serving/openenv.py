@@ -1,4 +1,4 @@
-"""`twofold openenv serve`: a game for OpenEnv's clients."""
+"""The subcommand `twofold openenv serve`, which serves a game to OpenEnv's clients."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "action",
         choices=["serve"],
-        help="serve a game over WebSockets, one board to a connection, until a signal ends it; "
-        "with ENABLE_WEB_INTERFACE=true there is a page to play on at /web",
+        help="serve a game over WebSockets, one board per connection, until a signal stops it; "
+        "ENABLE_WEB_INTERFACE=true adds a page for playing at /web",
     )
     add_listening_arguments(parser)
     add(
@@ -33,27 +33,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1000,
         metavar="N",
-        help="connections that may play at once (default: %(default)s)",
+        help="maximum number of connections that play at once (default: %(default)s)",
     )
     add(
         "--keep-seconds",
         type=positive,
         default=600.0,
         metavar="SECONDS",
-        help="how long the episode of a lost connection is kept (default: 600)",
+        help="time for which the episode of a lost connection is kept (default: 600)",
     )
     add(
         "--keep-episodes",
         type=int,
         default=1000,
         metavar="N",
-        help="how many of them are kept (default: %(default)s)",
+        help="maximum number of kept episodes (default: %(default)s)",
     )
     add(
         "--allow",
         metavar="NAME,…",
         default="",
-        help="arguments of the game that a client may set at reset, such as size,goal "
+        help="names of the game's arguments that a client may set at reset, such as size,goal "
         "(default: none)",
     )
     add_output_arguments(parser)
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Serves until a signal ends it; yields the address first."""
+    """Yields the URL, then serves until a signal arrives."""
     from twofold.integrations.openenv.app import make_openenv_app
     from twofold.integrations.serving import Runner
 

@@ -1,4 +1,4 @@
-"""`twofold serve`, `keygen`, `ping`, `solve` and `bench`: commands of twofold-server."""
+"""The subcommands that run twofold-server: serve, keygen, ping, solve and bench."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from twofold.client.lookup import find_program
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Leaves everything, --help included, to twofold-server."""
+    """Passes all arguments, including --help, to twofold-server."""
     parser.prefix_chars = "\0"
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
 
 
 def run(arguments: argparse.Namespace) -> NoReturn:
-    """Runs twofold-server; the console script becomes it, so that its signals are the server's."""
+    """Runs twofold-server. It replaces the console script's process, and so gets its signals."""
     command = [str(find_program()), arguments.command, *arguments.arguments]
     sys.stdout.flush()
     if arguments.is_console_script and sys.platform != "win32":

@@ -1,4 +1,4 @@
-"""OpenEnv: games served over WebSockets, one to a connection, and found again after a lost one.
+"""Games for OpenEnv, served over WebSockets. Clients can continue a game after a lost connection.
 
-`app` makes the server, `client` has the typed clients, `models` what travels between them.
+`app` makes the server, `client` has the typed clients, and `models` defines their messages.
 """

@@ -1,4 +1,4 @@
-"""OpenEnv's app with these games."""
+"""The OpenEnv app that serves a game."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PURPOSE = "servers of OpenEnv's games"
 _server: Any = optional_import("openenv.core.env_server.http_server", _PURPOSE, "openenv")
 _responses: Any = optional_import("starlette.responses", _PURPOSE, "openenv")
 
-# The adapter decides these.
+# The arguments that the adapter sets itself.
 _OWN = {
     "deck_info",
     "extra_infos",
@@ -52,31 +52,31 @@ def make_openenv_app(
     clock: Callable[[], float] = time.monotonic,
     **arguments: Any,
 ) -> Any:
-    """Makes the app of one game, an ASGI application. Each connection plays its own board.
+    """Makes an ASGI app that serves one game. Each connection plays its own board.
 
-    The environment variable ENABLE_WEB_INTERFACE=true adds OpenEnv's page at /web.
+    If the environment variable ENABLE_WEB_INTERFACE is "true", the app has OpenEnv's page at /web.
 
     Args:
         game: "2048" or "concentration".
-        max_sessions: The largest number of connections that play at once.
+        max_sessions: The maximum number of connections that play at once.
         allow: The names of the game's arguments that a client may set at `reset`: "size", "goal"
             and so on.
-        keep_seconds: How long the episode of a lost connection is kept.
-        keep_episodes: How many of them are kept; the oldest go first.
-        clock: Counts those seconds.
-        arguments: The environment's, for all boards (size, goal, reward, endpoint …); the adapter
-            decides about observations and pictures.
+        keep_seconds: The time in seconds for which the episode of a lost connection is kept.
+        keep_episodes: The maximum number of such episodes; the oldest are removed first.
+        clock: A function that returns the time in seconds.
+        arguments: Arguments of the environment for all boards (size, goal, reward, endpoint …),
+            except those about observations and pictures, which the adapter sets.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        TransportError: No server.
+        TransportError: No server answered.
         MissingDependency: OpenEnv is not installed.
     """
     models = MODELS[_arguments.choice("game", game, MODELS)]
     spec = BY_NAME[game].spec
     for name in arguments:
         if name in _OWN:
-            raise InvalidArgument(f"{name} is the adapter's own: leave it out", field=name)
+            raise InvalidArgument(f"the adapter sets {name} itself; omit it", field=name)
     offered = spec.known_arguments.keys() - _OWN
     for name in (allowed := frozenset(allow)):
         if name not in offered:
@@ -87,7 +87,7 @@ def make_openenv_app(
     registry: Registry[Any] = Registry(
         keep_seconds, _arguments.integer("keep_episodes", keep_episodes, 0), clock
     )
-    TextGame(game, arguments).env.close()  # what is wrong shows now
+    TextGame(game, arguments).env.close()  # reports wrong arguments now, not at the first reset
     app = _server.create_app(
         functools.partial(GameEnvironment, Service(spec, models, registry, arguments, allowed)),
         models.action,
@@ -109,7 +109,7 @@ def make_openenv_app(
 
 
 async def _answer(_: Any, error: Exception) -> Any:
-    """Returns the answer to a request over HTTP that is refused."""
+    """Returns the HTTP response for an error."""
     status = 409
     if isinstance(error, InvalidArgument):
         status = 422

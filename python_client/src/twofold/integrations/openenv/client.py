@@ -1,4 +1,4 @@
-"""OpenEnv's client with the types of these games, which finds its episode again."""
+"""OpenEnv clients for the games, which continue their episode after a lost connection."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _closed: Any = optional_import("websockets.exceptions", _PURPOSE, "openenv").Con
 _state: Any = optional_import("websockets.protocol", _PURPOSE, "openenv").State
 
 _LOST = (OSError, asyncio.TimeoutError, _closed)
-# The seconds before each new try.
+# The wait in seconds before each retry.
 _PAUSES = (0.0, 0.1, 0.5, 2.0)
 
 
 class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the library
-    """A connection to a server of one of the games; see `EnvClient` for its arguments.
+    """A client of a server of one of the games. See OpenEnv's `EnvClient` for its arguments.
 
-    A step numbers its action. After the loss of its connection, the client continues the episode on
-    a new one and sends the action again. The server plays it once.
+    Each step numbers its action. If the connection is lost, the client continues the episode on a
+    new connection and sends the action again. The server plays it only once.
     """
 
     observation: ClassVar[Any]
@@ -33,17 +33,17 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
     _last: Any = None
     """The last observation."""
     _episode_socket: Any = None
-    """The connection that holds the episode."""
+    """The connection that plays the episode."""
 
     async def _reset_async(self, **kwargs: Any) -> Any:
-        """Starts an episode, or continues a known one."""
+        """Starts an episode, or continues the one with the given episode_id."""
         return self._noted(await super()._reset_async(**kwargs))
 
     async def _step_async(self, action: Any, **kwargs: Any) -> Any:
         """Plays an action once, on a new connection if this one is lost.
 
         Raises:
-            NotFound: The server does not have the episode any more.
+            NotFound: The server no longer has the episode.
         """
         if self._last is None:
             return await super()._step_async(action, **kwargs)
@@ -58,7 +58,7 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         return await self._on_the_episode(super()._state_async)
 
     async def _on_the_episode(self, ask: Any, *arguments: Any, **kwargs: Any) -> Any:
-        """Asks on a connection that holds the episode, again if it is lost meanwhile."""
+        """Sends a request on a connection that plays the episode, and retries if it is lost."""
         for pause in _PAUSES:
             try:
                 if self._ws is not self._episode_socket or self._ws.state is not _state.OPEN:
@@ -76,7 +76,7 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         result = await super()._reset_async(episode_id=episode_id)
         if not result.observation.resumed:
             self._last = None
-            raise NotFound(f"the server does not have episode {episode_id!r} any more")
+            raise NotFound(f"the server no longer has episode {episode_id!r}; reset starts another")
         self._episode_socket = self._ws
 
     def _noted(self, result: Any) -> Any:
@@ -97,14 +97,14 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
 
 
 class Game2048Client(GameClient):
-    """A connection to a server of 2048."""
+    """A client of a server of 2048."""
 
     observation = models.Game2048Observation
     state_model = models.Game2048State
 
 
 class ConcentrationClient(GameClient):
-    """A connection to a server of Concentration."""
+    """A client of a server of Concentration."""
 
     observation = models.ConcentrationObservation
     state_model = models.ConcentrationState

@@ -1,4 +1,4 @@
-"""The environments that OpenEnv's server makes, one for each connection."""
+"""The environments that OpenEnv's server creates, one for each connection."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _types: Any = optional_import("openenv.core.env_server.types", _PURPOSE, "openen
 
 @dataclass(frozen=True)
 class Service:
-    """The shared part of all connections.
+    """The data that all connections share.
 
     Args:
         game: The game.
-        models: The types of its messages.
-        registry: The episodes.
+        models: The types of the game's messages.
+        registry: The registry of episodes.
         arguments: The arguments of all boards.
         allowed: The names of the game's arguments that `reset` may set.
     """
@@ -49,35 +49,35 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     """A connection's environment, which plays one episode at a time.
 
     Args:
-        service: The shared part of all connections.
+        service: The data that all connections share.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
-    # Its thread makes, resets and closes boards, which takes milliseconds, one after the other.
+    # One thread makes, resets and closes all boards, one after the other. Each takes milliseconds.
     REQUIRES_SINGLE_THREAD_EXECUTOR = True
 
     def __init__(self, service: Service) -> None:
         super().__init__()
         self._service = service
         self._entry: Entry[Episode] | None = None
-        # A step in this process takes less time than handing it to a thread.
+        # A step in this process takes less time than a switch to another thread.
         self._is_quick = resolve(service.arguments.get("endpoint")) == EMBEDDED
 
     def reset(self, seed: Any = None, episode_id: Any = None, **arguments: Any) -> Any:
         """Starts an episode, or continues one that the server knows.
 
         Args:
-            seed: The seed of a new episode; None to draw one.
-            episode_id: The id of a new or a known episode; None to draw a new one.
-            arguments: The game's, for a new episode, where the operator allows them.
+            seed: The seed of a new episode; None draws one.
+            episode_id: The id of a known episode, or an id for a new one; None draws a new id.
+            arguments: Arguments of the game for a new episode, if the operator allows them.
 
         Returns:
-            The first observation, or the last one of the known episode.
+            The first observation of a new episode, or the last observation of a known one.
 
         Raises:
             InvalidArgument: An argument is wrong or not allowed; `field` names it.
             Conflict: The known episode has another seed or other arguments.
-            TransportError: No answer.
+            TransportError: No answer came.
         """
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)
@@ -91,28 +91,28 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         """Plays an action.
 
         Raises:
-            FailedPrecondition: No episode has begun.
-            StaleEpoch: Another connection has taken the episode over.
+            FailedPrecondition: This connection has no episode.
+            StaleEpoch: Another connection has taken over the episode.
             InvalidArgument, OutOfSequence, Conflict, TransportError: See `Episode.step`.
         """
         entry = self._entry
         if entry is None:
             raise FailedPrecondition(
-                "this connection has no episode: send reset first, with the episode_id to go on "
-                "with an episode of a lost connection. Requests over HTTP have no connection: "
-                "play over the WebSocket at /ws"
+                "this connection has no episode; send reset first, with an episode_id to continue "
+                "the episode of a lost connection. HTTP requests have no connection; play over "
+                "the WebSocket at /ws"
             )
         with entry.episode.lock:
             self._service.registry.check(entry, self)
             return entry.episode.step(action)
 
     async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
-        """Plays an action like `step`, without stopping the other connections."""
+        """Plays an action like `step`, without blocking other connections."""
         return self.step(action) if self._is_quick else await asyncio.to_thread(self.step, action)
 
     @property
     def state(self) -> Any:
-        """The state of the episode; an empty state before the first reset."""
+        """The state of the episode, or an empty state before the first reset."""
         entry = self._entry
         if entry is None:
             return self._service.models.state()
@@ -120,13 +120,13 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         return entry.episode.state()
 
     def close(self) -> None:
-        """Keeps the episode for another connection."""
+        """Drops the episode, so that another connection can continue it."""
         entry, self._entry = self._entry, None
         if entry is not None:
             _close(self._service.registry.drop(entry, self))
 
     def get_metadata(self) -> Any:
-        """Returns name, description and version."""
+        """Returns the game's name and description, and Twofold's version."""
         return _types.EnvironmentMetadata(
             name=self._service.game.__name__,
             description=self._service.game.description,
@@ -134,11 +134,11 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         )
 
     def render_web(self, observation: dict[str, Any]) -> str | None:
-        """Returns the board as a picture, for the page at /web."""
+        """Returns the board as an HTML picture, for the page at /web."""
         return None if self._entry is None else self._entry.episode.html()
 
     def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-        """Returns the legal actions, for the page's buttons."""
+        """Returns the names and fields of the legal actions, for the page's buttons."""
         [name] = self._service.models.action.model_fields.keys() - {"step", "metadata"}
         return [(str(action), {name: action}) for action in observation["legal_actions"]]
 
@@ -156,16 +156,15 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             if name not in self._service.allowed:
                 allowed = ", ".join(sorted(self._service.allowed)) or "none"
                 raise InvalidArgument(
-                    f"reset can't set {name!r} here; the arguments that this server allows: "
-                    f"{allowed}",
+                    f"this server's reset does not accept {name!r}; accepted arguments: {allowed}",
                     field=name,
                 )
             if name == "reward" and isinstance(value, str):
-                # A path would be one of the server's own files.
-                raise InvalidArgument("reward is a string; expected its terms", field="reward")
+                # A string would be the path of a file on the server.
+                raise InvalidArgument("reward is a string; expected an object", field="reward")
 
     def _start(self, seed: int | None, episode_id: str | None, changed: dict[str, Any]) -> Any:
-        """Begins a new episode, on the board of the last one if the arguments are the same."""
+        """Starts a new episode, reusing the last episode's board if the arguments are the same."""
         registry, last = self._service.registry, self._entry
         arguments = self._service.arguments | changed
         is_same = last is not None and last.episode.game.arguments == arguments
@@ -180,7 +179,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
                     undo.callback(game.env.close)
                 else:
                     last.episode.close()
-            if game is None:  # the last episode's board has been taken over
+            if game is None:  # another connection took over the last episode and its board
                 game = self._game(arguments)
                 undo.callback(game.env.close)
             seed = draw_seed(1) if seed is None else seed
@@ -192,14 +191,14 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         return episode.last
 
     def _resume(self, entry: Entry[Episode], asked: dict[str, Any]) -> Any:
-        """Takes over a known episode; returns its last observation again."""
+        """Takes over a known episode and returns its last observation."""
         episode = entry.episode
         own = {"seed": episode.seed, **as_json(episode.game.game.arguments)}
         for name, value in asked.items():
             if value is not None and value != own.get(name):
                 raise Conflict(
-                    f"episode {entry.id!r} has the {name} {own.get(name)!r}, not {value!r}: leave "
-                    f"out {name} to continue it, or the episode_id to start another",
+                    f"episode {entry.id!r} has {name} {own.get(name)!r}, not {value!r}; omit "
+                    f"{name} to continue it, or the episode_id to start another",
                     field=name,
                 )
         last = self._entry

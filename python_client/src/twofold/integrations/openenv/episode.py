@@ -1,4 +1,4 @@
-"""One episode: its board, the number of its steps, and the answer to a repeated one."""
+"""One episode: its board, its number of steps, and the stored answer to a repeated step."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from twofold.integrations.text_games import TextGame
 
 
 class Episode:
-    """An episode that has begun.
+    """An episode on a board, from its start.
 
-    An illegal action, or one after the end, gets an observation with a `message` that says why.
+    An illegal action, or an action after the end, gets an observation whose `message` says so.
 
     Args:
-        id: The key to it.
-        game: A game; the episode resets it.
-        models: The types of its messages.
-        seed: Its seed.
+        id: The episode's id.
+        game: The game, which the episode resets.
+        models: The types of the game's messages.
+        seed: The episode's seed.
 
     Attributes:
-        game: The argument.
-        lock: Held while the game is stepped or read.
+        game: The game.
+        lock: The lock that is held while the game is stepped or read.
         last: The observation of the last step, or of the reset.
     """
 
@@ -47,19 +47,19 @@ class Episode:
         self.last = self._observation("", None)
 
     def step(self, action: Any) -> Any:
-        """Plays an action, or answers a repeated one from memory; returns the observation.
+        """Plays an action, or recognises a repeat and returns its stored observation.
 
         Raises:
             InvalidArgument: This game has no such action.
-            OutOfSequence: The action's number is neither the next step's nor the last step's.
-            Conflict: The last step played another action.
-            TransportError: No answer; the same action again collects it.
+            OutOfSequence: The action's `step` is neither the next step nor the last one.
+            Conflict: The action repeats the last step's number, but differs from its action.
+            TransportError: No answer came. Repeating the same action is safe.
         """
         number = self.game.game.number(action.word)
         if action.step is not None and action.step != self._steps:
             return self._stored(action.step, number)
         if self._terminated or self._truncated:
-            return self._observation(f"{self._end()} Nothing is played any more.", 0.0)
+            return self._observation(f"{self._end()} The action was not played.", 0.0)
         is_legal = self.game.infos["action_mask"][number]
         refusal = "" if is_legal else self.game.game.refusal(number, self.game.board)
         reward, self._terminated, self._truncated = self.game.step(number)
@@ -69,18 +69,18 @@ class Episode:
         if refusal and is_over:
             message = f"{refusal}. {self._end()}"
         elif refusal:
-            message = f"{refusal}; legal are {', '.join(map(str, self.game.legal))}."
+            message = f"{refusal}; legal actions: {', '.join(map(str, self.game.legal))}."
         else:
             message = self._end() if is_over else ""
         self.last = self._observation(message, reward)
         return self.last
 
     def resumed(self) -> Any:
-        """Returns the last observation again, for a connection that comes back."""
+        """Returns the last observation, marked as resumed, for a new connection."""
         return self.last.model_copy(update={"resumed": True})
 
     def state(self) -> Any:
-        """Returns the state."""
+        """Returns the state of the episode."""
         return self._models.state(
             episode_id=self.id,
             step_count=self._steps,
@@ -93,7 +93,7 @@ class Episode:
         )
 
     def html(self) -> str:
-        """Returns the board as a picture for a web page."""
+        """Returns the board as an HTML picture."""
         from PIL import Image
 
         file = io.BytesIO()
@@ -102,28 +102,28 @@ class Episode:
         return f'<img src="data:image/png;base64,{source}" alt="the board">'
 
     def close(self) -> None:
-        """Ends the board's session, after the step that is being played."""
+        """Closes the board's environment, after a step in progress has finished."""
         with self.lock:
             self.game.env.close()
 
     def _stored(self, step: int, number: int) -> Any:
-        """Returns the answer to an action whose number is not the next step's."""
+        """Returns the stored answer to a repeat of the last action, or raises."""
         if step > self._steps:
             raise OutOfSequence(
-                f"step is {step}, and the episode has taken {_steps(self._steps)}: send the step "
+                f"step is {step}, but the episode has taken {_steps(self._steps)}; send the step "
                 "of the last observation",
                 field="step",
             )
         if step < self._steps - 1:
             raise OutOfSequence(
-                f"step {step} is over, and the episode has taken {_steps(self._steps)}; reset with "
-                "its episode_id returns the last observation",
+                f"step is {step}, but the episode has already taken {_steps(self._steps)}; reset "
+                "with its episode_id returns the last observation",
                 field="step",
             )
         if number != self._action:
             assert self._action is not None
             raise Conflict(
-                f"step {step} has played {self.game.game.actions[self._action]!r}, not "
+                f"step {step} played {self.game.game.actions[self._action]!r}, not "
                 f"{self.game.game.actions[number]!r}; reset with the episode_id returns its "
                 "observation",
                 field="step",
@@ -133,7 +133,7 @@ class Episode:
     def _end(self) -> str:
         if self._terminated:
             return f"The game is over after {_steps(self._steps)}."
-        return f"The limit of {_steps(self._steps)} has ended the episode."
+        return f"The limit of {_steps(self._steps)} ended the episode."
 
     def _observation(self, message: str, reward: float | None) -> Any:
         return self._models.observation(
@@ -149,7 +149,7 @@ class Episode:
         )
 
     def _shown(self, model: Any) -> dict[str, Any]:
-        """Returns the fields of a model that show the board and how the game stands."""
+        """Returns a model's fields that describe the board and the state of the game."""
         game = self.game
         facts = game.game.facts(game.board, game.infos) | {"legal_actions": game.legal}
         shown = game.infos | facts

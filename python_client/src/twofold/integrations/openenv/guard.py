@@ -1,4 +1,4 @@
-"""The checks of what clients send, before OpenEnv reads it."""
+"""Checks of the messages that clients send, before OpenEnv reads them."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-# OpenEnv's replies echo what was wrong, and pydantic writes at most 255 levels.
+# OpenEnv's replies echo a wrong value, and pydantic can serialise at most 255 nested levels.
 _MAX_BRACKETS = 200
-_NO_SUCH_METHOD = -32601  # of JSON-RPC
+_NO_SUCH_METHOD = -32601  # JSON-RPC's code
 _GONE: Message = {"type": "websocket.disconnect", "code": 1006}
 
 
 class Guard:
     """An ASGI middleware between the server and OpenEnv's app.
 
-    - A body has at most `max_bytes`.
-    - A session that belongs to no connection is refused: it would keep its place for good.
-    - A message at /ws that is not a JSON object would end the session, so it is answered here.
-    - An error's `message` lists the accepted values, since OpenEnv's client shows nothing else.
-    - A connection whose client has gone is read no further.
+    - It refuses bodies larger than `max_bytes`.
+    - It refuses sessions without a connection, which would occupy their place forever.
+    - It answers messages at /ws that are not JSON objects, because they would end the session.
+    - It adds the accepted values to an error's `message`, since OpenEnv's client shows only that.
+    - It stops reading from a connection whose client has gone.
 
     Args:
         app: The app.
-        max_bytes: Bytes of a body.
+        max_bytes: The maximum size of a body.
     """
 
     def __init__(self, app: Any, max_bytes: int) -> None:
         self._app, self._max_bytes = app, max_bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serves one request, or one connection of a WebSocket."""
+        """Serves one HTTP request or one WebSocket connection."""
         if scope["type"] == "http":
             await self._serve_request(scope, receive, send)
         elif scope["type"] == "websocket" and scope["path"].endswith("/ws"):
@@ -53,11 +53,11 @@ class Guard:
             body += message.get("body", b"")
             is_whole = not message.get("more_body", False)
             if len(body) > self._max_bytes:
-                detail = f"the body has more than {self._max_bytes:,} bytes"
+                detail = f"the body is larger than {self._max_bytes:,} bytes"
                 await _answer(send, 413, {"detail": detail})
                 return
         if scope["path"].endswith("/mcp") and _asks_for_a_session(body):
-            text = "these games have no tools of MCP here; `twofold mcp` serves them"
+            text = "this server offers no MCP tools; run `twofold mcp` for them"
             error = {"code": _NO_SUCH_METHOD, "message": text}
             await _answer(send, 200, {"jsonrpc": "2.0", "id": None, "error": error})
             return
@@ -70,7 +70,7 @@ class Guard:
 
 
 async def _answer(send: Send, status: int, document: dict[str, Any]) -> None:
-    """Answers a request over HTTP, and ends its connection."""
+    """Answers an HTTP request and closes its connection."""
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(document).encode()})
@@ -95,7 +95,7 @@ class _Connection:
         """Returns the next message that is a JSON object, or the end of the connection."""
         while not self._is_gone:
             message = await self._receive()
-            # Without this, many messages at once hold up other clients and hide the loss of theirs.
+            # Without this, a burst of messages delays other clients and hides a lost connection.
             await asyncio.sleep(0)
             fault = _fault(message)
             if not fault:
@@ -105,7 +105,7 @@ class _Connection:
         return _GONE
 
     async def send(self, message: Message) -> None:
-        """Sends a message, or drops it where the client has gone."""
+        """Sends a message, or drops it if the client has gone."""
         if self._is_gone:
             return
         try:
@@ -115,7 +115,7 @@ class _Connection:
 
 
 def _fault(message: Message) -> str:
-    """Returns what is wrong with a message, or "" if OpenEnv can read it."""
+    """Returns a description of a message's fault, or "" if OpenEnv can read the message."""
     if message["type"] != "websocket.receive":
         return ""
     text = message.get("text")
@@ -125,7 +125,7 @@ def _fault(message: Message) -> str:
         return f"Invalid JSON: more than {_MAX_BRACKETS} lists and objects"
     try:
         value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()  # half of a surrogate pair has no bytes
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate can't be encoded
     except ValueError as error:
         return f"Invalid JSON: {error}"
     kind = type(value).__name__
@@ -133,7 +133,7 @@ def _fault(message: Message) -> str:
 
 
 def _explained(message: Message) -> Message:
-    """Returns OpenEnv's error about a message's values with these errors in its text."""
+    """Returns OpenEnv's error reply with the details about wrong values added to its text."""
     text = message.get("text") or ""
     if not text.startswith('{"type":"error"'):
         return message

@@ -1,14 +1,14 @@
-"""Episodes by their id: who plays each, and which are kept for a connection to come back to.
+"""Episodes by id: the connection that plays each, and the episodes kept for lost connections.
 
 ```
-      hold         drop             time or number is up
+      hold         drop             expired, or too many
  new ──────► HELD ──────► DROPPED ───────────────────────► GONE
               │   ◄──────                                   ▲
               │  take_over                                  │
               └─────────────────── forget ──────────────────┘
 ```
 
-A `take_over` of a held episode leaves it held, and shuts the last holder out.
+If an episode is HELD, `take_over` leaves it so, with a new holder, and shuts the old one out.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Phase(enum.Enum):
     """The phase of an episode."""
 
     HELD = "held"
-    """A connection plays it."""
+    """A connection is playing the episode."""
     DROPPED = "dropped"
-    """Its connection has gone, and may come back."""
+    """The connection is lost, and the client may come back."""
     GONE = "gone"
-    """The episode can't be played any more."""
+    """The episode can no longer be played."""
 
 
 @dataclass(eq=False)
@@ -41,11 +41,11 @@ class Entry(Generic[EpisodeT]):
     """One episode of a registry.
 
     Attributes:
-        id: The key to it.
+        id: The episode's id, which clients need to continue it.
         episode: The episode.
-        phase: Its phase.
-        holder: The connection that plays it; of a dropped one the last.
-        dropped_at: When its connection went.
+        phase: The episode's phase.
+        holder: The connection that plays the episode, or played it last.
+        dropped_at: The time when the connection was lost.
     """
 
     id: str
@@ -56,14 +56,14 @@ class Entry(Generic[EpisodeT]):
 
 
 class Registry(Generic[EpisodeT]):
-    """The episodes of a process; threads may share it.
+    """The episodes of a process. Threads may share a registry.
 
-    Methods return the episodes that they let go, for the caller to close.
+    Methods return the episodes that they removed, which the caller must close.
 
     Args:
-        keep_seconds: How long a dropped episode is kept.
-        keep_episodes: How many dropped episodes are kept; the oldest go first.
-        clock: Counts the seconds.
+        keep_seconds: The time in seconds for which a dropped episode is kept.
+        keep_episodes: The maximum number of dropped episodes; the oldest are removed first.
+        clock: A function that returns the time in seconds.
     """
 
     def __init__(
@@ -77,22 +77,22 @@ class Registry(Generic[EpisodeT]):
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[str, Entry[EpisodeT]] = {}
-        # The oldest first.
+        # Oldest first.
         self._dropped: dict[str, Entry[EpisodeT]] = {}
 
     def hold(
         self, episode_id: str, episode: EpisodeT, holder: object
     ) -> tuple[Entry[EpisodeT], list[EpisodeT]]:
-        """Returns a new episode in the hands of its first holder, and the episodes let go.
+        """Adds a new episode with its first holder. Returns its entry and the removed episodes.
 
         Raises:
-            Conflict: Another connection has just begun an episode of this id.
+            Conflict: Another connection has just started an episode with this id.
         """
         with self._lock:
             known = self._entries.get(episode_id)
             if known is not None and not self._is_over(known):
                 raise Conflict(
-                    f"episode {episode_id!r} has just been started by another connection",
+                    f"another connection has just started episode {episode_id!r}; try again",
                     field="episode_id",
                 )
             gone = self._expired()
@@ -100,39 +100,39 @@ class Registry(Generic[EpisodeT]):
             return entry, gone
 
     def find(self, episode_id: str) -> Entry[EpisodeT] | None:
-        """Returns the episode of this id, if it is still there; changes nothing for its holder."""
+        """Returns the entry of this id, or None if there is none. Its holder stays the same."""
         with self._lock:
             entry = self._entries.get(episode_id)
             return None if entry is None or self._is_over(entry) else entry
 
     def take_over(self, entry: Entry[EpisodeT], holder: object) -> None:
-        """Gives a found episode to another holder; the last one is fenced from now on.
+        """Gives an episode to another holder, and fences the previous one.
 
         Raises:
-            FailedPrecondition: It has gone meanwhile.
+            FailedPrecondition: The episode has ended meanwhile.
         """
         with self._lock:
             if entry.phase is Phase.GONE:
-                raise FailedPrecondition(f"episode {entry.id!r} has just ended for good")
+                raise FailedPrecondition(f"episode {entry.id!r} has just ended; start another")
             self._dropped.pop(entry.id, None)
             entry.phase, entry.holder = Phase.HELD, holder
 
     def check(self, entry: Entry[EpisodeT], holder: object) -> None:
-        """Refuses a holder that has been fenced.
+        """Checks that a holder has not been fenced.
 
         Raises:
-            StaleEpoch: Another connection has taken the episode over.
+            StaleEpoch: Another connection has taken over the episode.
         """
         if entry.holder is not holder:
             raise StaleEpoch(
-                f"another connection has taken over episode {entry.id!r}, and this one can't play "
-                "it any more; reset starts another episode"
+                f"another connection has taken over episode {entry.id!r}, so this one can no "
+                "longer play it; reset starts another episode"
             )
 
     def drop(self, entry: Entry[EpisodeT], holder: object) -> list[EpisodeT]:
-        """Keeps the episode of a lost connection; returns the episodes to close.
+        """Marks the episode of a lost connection as dropped, and returns the removed episodes.
 
-        Nothing happens if the holder was fenced or the episode has gone.
+        The entry stays the same if the holder was fenced or the episode has ended.
         """
         with self._lock:
             if entry.holder is holder and entry.phase is Phase.HELD:
@@ -141,7 +141,7 @@ class Registry(Generic[EpisodeT]):
             return self._expired()
 
     def forget(self, entry: Entry[EpisodeT], holder: object) -> bool:
-        """Ends an episode whose holder starts another; False if the holder was fenced."""
+        """Ends an episode whose holder starts another. Returns False if the holder was fenced."""
         with self._lock:
             if entry.holder is not holder or entry.phase is not Phase.HELD:
                 return False
@@ -149,7 +149,7 @@ class Registry(Generic[EpisodeT]):
             return True
 
     def clear(self) -> list[EpisodeT]:
-        """Ends all episodes, and returns them."""
+        """Ends all episodes and returns them."""
         with self._lock:
             entries = list(self._entries.values())
             for entry in entries:
@@ -160,12 +160,12 @@ class Registry(Generic[EpisodeT]):
         return len(self._entries)
 
     def _is_over(self, entry: Entry[EpisodeT]) -> bool:
-        """Returns True if a dropped episode's time is up."""
+        """Returns True if an episode was dropped at least `keep_seconds` ago."""
         age = self._clock() - entry.dropped_at
         return entry.phase is Phase.DROPPED and age >= self._keep_seconds
 
     def _expired(self) -> list[EpisodeT]:
-        """Ends the dropped episodes whose time or number is up."""
+        """Ends and returns the dropped episodes that expired or are too many."""
         gone = []
         while self._dropped:
             oldest = next(iter(self._dropped.values()))
