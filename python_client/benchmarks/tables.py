@@ -479,11 +479,11 @@ MARKS = {
     "resumed in another process": "a session was taken over by another process",
     "shut out while it resumes": "a resume lost a race",
 }
-"""The marks of the simulation that the documents count: those of the models, then the package's."""
+"""The marks of the simulation that the documents count, and their descriptions."""
 
 
 def marks(rows: Iterable[Row]) -> str:
-    """Returns how often campaigns reached some places, of those that counted them."""
+    """Returns how often each campaign reached some places."""
     lines = [
         [row["clients"], f"{row['seeds'][0]:,}", MARKS[name], f"{count:,}"]
         for row in rows
