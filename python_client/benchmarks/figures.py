@@ -30,7 +30,7 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     """Writes the figures that the running command has measured.
 
     Raises:
-        SystemExit: There are none; the file stays.
+        SystemExit: Nothing was measured; the file stays.
     """
     if not rows:
         raise SystemExit(f"nothing was measured, so {FOLDER / f'{name}.json'} stays as it is")

@@ -77,6 +77,12 @@ def test_a_stale_figure_in_a_sentence_is_replaced(tmp_path: Path) -> None:
     assert generate.typed(text) == "Random play scores  points.\n"
 
 
+def test_a_figure_in_a_sentence_does_not_begin_a_line() -> None:
+    """Markdown takes a line that begins with a comment for the end of the paragraph."""
+    for page in PAGES:
+        assert not re.search(r"^ *<!-- figure", page.read_text(), re.MULTILINE), page
+
+
 def test_no_measured_figure_is_typed_into_a_page() -> None:
     """ALLOWED has the other numbers with a unit: limits, defaults, and results of other authors."""
     documents = [*generate.ROOT.glob("*.md"), *generate.ROOT.glob("docs/**/*.md")]
