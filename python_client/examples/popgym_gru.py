@@ -4,7 +4,7 @@
     python popgym_gru.py                              # popgym-easy, ten minutes on one core
     python popgym_gru.py --preset popgym-hard --seed 2
     python popgym_gru.py --endpoint tcp://127.0.0.1:5555
-    python popgym_gru.py --evaluate runs/popgym-gru-1/model.pt
+    python popgym_gru.py --evaluate runs/popgym-gru-popgym-easy-1/model.pt
 
 It follows POPGym's `popgym/baselines/ppo.py`: its network, RLlib's variant of PPO, whole episodes
 with gradients through all of their steps, no action masks, and observations with the last action
@@ -19,10 +19,9 @@ after it. These parts are scaled down:
 | passes over each batch  | 30         | 1                                                     |
 | learning rate           | 0.00005    | 0.003                                                 |
 
-On one core, a step takes about 16 microseconds to play and 51 for each pass. A single pass leaves
-the most time for new episodes; larger updates make up for their smaller number. The full protocol
-takes one core about seven hours with these options (popgym-medium: 316 and 40 instead of 631 and
-79):
+A pass over the steps takes longer than playing them, so one pass leaves the most time for new
+episodes. Larger updates make up for their smaller number. The full protocol takes one core hours
+with these options (popgym-medium: 316 and 40 instead of 631 and 79):
 
     --seconds inf --steps 15e6 --num-envs 631 --minibatch 79 --epochs 30 --learning-rate 5e-5
 
@@ -77,7 +76,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     add("--value-clip", type=float, default=10.0, help="maximum squared error of a value")
     add("--hidden", type=int, default=256, help="size of the state")
     add("--threads", type=int, default=1, help="number of PyTorch threads")
-    add("--out", type=Path, help="output folder (default: runs/popgym-gru-<seed>)")
+    add("--out", type=Path, help="folder (default: runs/popgym-gru-<preset>-<seed>)")
     add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
     add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)
@@ -341,7 +340,7 @@ def random_play(options: argparse.Namespace, batches: int) -> dict[str, Any]:
 def main() -> None:
     """Trains or loads a model, evaluates it, and prints the result with the ceilings."""
     options = parse_arguments()
-    out = options.out or Path(f"runs/popgym-gru-{options.seed}")
+    out = options.out or Path(f"runs/popgym-gru-{options.preset}-{options.seed}")
     report: dict[str, Any] = {"options": vars(options)}
     batches = math.ceil(options.episodes / options.num_envs)
     if options.evaluate is None:

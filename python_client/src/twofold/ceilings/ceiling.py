@@ -54,9 +54,9 @@ def concentration(
     - The player flips only face-down cards and never peeks, so `peeks` makes no difference.
 
     Dynamic programming over all such states maximises the return, without rounding rewards to
-    float32. Relative errors are about 1e-12. On "popgym-hard", a memory of 4 cards takes a second,
-    and a memory of all cards takes 15 seconds. A memory of 8 cards, which is close to the limit of
-    3,500,000 states, takes seven minutes and 5.4 GB.
+    float32. Relative errors are about 1e-12. Small memories take seconds. A game close to the
+    limit of 3,500,000 states, such as "popgym-hard" with a memory of 8 cards, takes minutes and
+    6 GB.
 
     Args:
         memory: The number of remembered cards, 0 or more; None for all cards.
