@@ -4,6 +4,7 @@
     python python_client/benchmarks/publish.py agents     # half an hour
     python python_client/benchmarks/publish.py commands   # the time and memory of three commands
     python python_client/benchmarks/publish.py optimum    # solves the small boards; minutes
+    python python_client/benchmarks/publish.py optimal_play  # a million games of 3 x 3
     python python_client/benchmarks/publish.py campaigns  # two hours of simulation
     python python_client/benchmarks/publish.py learning   # from three runs of train_ntuple.py
     python python_client/benchmarks/publish.py recurrent  # from runs of recurrent_ppo.py
@@ -63,6 +64,11 @@ MARKS = (40_960, 81_920, 122_880)
 """The steps of `recurrent_ppo.py` at which the documents show its turns."""
 
 
+def output(*words: str) -> bytes:
+    """Returns what a command of `twofold` prints."""
+    return subprocess.run([*TWOFOLD, *words], stdout=subprocess.PIPE, check=True).stdout
+
+
 def demo() -> list[Row]:
     """Returns the rows of the table that `make demo` prints."""
     import train_ntuple
@@ -75,13 +81,7 @@ def agents() -> list[Row]:
     rows = []
     for agent, (depth, command) in AGENTS.items():
         began = time.monotonic()
-        found = json.loads(
-            subprocess.run(
-                [*TWOFOLD, "evaluate", *command.split(), "--json"],
-                stdout=subprocess.PIPE,
-                check=True,
-            ).stdout
-        )
+        found = json.loads(output("evaluate", *command.split(), "--json"))
         moves = found["moves"]["mean"] * found["episodes"]
         rate = moves / (time.monotonic() - began)
         rows.append(
@@ -155,6 +155,22 @@ def optimum() -> list[Row]:
     return rows
 
 
+def optimal_play() -> list[Row]:
+    """Plays a million games of 3 x 3 by the optimal policy; `twofold solve` has made its table."""
+    words = "evaluate optimal --size 3 --episodes 1000000 --json"
+    found = json.loads(output(*words.split()))
+    tiles = sorted(((int(tile), one["share"]) for tile, one in found["reached"].items()))
+    return [
+        {
+            "board": "3x3",
+            "games": found["episodes"],
+            "mean": found["score"]["mean"],
+            "standard_error": found["score"]["standard_error"],
+            "tiles": [tiles[-2], tiles[-1]],
+        }
+    ]
+
+
 def campaigns() -> list[Row]:
     """Simulates for half an hour each with long and with short runs, in both kinds of clients."""
     from campaign import campaign, cores
@@ -175,6 +191,7 @@ def campaigns() -> list[Row]:
                 "requests": total.requests,
                 "requests_per_second": total.requests / (time.monotonic() - began),
                 "simulated_hours": total.simulated_seconds / 3600,
+                "marks": {name: total.marks[name] for name in tables.MARKS if total.marks[name]},
             }
         )
     return rows
@@ -212,7 +229,8 @@ def learning() -> list[Row]:
             }
         )
     compared = learning_figures.compared([one["training"]["evaluations"] for one in found])
-    return rows + list(compared)
+    shares = [one["training"]["environment_share"] for one in found]
+    return [*rows, *compared, {"environment_share": [min(shares), max(shares)]}]
 
 
 def recurrent() -> list[Row]:
@@ -264,6 +282,7 @@ FILES: dict[str, Callable[[], Sequence[Row]]] = {
     "agents": agents,
     "commands": commands,
     "optimum": optimum,
+    "optimal_play": optimal_play,
     "campaigns": campaigns,
     "learning": learning,
     "recurrent": recurrent,

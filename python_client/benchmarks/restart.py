@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import figures
+import tables
 import zmq
 from typing_extensions import Self
 
@@ -131,29 +133,26 @@ def _directory() -> Iterator[Path]:
         yield Path(name)
 
 
-def restarts(count: int, boards: int, rounds: int) -> None:
-    """Prints the times of stops and starts."""
+def restarts(count: int, boards: int, rounds: int) -> list[figures.Row]:
+    """Measures stops and starts, without sessions and with them."""
     stops, starts, lost = [], [], 0
     with _directory() as directory, Server(directory) as server:
-        empty = (server.stop(), server.start())
+        empty = {"sessions": 0, "stop": [server.stop()], "start": [server.start()]}
         sessions = Sessions(server.endpoint, count, boards)
         for _ in range(rounds):
             stops.append(server.stop())
             starts.append(server.start())
             lost += sessions.ask(step={})
         sessions.close()
-    print("| sessions | boards | stop (s) | start (s) | lost |")
-    print("|---|---|---|---|---|")
-    print(f"| 0 | | {empty[0]:.2f} | {empty[1]:.2f} | |")
-    print(
-        f"| {count:,} | {boards} | {statistics.median(stops):.2f} ({min(stops):.2f} to "
-        f"{max(stops):.2f}) | {statistics.median(starts):.2f} ({min(starts):.2f} to "
-        f"{max(starts):.2f}) | {lost} |"
-    )
+    times = {
+        name: [statistics.median(found), min(found), max(found)]
+        for name, found in (("stop", stops), ("start", starts))
+    }
+    return [empty, {"sessions": count, "boards": boards, **times, "lost": lost}]
 
 
-def pauses(count: int, boards: int, timeout: int) -> None:
-    """Prints how many sessions are lost whose requests wait for the server."""
+def pauses(count: int, boards: int, timeout: int) -> list[figures.Row]:
+    """Counts the sessions that are lost although their requests wait for the server."""
     with _directory() as directory, Server(directory, "--idle-timeout", str(timeout)) as server:
         sessions = Sessions(server.endpoint, count, boards)
         server.stop()
@@ -165,8 +164,11 @@ def pauses(count: int, boards: int, timeout: int) -> None:
             time.sleep(2 * timeout)
         paused = sessions.receive()
         sessions.close()
-    print(f"\nIdle timeout {timeout} s, {count:,} sessions with a waiting request.")
-    print(f"Lost in a restart: {restarted}; in a pause of {2 * timeout} s: {paused}.")
+    waiting = {"idle_timeout": timeout, "waiting_sessions": count}
+    return [
+        {**waiting, "while": "the server restarts", "lost": restarted},
+        {**waiting, "while": f"the server pauses for {2 * timeout} s", "lost": paused},
+    ]
 
 
 def main() -> None:
@@ -177,9 +179,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--idle-sessions", type=int, default=1500)
     parser.add_argument("--idle-timeout", type=int, default=5)
+    parser.add_argument("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
-    restarts(options.sessions, options.boards, options.rounds)
-    pauses(options.idle_sessions, options.boards, options.idle_timeout)
+    rows = restarts(options.sessions, options.boards, options.rounds)
+    rows += pauses(options.idle_sessions, options.boards, options.idle_timeout)
+    print(tables.restarts(rows), tables.waiting(rows), sep="\n", end="")
+    if options.publish:
+        figures.publish("restarts", rows)
 
 
 if __name__ == "__main__":

@@ -426,6 +426,20 @@ def optimum(rows: Sequence[Row]) -> str:
     return markdown(["", *(row["board"].replace("x", " x ") for row in rows)], body, "lr")
 
 
+def optimal_play(rows: Iterable[Row], optima: Iterable[Row]) -> str:
+    """Returns the results of games by the optimal policy, and how far they are from the optima."""
+    expected = {row["board"]: row["score"] for row in optima}
+    lines = []
+    for row in rows:
+        deviation = abs(row["mean"] - expected[row["board"]]) / row["standard_error"]
+        score = f"{row['mean']:,.2f} ± {row['standard_error']:.2f}"
+        shares = (f"{tile} in {100 * share:.4g} %" for tile, share in row["tiles"])
+        line = [row["board"].replace("x", " x "), f"{row['games']:,}", score, f"{deviation:.1f}"]
+        lines.append([*line, ", ".join(shares)])
+    head = ["board", "games", "mean score, standard error", "standard errors from the optimum"]
+    return markdown([*head, "tiles"], lines, "lrrrl")
+
+
 def optimum_infos(rows: Sequence[Row]) -> str:
     """Returns million steps per second on 3 x 3 with the optimum's infos."""
     names = list(dict.fromkeys(row["infos"] for row in rows))
@@ -450,6 +464,111 @@ def campaigns(rows: Iterable[Row]) -> str:
         for row in rows
     ]
     head = ["clients", "seeds", "runs of", "requests", "a second", "simulated time"]
+    return markdown(head, lines, "llr")
+
+
+MARKS = {
+    "idleExpired": "a session expired",
+    "restored": "a session outlived a restart",
+    "resumeWaited": "a resume waited for a request in progress",
+    "parked": "a repeat was parked",
+    "killedDuringJob": "a job was lost with its server",
+    "lostNames": "a loss of power took a file's name",
+    "interrupted": "a call was interrupted",
+    "recovered": "a session was made again from the journal",
+    "resumed in another process": "a session was taken over by another process",
+    "shut out while it resumes": "a resume lost a race",
+}
+"""The marks of the simulation that the documents count, and their descriptions."""
+
+
+def marks(rows: Iterable[Row]) -> str:
+    """Returns how often each campaign reached some places."""
+    lines = [
+        [row["clients"], f"{row['seeds'][0]:,}", MARKS[name], f"{count:,}"]
+        for row in rows
+        for name, count in row["marks"].items()
+    ]
+    return markdown(["clients", "seeds from", "what happened", "times"], lines, "lrlr")
+
+
+def defects(rows: Iterable[Row]) -> str:
+    """Returns the planted defects, with the time and the requests until each was found."""
+    lines = [
+        [
+            row["defect"],
+            row["in"],
+            "not found" if row["seconds"] is None else f"{row['seconds']:.1f} s",
+            "" if row["requests"] is None else f"{row['requests']:,}",
+        ]
+        for row in rows
+    ]
+    return markdown(["defect", "in", "found after", "requests"], lines, "llr")
+
+
+def unseen(rows: Sequence[Row]) -> str:
+    """Returns how many defects by another author were found, by kind."""
+
+    def line(kind: str, chosen: Sequence[Row]) -> list[str]:
+        count, missed = sum(row["defects"] for row in chosen), [row["missed"] for row in chosen]
+        return [kind, str(count), str(count - sum(map(len, missed)))]
+
+    lines = [[*line(row["kind"], [row]), "; ".join(row["missed"])] for row in rows]
+    return markdown(
+        ["kind", "defects", "found", "not found"], [*lines, [*line("all", rows), ""]], "lrrl"
+    )
+
+
+def restarts(rows: Iterable[Row]) -> str:
+    """Returns the times in which servers save and restore sessions."""
+
+    def seconds(values: Sequence[float]) -> str:
+        return interval(values, 2) if len(values) == 3 else f"{values[0]:.2f}"
+
+    lines = [
+        [
+            f"{row['sessions']:,}",
+            f"{row['boards']}" if row["sessions"] else "",
+            seconds(row["stop"]),
+            seconds(row["start"]),
+            f"{row['lost']}" if row["sessions"] else "",
+        ]
+        for row in rows
+        if "stop" in row
+    ]
+    head = ["sessions", "boards in each", "stop, s", "start, s", "sessions lost"]
+    return markdown(head, lines, "r")
+
+
+def waiting(rows: Iterable[Row]) -> str:
+    """Returns how many sessions are lost whose requests wait for the server."""
+    lines = [
+        [
+            row["while"],
+            f"{row['waiting_sessions']:,}",
+            f"{row['idle_timeout']} s",
+            str(row["lost"]),
+        ]
+        for row in rows
+        if "while" in row
+    ]
+    head = ["while", "sessions with a waiting request", "idle timeout", "sessions lost"]
+    return markdown(head, lines, "lr")
+
+
+def foresight(rows: Iterable[Row]) -> str:
+    """Returns the scores of a program that looks for its game's seed."""
+    lines = [
+        [
+            row["seeds"],
+            row["program"],
+            f"{row['games']:,}",
+            f"{row['mean']:,.0f}",
+            "" if row["difference"] is None else interval(row["difference"]),
+        ]
+        for row in rows
+    ]
+    head = ["seeds", "program", "games", "mean score", "more than without looking"]
     return markdown(head, lines, "llr")
 
 

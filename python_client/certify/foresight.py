@@ -14,6 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import figures
 import foreseer
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +52,12 @@ def judged(looks: bool, episodes: int, secret: str | None) -> twofold.Evaluation
     return twofold.evaluate(program, episodes=episodes, secret=secret)
 
 
+def row(seeds: str, program: str, played: twofold.Evaluation) -> figures.Row:
+    """Returns the figures of some games."""
+    found = {"games": len(played.scores), "mean": float(played.scores.mean())}
+    return {"seeds": seeds, "program": program, **found, "difference": None}
+
+
 def main() -> int:
     """Plays and reports."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -56,12 +65,22 @@ def main() -> int:
     parser.add_argument(
         "--public", type=int, default=8, help="games from public seeds (default: 8)"
     )
+    parser.add_argument("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
     looking = judged(True, options.episodes, None)
-    comparison = looking.compare(judged(False, options.episodes, looking.secret))
+    blind = judged(False, options.episodes, looking.secret)
+    comparison = looking.compare(blind)
     print(comparison)
     public = twofold.evaluate(Foreseeing(), episodes=options.public, num_envs=1)
     print(f"\nfrom public seeds, {options.public} games: mean score {public.scores.mean():,.0f}")
+    if options.publish:
+        difference = [comparison.difference, *comparison.difference_interval]
+        rows = [
+            row("secret", "looks for its seed", looking) | {"difference": difference},
+            row("secret", "the same, without looking", blind),
+            row("public", "looks for its seed", public),
+        ]
+        figures.publish("foresight", rows)
     return int(comparison.is_significant)
 
 

@@ -19,9 +19,9 @@ expected after it. Scaled down are:
 | passes over a batch     | 30         | 1                                                     |
 | learning rate           | 0.00005    | 0.003                                                 |
 
-A step costs one core about 16 microseconds to play and 51 for each pass. One pass leaves the most
-time for new episodes; the fewer updates are larger. The options of the protocol in full, which
-takes a core about seven hours (popgym-medium: 316 and 40 instead of 631 and 79):
+A pass over the steps takes longer than playing them, so one pass leaves the most time for new
+episodes; the fewer updates are larger. The options of the protocol in full, which takes a core
+hours (popgym-medium: 316 and 40 instead of 631 and 79):
 
     --seconds inf --steps 15e6 --num-envs 631 --minibatch 79 --epochs 30 --learning-rate 5e-5
 

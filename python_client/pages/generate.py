@@ -1,8 +1,9 @@
 """Writes the generated parts of the documents: `make pages`.
 
-A part stands in its page between `<!-- generated: NAME -->` and `<!-- end -->`. Its text comes from
-the sources: the options of the commands, the checks of `twofold doctor`, the exceptions, the
-docstrings of the API, and the figures of docs/figures. A test fails when a page differs from them.
+A part stands in its page between `<!-- generated: NAME -->` and `<!-- end -->`, and a single figure
+in a sentence between `<!-- figure: NAME -->` and `<!-- end -->`. Their text comes from the sources:
+the options of the commands, the checks of `twofold doctor`, the exceptions, the docstrings of the
+API, and the figures of docs/figures. A test fails when a page differs from them.
 """
 
 from __future__ import annotations
@@ -34,13 +35,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python_client/src/twofold"
 DOCTOR = sorted((PACKAGE / "doctor").glob("*.py"))
 PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+FIGURE = re.compile(r"(<!-- figure: ([\w ]+) -->)[^<]*(<!-- end -->)")
 DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
     """The pages with generated parts."""
     found = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-    return [page for page in found if PART.search(page.read_text())]
+    return [page for page in found if typed(page.read_text()) != page.read_text()]
+
+
+def typed(text: str) -> str:
+    """Returns a page's text without its generated parts and figures."""
+    return FIGURE.sub("", PART.sub("", text))
 
 
 def generated(page: Path) -> str:
@@ -54,7 +61,8 @@ def generated(page: Path) -> str:
         "names": lambda: names(page),
         **FIGURES,
     }
-    return PART.sub(lambda part: f"{part[1]}\n{parts[part[2]]()}\n{part[3]}", page.read_text())
+    text = PART.sub(lambda part: f"{part[1]}\n{parts[part[2]]()}\n{part[3]}", page.read_text())
+    return FIGURE.sub(lambda one: f"{one[1]}{SINGLE_FIGURES[one[2]]()}{one[3]}", text)
 
 
 # ---- the command line ----------------------------------------------------------------------------
@@ -291,14 +299,53 @@ FIGURES: dict[str, Callable[[], str]] = {
     "ceilings": measured("ceilings", tables.ceilings),
     "gru": measured("gru", lambda found: tables.gru(found, rows("ceilings"))),
     "optimum": measured("optimum", tables.optimum),
+    "optimal play": measured(
+        "optimal_play", lambda found: tables.optimal_play(found, rows("optimum"))
+    ),
     "optimum infos": measured("optimum_infos", tables.optimum_infos),
     "campaigns": measured("campaigns", tables.campaigns),
+    "marks": lambda: tables.marks(row for row in rows("campaigns") if row["marks"]),
+    "defects": measured("defects", tables.defects),
+    "unseen": measured("unseen", tables.unseen),
+    "restarts": measured(
+        "restarts", lambda rows: f"{tables.restarts(rows)}\n{tables.waiting(rows)}"
+    ),
+    "foresight": measured("foresight", tables.foresight),
     "openenv": measured("openenv", tables.openenv),
     "times of commands": measured("commands", tables.commands),
     "times": measured("times", tables.times),
     "slowest": lambda: tables.slowest(rows("times")),
 }
 """The parts that come from docs/figures."""
+
+
+def mean_score(policy: str) -> str:
+    """Returns a policy's mean score, in whole points."""
+    (found,) = (row for row in rows("agents") if row["agent"].partition(":")[0] == policy)
+    return f"{found['mean'][0]:,.0f}"
+
+
+def environment_share(row: figures.Row) -> str:
+    """Returns the lowest and the highest share of a training's time that the environment took."""
+    low, high = (f"{100 * share:.2g}" for share in row["environment_share"])
+    return f"{low} to {high} %"
+
+
+def gigabytes(board: str) -> str:
+    """Returns the size of the table of a board's optimum."""
+    (found,) = (row for row in rows("optimum") if row["board"] == board)
+    return f"{found['megabytes'] / 1000:.1f} GB"
+
+
+SINGLE_FIGURES: dict[str, Callable[[], str]] = {
+    "random": lambda: mean_score("random"),
+    "fixed order": lambda: mean_score("fixed order"),
+    "greedy": lambda: mean_score("greedy"),
+    "environment in train_ntuple": lambda: environment_share(rows("learning")[-1]),
+    "environment in ppo": lambda: environment_share(rows("training")[0]),
+    "table of 3 x 3": lambda: gigabytes("3x3"),
+}
+"""The figures in sentences; all come from docs/figures."""
 
 
 def main() -> int:

@@ -5,7 +5,8 @@
     make defects DEFECTS_ARGS='--record'      # keeps the runs of defects that have none
 
 Prints a table: each defect, the time and the requests until it was found, and what was seen. Each
-has a minute on one core. Exit status 1 if one was not found.
+has a minute on one core. With `--publish`, the table of the documents has these figures. Exit
+status 1 if one was not found.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import figures
 from defects import DEFECTS, REPOSITORY, Defect
 from runs import RECORDED, Run, recorded
 from unseen import UNSEEN
@@ -33,6 +38,7 @@ COPIED = ("Package.swift", "Sources", "Tests", "python_client/src", "python_clie
 HEAD = """\
 | defect | in | found after | requests | seen |
 |---|---|---:|---:|---|"""
+PUBLISHED = ("defect", "in", "seconds", "requests")
 
 
 def copy() -> None:
@@ -100,16 +106,40 @@ def record(defect: Defect, output: str) -> None:
         RECORDED.write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 
-def row(defect: Defect, output: str, seconds: float) -> tuple[str, bool]:
-    """Returns the defect's line of the table, and whether it was found."""
-    violation = next((line for line in output.splitlines() if line.startswith("violation: ")), "")
-    found = re.search(r"([\d,]+) requests in", output)
-    requests = found[1] if found else ""
-    language = "Swift" if defect.is_swift else "Python"
-    seen = violation.removeprefix("violation: ") or "NOT FOUND"
-    return f"| {defect.name} | {language} | {seconds:.1f} s | {requests} | {seen} |", bool(
-        violation
-    )
+def row(defect: Defect, output: str, seconds: float) -> figures.Row:
+    """Returns what the table says of the defect; the time is None if it was not found."""
+    seen = re.search(r"^violation: (.*)", output, re.MULTILINE)
+    requests = re.search(r"([\d,]+) requests in", output)
+    return {
+        "defect": defect.name,
+        "in": "Swift" if defect.is_swift else "Python",
+        "seconds": round(seconds, 1) if seen else None,
+        "requests": int(requests[1].replace(",", "")) if seen and requests else None,
+        "seen": seen[1] if seen else None,
+    }
+
+
+def line(row: figures.Row) -> str:
+    """Returns a defect's line of the table."""
+    found = "" if row["seconds"] is None else f"{row['seconds']:.1f} s"
+    requests = "" if row["requests"] is None else f"{row['requests']:,}"
+    seen = row["seen"] or "NOT FOUND"
+    return f"| {row['defect']} | {row['in']} | {found} | {requests} | {seen} |"
+
+
+def publish(rows: Iterable[figures.Row], is_unseen: bool) -> None:
+    """Writes the figures: of each defect, or of each kind of those by another author."""
+    by_name = {row["defect"]: row for row in rows}
+    if not is_unseen:
+        chosen = (by_name[defect.name] for defect in DEFECTS if defect.name in by_name)
+        figures.publish("defects", [{key: one[key] for key in PUBLISHED} for one in chosen])
+        return
+    kinds = []
+    for kind, defects in UNSEEN.items():
+        names = [defect.name for defect in defects if defect.name in by_name]
+        missed = [name for name in names if by_name[name]["seen"] is None]
+        kinds.append({"kind": kind, "defects": len(names), "missed": missed})
+    figures.publish("unseen", [kind for kind in kinds if kind["defects"]])
 
 
 def main() -> int:
@@ -124,11 +154,12 @@ def main() -> int:
         "--record", action="store_true", help="keep the runs of defects without one"
     )
     parser.add_argument("--seconds", type=float, default=60, help="how long to look for each")
+    parser.add_argument("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
     copy()
     build()
     print(HEAD, flush=True)
-    missed = 0
+    rows = []
     chosen = itertools.chain.from_iterable(UNSEEN.values()) if options.unseen else DEFECTS
     # Those in Python first: the library is built again only for one in Swift.
     for defect in sorted(chosen, key=lambda defect: defect.is_swift):
@@ -143,14 +174,15 @@ def main() -> int:
             known = None if options.search else recorded().get(defect.name)
             arguments = one_run(known) if known else new_runs(defect, options.seconds)
             output, seconds = search(defect, arguments)
-            line, is_found = row(defect, output, seconds)
+            rows.append(row(defect, output, seconds))
             if options.record and known is None:
                 record(defect, output)
         finally:
             path.write_text(text)
-        print(line, flush=True)
-        missed += not is_found
-    return 1 if missed else 0
+        print(line(rows[-1]), flush=True)
+    if options.publish:
+        publish(rows, options.unseen)
+    return int(any(row["seen"] is None for row in rows))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,17 @@ def test_each_file_of_figures_says_how_they_were_measured_and_is_on_a_page() -> 
         assert generate.setting(path.stem) in text, path
 
 
+def test_the_help_of_solve_states_the_measured_size_of_a_table() -> None:
+    assert f"{generate.gigabytes('3x3')} stay" in generate.server_commands()["solve"]["discussion"]
+
+
+def test_a_measured_figure_is_told_from_other_numbers() -> None:
+    text = (
+        "A step takes 4.2 µs, or 49\nmillion a day; 1,093 points in 65,536 steps, 4 times, two 4s."
+    )
+    assert measured(text) == {"4.2 µs", "49 million", "1,093"}
+
+
 def test_a_command_publishes_its_rows_with_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,22 +66,60 @@ def test_a_command_publishes_its_rows_with_its_words(
     assert "some.py --games 3` repeats the measurement" in generate.setting("some")
 
 
-def test_a_figure_stands_in_generated_parts_only() -> None:
-    """Of more than three digits: shorter ones mean other things, too."""
-    shown = {number for make in generate.FIGURES.values() for number in long_numbers(make())}
-    assert {"66,888", "1,093.4"} <= shown
+def test_a_stale_figure_in_a_sentence_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Random play scores <!-- figure: random -->7<!-- end --> points.\n")
+    text = generate.generated(page)
+    assert text == "Random play scores <!-- figure: random -->1,093<!-- end --> points.\n"
+    assert generate.typed(text) == "Random play scores  points.\n"
+
+
+def test_no_measured_figure_is_typed_into_a_page() -> None:
+    """ALLOWED has the other numbers with a unit: limits, defaults, and results of other authors."""
+    documents = [*generate.ROOT.glob("*.md"), *generate.ROOT.glob("docs/**/*.md")]
+    documents.append(generate.ROOT / "python_client/README.md")
     typed = {
-        f"{page.relative_to(generate.ROOT)}: {number}"
-        for page in [*generate.ROOT.glob("*.md"), *generate.ROOT.glob("docs/**/*.md")]
-        for number in shown & long_numbers(generate.PART.sub("", page.read_text()))
+        f"{page.relative_to(generate.ROOT)}: {figure}"
+        for page in documents
+        for figure in measured(text_of(page)) - ALLOWED
     }
-    assert not typed
+    assert not typed, "see `--publish` and `<!-- figure: … -->` in CONTRIBUTING.md"
+
+
+def text_of(page: Path) -> str:
+    """A page's text without generated parts, code, and the table of published results."""
+    text = generate.typed(page.read_text())
+    text = re.sub(r"^( *)```.*?^\1```$|`[^`\n]+`", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^## Published$.*", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+NUMBER = r"(?<![\w.,])\d+(?:,\d{3})*(?:\.\d+)?"
+UNIT = r"%|(?:[µumn]?s|seconds?|minutes?|min|hours?|[kKMG]B|[a-z]+/s|million)\b"
+ALLOWED = {
+    # Intervals and levels of significance, and a rate that a test sets.
+    *("95 %", "5 %", "10 %", "100 %"),
+    # Limits, deadlines and waits.
+    *("0.05 s", "0.1 s", "1 s", "2 s", "3 s", "5 s", "10 s", "16 s", "30 s", "60 s", "100 s"),
+    *("80 us", "2 ms", "20 ms", "30 seconds", "10 minutes", "30 minutes", "60 minutes"),
+    # The numbers of games that were counted, or that an example assumes, and sizes that follow.
+    *("20 million", "2.5 MB", "268 MB", "51 MB", "661 MB", "2,147,483,647"),
+    # Memory and disk for an installation, a build, or `twofold solve`.
+    *("1 GB", "2 GB", "3 GB", "5.5 GB", "6 GB"),
+    # Mean scores in a paper.
+    *("51,321", "48,930", "20,505"),
+}
+
+
+def measured(text: str) -> set[str]:
+    """Numbers with a unit of time, size, share or rate, and long ones that are not round."""
+    units = re.findall(rf"{NUMBER}\s(?:{UNIT})", text)
+    return {" ".join(each.split()) for each in units} | long_numbers(text)
 
 
 def long_numbers(text: str) -> set[str]:
     """The numbers with a comma that are neither round nor a power of two."""
-    found = re.findall(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])", text)
-    values = {number: float(number.replace(",", "")) for number in found}
+    found = re.findall(rf"{NUMBER}(?!\d)", text)
+    values = {number: float(number.replace(",", "")) for number in found if "," in number}
     return {number for number, value in values.items() if value % 1000 and not is_power(value)}
 
 

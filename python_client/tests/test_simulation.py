@@ -5,8 +5,11 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import figures
+import plant
 import pytest
 import zmq
 from campaign import ENOUGH_REQUESTS, EXPECTED_MARKS, Campaign
@@ -208,3 +211,22 @@ def test_each_defect_that_can_be_planted_has_its_place_once() -> None:
     places = {one.name: (REPOSITORY / one.path).read_text().count(one.text) for one in defects}
     assert {name: count for name, count in places.items() if count != 1} == {}
     assert len(places) == len(defects)
+
+
+def test_the_figures_of_unseen_defects_count_each_kind_and_name_the_missed_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    found, missed, other = (UNSEEN[kind][0] for kind in ("ledger", "budget", "rules"))
+    output = "12 runs, 1,234 requests in 5 s\nviolation: a reply differs\n"
+    rows = [plant.row(found, output, 4.96), plant.row(missed, "1,234 requests in 60 s", 60.1)]
+    rows.append(plant.row(other, output, 1.0))
+    assert rows[0]["requests"] == 1234
+    assert plant.line(rows[0]).endswith("| 5.0 s | 1,234 | a reply differs |")
+    assert plant.line(rows[1]).endswith("|  |  | NOT FOUND |")
+    plant.publish(rows, is_unseen=True)
+    assert figures.read("unseen")["rows"] == [
+        {"kind": "ledger", "defects": 1, "missed": []},
+        {"kind": "budget", "defects": 1, "missed": [missed.name]},
+        {"kind": "rules", "defects": 1, "missed": []},
+    ]

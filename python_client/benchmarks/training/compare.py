@@ -113,6 +113,13 @@ def rate(folder: Path) -> float:
     return float(curve[-1]["steps_per_second"])
 
 
+def environment_share(folder: Path) -> float | None:
+    """The share of a training's time that the environment took; None if it was not measured."""
+    curve = json.loads((folder / "curve.json").read_text())["curve"]
+    share: float | None = curve[-1].get("environment_share")
+    return share
+
+
 def version(program: Program) -> str:
     """The version of the program's library."""
     code = f"import importlib.metadata as m; print(m.version({program.distribution!r}))"
@@ -128,6 +135,7 @@ def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
         return None
     scores = [json.loads((one / "evaluation.json").read_text())["score"]["mean"] for one in runs]
     options: dict[str, Any] = json.loads((runs[0] / "curve.json").read_text())["options"]
+    shares = [share for one in runs if (share := environment_share(one)) is not None]
     usual = folder / f"{program.name}-usual"
     return {
         "learner": program.label,
@@ -138,6 +146,7 @@ def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
         "usual": rate(usual) if (usual / "curve.json").exists() else None,
         "minutes": float(options["seconds"]) / 60,
         "score": [statistics.median(scores), min(scores), max(scores)],
+        "environment_share": [min(shares), max(shares)] if shares else None,
     }
 
 
