@@ -27,9 +27,16 @@ Row = dict[str, Any]
 
 
 def publish(name: str, rows: Sequence[Row]) -> None:
-    """Writes the figures that the running command has measured."""
+    """Writes the figures that the running command has measured.
+
+    Raises:
+        SystemExit: Nothing was measured; the file stays.
+    """
+    if not rows:
+        raise SystemExit(f"nothing was measured, so {FOLDER / f'{name}.json'} stays as it is")
     script = os.path.relpath(Path(sys.argv[0]).resolve(), REPOSITORY)
-    words = [word for word in sys.argv[1:] if word != "--publish"]
+    # With --report a command reads the results that it has kept.
+    words = [word for word in sys.argv[1:] if word not in ("--publish", "--report")]
     cores = len(os.sched_getaffinity(0))
     content = {
         "command": shlex.join(["python", script, *words]),

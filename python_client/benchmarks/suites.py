@@ -32,7 +32,7 @@ SUITES = {
 }
 # `✔ Test "a sentence" with 3 test cases passed after 1.234 seconds.`
 SWIFT_TEST = re.compile(
-    r"Test (?P<name>.+?)(?: with \d+ test cases)? passed after (?P<seconds>[\d.]+)"
+    r"Test (?!run with)(?P<name>.+?)(?: with \d+ test cases)? passed after (?P<seconds>[\d.]+)"
 )
 # `12.34s call     tests/test_x.py::test_y`
 PYTHON_TEST = re.compile(
@@ -58,11 +58,21 @@ def processor_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def slowest(prefix: str, tests: re.Pattern[str], output: str) -> list[figures.Row]:
+def slowest(tests: re.Pattern[str], output: str) -> list[figures.Row]:
     """Returns the slowest tests that the output names."""
-    found = {(float(test["seconds"]), test["name"].strip('"')) for test in tests.finditer(output)}
+    found = {(float(test["seconds"]), sentence(test["name"])) for test in tests.finditer(output)}
     chosen = sorted(found, reverse=True)[:SLOWEST]
-    return [{"test": f"{prefix}: {name[:110]}", "seconds": seconds} for seconds, name in chosen]
+    return [{"test": name, "seconds": seconds} for seconds, name in chosen]
+
+
+def sentence(name: str) -> str:
+    """Returns a test's name as a sentence, after its module's name or "Swift"."""
+    python = re.fullmatch(r".*?(\w+)\.py::test_(.*)", name)
+    if python is None:
+        words = name.strip('"')
+        return f"Swift: {words[:110]}"
+    module, words = python.groups()
+    return f"`{module}`: {words.replace('_', ' ')[:110]}"
 
 
 def main() -> None:
@@ -87,7 +97,7 @@ def main() -> None:
         rows.append({"step": "all", "seconds": total, "busy": None})
         # One Swift test after another, since each would count the time of those beside it.
         *_, alone = measure("make test-swift SWIFT_TEST_ARGS=--no-parallel", checkout)
-    rows += slowest("Swift", SWIFT_TEST, alone) + slowest("Python", PYTHON_TEST, tests)
+    rows += slowest(SWIFT_TEST, alone) + slowest(PYTHON_TEST, tests)
     print(tables.times(rows), tables.slowest(rows), sep="\n", end="")
     if arguments.publish:
         figures.publish("times", rows)

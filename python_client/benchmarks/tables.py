@@ -482,14 +482,14 @@ MARKS = {
 """The marks of the simulation that the documents count, and their descriptions."""
 
 
-def marks(rows: Iterable[Row]) -> str:
+def marks(rows: Sequence[Row]) -> str:
     """Returns how often each campaign reached some places."""
-    lines = [
-        [row["clients"], f"{row['seeds'][0]:,}", MARKS[name], f"{count:,}"]
-        for row in rows
-        for name, count in row["marks"].items()
-    ]
-    return markdown(["clients", "seeds from", "what happened", "times"], lines, "lrlr")
+    lines = []
+    for name, happened in MARKS.items():
+        counts = [row["marks"].get(name) for row in rows]
+        lines.append([happened, *("" if count is None else f"{count:,}" for count in counts)])
+    heads = [f"{row['clients']}, seeds from {row['seeds'][0]:,}" for row in rows]
+    return markdown(["what happened", *heads], lines, "lr")
 
 
 def defects(rows: Iterable[Row]) -> str:

@@ -4,7 +4,7 @@
     python popgym_gru.py                              # popgym-easy, ten minutes on one core
     python popgym_gru.py --preset popgym-hard --seed 2
     python popgym_gru.py --endpoint tcp://127.0.0.1:5555
-    python popgym_gru.py --evaluate runs/popgym-gru-1/model.pt
+    python popgym_gru.py --evaluate runs/popgym-gru-popgym-easy-1/model.pt
 
 It follows POPGym's `popgym/baselines/ppo.py`: its network, PPO as RLlib has it, whole episodes with
 gradients through all of their steps, no action masks, and observations with the last action (which
@@ -76,7 +76,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     add("--value-clip", type=float, default=10.0, help="largest squared error of a value")
     add("--hidden", type=int, default=256, help="numbers in the state")
     add("--threads", type=int, default=1, help="threads of PyTorch")
-    add("--out", type=Path, help="a folder; runs/popgym-gru-<seed> by default")
+    add("--out", type=Path, help="a folder; runs/popgym-gru-<preset>-<seed> by default")
     add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
     add("--episodes", type=int, default=1000, help="of the evaluation at the end")
     return parser.parse_args(words)
@@ -340,7 +340,7 @@ def random_play(options: argparse.Namespace, batches: int) -> dict[str, Any]:
 def main() -> None:
     """Trains, or loads a model, evaluates it, and prints it beside the ceilings."""
     options = parse_arguments()
-    out = options.out or Path(f"runs/popgym-gru-{options.seed}")
+    out = options.out or Path(f"runs/popgym-gru-{options.preset}-{options.seed}")
     report: dict[str, Any] = {"options": vars(options)}
     batches = math.ceil(options.episodes / options.num_envs)
     if options.evaluate is None:

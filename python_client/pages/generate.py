@@ -304,7 +304,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     ),
     "optimum infos": measured("optimum_infos", tables.optimum_infos),
     "campaigns": measured("campaigns", tables.campaigns),
-    "marks": lambda: tables.marks(row for row in rows("campaigns") if row["marks"]),
+    "marks": lambda: tables.marks([row for row in rows("campaigns") if row["marks"]]),
     "defects": measured("defects", tables.defects),
     "unseen": measured("unseen", tables.unseen),
     "restarts": measured(

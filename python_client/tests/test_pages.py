@@ -58,12 +58,15 @@ def test_a_command_publishes_its_rows_with_its_words(
 ) -> None:
     monkeypatch.setattr(figures, "FOLDER", tmp_path)
     script = str(generate.ROOT / "python_client/benchmarks/some.py")
-    monkeypatch.setattr(sys, "argv", [script, "--games", "3", "--publish"])
+    monkeypatch.setattr(sys, "argv", [script, "--games", "3", "--report", "--publish"])
     figures.publish("some", [{"mean": 1.5}, {"mean": None}])
     content = figures.read("some")
     assert content["command"] == "python python_client/benchmarks/some.py --games 3"
     assert content["rows"] == [{"mean": 1.5}, {"mean": None}]
     assert "some.py --games 3` repeats the measurement" in generate.setting("some")
+    with pytest.raises(SystemExit, match="nothing was measured"):
+        figures.publish("some", [])
+    assert figures.read("some") == content
 
 
 def test_a_stale_figure_in_a_sentence_is_replaced(tmp_path: Path) -> None:
@@ -72,6 +75,12 @@ def test_a_stale_figure_in_a_sentence_is_replaced(tmp_path: Path) -> None:
     text = generate.generated(page)
     assert text == "Random play scores <!-- figure: random -->1,093<!-- end --> points.\n"
     assert generate.typed(text) == "Random play scores  points.\n"
+
+
+def test_a_figure_in_a_sentence_does_not_begin_a_line() -> None:
+    """Markdown takes a line that begins with a comment for the end of the paragraph."""
+    for page in PAGES:
+        assert not re.search(r"^ *<!-- figure", page.read_text(), re.MULTILINE), page
 
 
 def test_no_measured_figure_is_typed_into_a_page() -> None:
