@@ -82,7 +82,7 @@ def test_the_page_names_the_parts_of_scripts_for_clients() -> None:
 
     tries = [one for case in FOR_CLIENTS for seq in case["faults"].values() for one in seq]
     assert {name(action) for one in tries for action in one} == set(table("action"))
-    ends = PAGE.split("`ends` is what", 1)[1].split("\n\n", 1)[0]
+    ends = PAGE.split("`ends` is the", 1)[1].split("\n\n", 1)[0]
     assert {case["ends"] for case in FOR_CLIENTS} == set(re.findall("`(\\w+)`", ends)) - {"close"}
 
 
