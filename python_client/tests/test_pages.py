@@ -120,7 +120,7 @@ ALLOWED = {
 
 
 def measured(text: str) -> set[str]:
-    """Returns numbers with a unit of time, size, share or rate, and long numbers that are not round."""
+    """Returns numbers with a unit of time, size, share or rate, and long, not round numbers."""
     units = re.findall(rf"{NUMBER}\s(?:{UNIT})", text)
     return {" ".join(each.split()) for each in units} | long_numbers(text)
 
