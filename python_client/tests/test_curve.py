@@ -400,7 +400,7 @@ def test_an_invalid_key_is_refused_by_name_and_not_repeated(keys: Keys, tmp_path
             assert not bad or bad not in str(caught.value)
     with pytest.raises(errors.InvalidArgument, match="not a pair"):
         CurveKeys(good.server_key, good.public_key, keys.of("bob").secret_key)
-    with pytest.raises(errors.InvalidArgument, match="no such file"):
+    with pytest.raises(errors.InvalidArgument, match="No such file"):
         CurveKeys.load(tmp_path / "none", tmp_path / "none")
     with pytest.raises(errors.InvalidArgument, match="has no secret-key"):
         CurveKeys.load(keys.directory / "server.key", keys.directory / "alice.key")

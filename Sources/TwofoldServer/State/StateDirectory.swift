@@ -26,8 +26,10 @@ package final class StateDirectory {
     fileprivate static let oldHeadSize = 16
     private static let suffix = ".sessions"
     private static let oldSuffix = ".session"
-    /// The maximum size of a message, which is protobuf's. What follows a damaged head is kept up to this size.
+    /// The maximum size of a message, which is protobuf's. A session with a damaged head is kept up to this size.
     private static let maxSize = Int(Int32.max)
+    /// The size up to which bytes that are not a session are kept.
+    private static let maxForeignSize = 1 << 20
     /// The number of bytes copied at a time.
     private static let copySize = 1 << 20
 
@@ -86,7 +88,10 @@ package final class StateDirectory {
             } catch {
                 // Without a valid head, the start of the next record is unknown.
                 hasEnded = true
-                let end = Swift.min(size ?? offset, offset + StateDirectory.maxSize)
+                let begin = files.read(name, at: offset, count: StateDirectory.magic.count)
+                let isSession = begin?.elementsEqual(StateDirectory.magic) ?? false
+                let most = isSession ? StateDirectory.maxSize : StateDirectory.maxForeignSize
+                let end = Swift.min(size ?? offset, offset + most)
                 return Record(file: name, range: offset..<end, session: .failure(error))
             }
         }

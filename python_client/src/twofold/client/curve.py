@@ -109,8 +109,7 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
     except InvalidArgument:
         raise
     except OSError as error:
-        reason = error.strerror or "no such file"
-        raise InvalidArgument(f"{os.fspath(path)}: {reason}", field="keys") from None
+        raise InvalidArgument(f"{os.fspath(path)}: {error.strerror}", field="keys") from None
     except (ValueError, IndexError):  # IndexError for a line without "="
         raise InvalidArgument(f"{os.fspath(path)} has no public-key", field="keys") from None
     return public.decode(errors="replace"), secret.decode(errors="replace") if secret else None
