@@ -401,7 +401,7 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (OutOfBounds, "step_returns", r"is 9\.0, the bounds are 0\.0 and 8\.0"),
     (IntegerFlags, "step_returns", "expected terminations of dtype bool; got int64"),
     (ListOfInfos, "reset_returns", "expected infos as a dict; got list"),
-    (NoInfoMasks, "infos", r"expected the mask '_place' beside infos\['place'\]"),
+    (NoInfoMasks, "infos", r"expected the mask '_place' next to infos\['place'\]"),
     (BoolActionMask, "action_mask", "expected .*int8.*got bool"),
     (ReusedBuffer, "data_not_reused", r"reset\(seed=0\) returned .*; step 1 changed them"),
     (HandsOutItsState, "data_is_the_users", "whether or not the user writes"),

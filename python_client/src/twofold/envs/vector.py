@@ -661,7 +661,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         is_space = name in ("observation_space", "action_space")
         value = getattr(self, f"single_{name}" if is_space else name)
         if callable(value) and not isinstance(value, gym.Space):
-            raise AttributeError(f"single boards have no {name}(); call envs.{name}() of the batch")
+            raise AttributeError(f"the boards are one batch; call envs.{name}() for all of them")
         return (value,) * self.num_envs
 
     def set_attr(self, name: str, values: Any) -> None:
