@@ -52,7 +52,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     add("--hidden", type=int, default=256, help="width of the network")
     add("--threads", type=int, default=torch.get_num_threads(), help="number of PyTorch threads")
     add("--out", type=Path, help="output folder (default: runs/ppo-<seed>)")
-    add("--save-at", type=float, nargs="+", default=[], help="seconds at which to save")
+    add("--save-at", type=float, nargs="+", default=[], help="when to save, in seconds")
     add("--evaluate", type=Path, metavar="MODEL", help="only evaluate a saved model")
     add("--episodes", type=int, default=1000, help="games in the final evaluation")
     return parser.parse_args(words)

@@ -237,7 +237,7 @@ def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
 
 
 def refusals_of_page() -> tuple[set[Refusal], set[Refusal]]:
-    """Returns the refusals in the table, and the ones with an asterisk."""
+    """Returns the refusals in the page's table, and the refusals marked with an asterisk."""
     cells: list[tuple[str, str]] = []
     text = PAGE.split("\n| request | `INVALID_ARGUMENT` |", 1)[1].split("\n\n", 1)[0]
     for row in text.splitlines()[2:]:

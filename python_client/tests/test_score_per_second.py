@@ -70,7 +70,7 @@ def test_a_file_is_fetched_once_and_verified(tmp_path: Path, build: Path) -> Non
     source.unlink()
     assert download.fetch().read_bytes() == b"weights"
     download.fetch().write_bytes(b"other weights")
-    with pytest.raises(downloads.Unavailable, match=f"instead of {right}"):
+    with pytest.raises(downloads.Unavailable, match=f"expected {right}"):
         download.fetch()
 
 

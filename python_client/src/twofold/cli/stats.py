@@ -52,7 +52,7 @@ def head(stats: statistics.StatsReply) -> str:
         f"{stats.threads} threads\n"
         f"{usage.sessions:,} of {limits.max_sessions:,} sessions, "
         f"{usage.boards:,} of {limits.max_boards:,} boards, "
-        f"{size(usage.session_bytes)} of {size(limits.max_bytes)} of memory for sessions\n"
+        f"{size(usage.session_bytes)} of {size(limits.max_bytes)} memory\n"
         f"{size(usage.resident_bytes)} resident, {usage.descriptors:,} descriptors, "
         f"{usage.in_progress:,} requests in progress"
     )
