@@ -213,7 +213,14 @@ def learning() -> list[Row]:
     """Returns the agents of trainings by `train_ntuple.py`, and their comparison."""
     import learning_figures
 
-    found = reports("train_ntuple-*.json")
+    found = [
+        report
+        for report in reports("train_ntuple-*.json")
+        # The demo's trainings have none.
+        if len(report["training"]["evaluations"]) > 1
+    ]
+    if not found:
+        raise SystemExit(f"no training in {RUNS} has evaluations; train with --evaluate-every")
     rows: list[Row] = []
     for report in found:
         training, trained = report["training"], report["table"][-1]
