@@ -7,13 +7,13 @@ public struct ServerConfiguration: Sendable {
     public var endpoints: [String]
     /// The settings of the service, including its limits.
     public var service: ServiceSettings
-    /// The process that started a private server; nil for none. The server ends as soon as its parent is
-    /// another process, because then that process has died.
+    /// The process that started a private server; nil for none. The server ends as soon as it has another parent,
+    /// because then this process has died.
     public var parentProcess: Int32?
     /// The directory where sessions are saved when the server stops, and from which they are restored when it
     /// starts; nil for none.
     public var stateDirectory: String?
-    /// Called on a queue's thread at the start of each job for that queue. Tests use it to delay jobs.
+    /// A function that is called on a queue's thread at the start of each of its jobs. Tests use it to delay jobs.
     var jobDidBegin: (@Sendable () -> Void)?
     /// The encryption of tcp endpoints; nil for none. The file of an ipc endpoint protects it.
     public var encryption: Encryption?

@@ -48,7 +48,7 @@ let catalog: [CatalogEntry] = [
 extension CreateRequest {
     /// The error that the config belongs to another game.
     fileprivate var wrongConfig: EnvironmentError {
-        .invalid("config", "the config belongs to another game than \(environmentID)")
+        .invalid("config", "the config is not a config of \(environmentID)")
     }
 }
 

@@ -2,7 +2,7 @@ package import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 
-/// The state machine that decodes each request, shows it to the ledger, has it performed, and answers it.
+/// The state machine for requests: it decodes each one, asks the ledger about it, hands out the work, and answers.
 ///
 ///     header, payload, route ──► take ──► perform ──► finish ──► send
 ///

@@ -46,7 +46,7 @@ func cgroupMemoryLimit(root: String = "") -> Int? {
     ].compactMap(\.self).min()
 }
 
-/// Returns freed memory that the allocator has kept to the system. Takes milliseconds.
+/// Returns the allocator's unused memory to the system. Takes milliseconds.
 ///
 /// The corresponding C function is `malloc_trim`.
 package func returnFreedMemory() { malloc_trim(0) }

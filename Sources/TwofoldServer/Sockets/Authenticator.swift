@@ -7,7 +7,7 @@ internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// Decides which clients may use encrypted endpoints: a client's public key must be in the list.
+/// The authenticator of encrypted endpoints. A client may use them only if its public key is in the list.
 ///
 /// libzmq asks at each handshake, over `inproc://zeromq.zap.01` (ZAP, https://rfc.zeromq.org/spec/27):
 ///
