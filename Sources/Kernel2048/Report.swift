@@ -103,7 +103,7 @@ extension KernelSize {
         return largest
     }
 
-    /// Returns the largest exponent where a corner has it, elsewhere 0.
+    /// Returns, for each board, its largest exponent if a corner holds it, else 0.
     @inline(__always) private static func corner(_ cells: Bytes, _ lane: Int) -> Lanes {
         let bottom = cells + (cellCount - columns) * 64
         let atTop = Lanes.max(Lanes(cells, lane), Lanes(cells + (columns - 1) * 64, lane))

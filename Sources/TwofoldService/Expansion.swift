@@ -21,8 +21,8 @@ public struct Expansion: Sendable {
         guard request.environmentID == "twofold/Game2048-v0" else {
             throw ServiceError(
                 .notFound, field: "environment_id",
-                "this server has no rules over arrays of boards for '\(request.environmentID.prefix(100))'; "
-                    + "it has them for twofold/Game2048-v0")
+                "this server offers the rules over arrays of boards only for twofold/Game2048-v0, "
+                    + "not for '\(request.environmentID.prefix(100))'")
         }
         guard request.count >= 1 else {
             throw ServiceError(.invalidArgument, field: "count", "count is 0; it must be at least 1")

@@ -60,7 +60,7 @@ package final class Work: @unchecked Sendable {
     /// reply, and repeats it.
     private(set) var resumes: [(request: Request, route: Route)] = []
 
-    /// The host that an executed create has made.
+    /// The host that a create made when it was executed.
     var host: EnvironmentHost?
     /// The size of the reply's payload, if the caller's memory is too small for it; nothing was computed then.
     package private(set) var missingRoom: Int?

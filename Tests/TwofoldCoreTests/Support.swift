@@ -79,7 +79,7 @@ final class TestBatch {
         }
     }
 
-    /// Does a carrier's work in SAME_STEP. The finals' memory has the same layout as the other arrays.
+    /// Does a carrier's work in SAME_STEP. The final arrays' memory is laid out like that of the other arrays.
     private func restartEndedLanes(in arrays: BatchArrays) {
         let ended = environment.endedLanes(in: arrays)
         if ended.isEmpty { return }

@@ -12,7 +12,7 @@ TIMEOUT = 60.0
 
 
 class Unavailable(Exception):
-    """A file can't be fetched, or differs from the expected one. The text says which and why."""
+    """A file can't be fetched, or its bytes differ. The message names the file and the reason."""
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def optimum() -> list[Row]:
 
 
 def optimal_play() -> list[Row]:
-    """Plays a million games of 3 x 3 by the optimal policy; `twofold solve` has made its table."""
+    """Plays a million optimal games of 3 x 3, with the table that `twofold solve` has made."""
     words = "evaluate optimal --size 3 --episodes 1000000 --json"
     found = json.loads(output(*words.split()))
     tiles = sorted(((int(tile), one["share"]) for tile, one in found["reached"].items()))

@@ -46,11 +46,17 @@ class ServerPlayer:
             except Undecided:
                 if attempt == ATTEMPTS - 1:
                     raise
+                self._disconnect()  # Replies may be waiting on the connections.
+                self._end_sessions()
             finally:
-                for connection in self._connections.values():
-                    connection.close(linger=0)
-                self._connections.clear()
+                self._disconnect()
         return None
+
+    def _disconnect(self) -> None:
+        """Closes all connections."""
+        for connection in self._connections.values():
+            connection.close(linger=0)
+        self._connections.clear()
 
     def _end_sessions(self) -> None:
         """Closes the sessions that the case has left open. A resume finds the next seq of each."""

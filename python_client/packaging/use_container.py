@@ -116,7 +116,7 @@ def blocks() -> list[str]:
 
 
 def look_at(container: str) -> None:
-    """Checks that a server's container is healthy: PID 1, no rights, a read-only root."""
+    """Waits for a healthy container; checks that PID 1 has no rights and the root is read-only."""
     wait_until(lambda: inspect(container)["State"]["Health"]["Status"] == "healthy", 60)
     pid = inspect(container)["State"]["Pid"]
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -153,7 +153,7 @@ def _label(
     is_left: bool = False,
     is_bold: bool = False,
 ) -> None:
-    """Writes a text to the right of a point, or to its left."""
+    """Writes text to the right of a point, or to its left."""
     axes.annotate(
         text,
         place,

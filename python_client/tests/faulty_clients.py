@@ -101,7 +101,7 @@ class PlainClient:
         return None
 
     def _patience(self, number: int) -> int:
-        """Returns the milliseconds to wait for a reply to a try, from 0."""
+        """Returns the milliseconds to wait for a try's reply. Tries are numbered from 0."""
         if self.withheld is None or self.seq + 1 in self.withheld:
             return min(50 << number, 500)
         return 10_000

@@ -85,7 +85,7 @@ class Relay:
         return []
 
     def garbage(self, frames: Message) -> Message:
-        """Returns the frames to pass on of a message whose header is not a request."""
+        """Returns the frames to pass on for a message whose header is not a request."""
         return frames
 
     def ask(self, client: bytes, request: envelope.Request, frames: Message) -> Message:

@@ -15,7 +15,7 @@ MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
 
 
 def splitmix64(seed: int) -> Iterator[int]:
-    """Yields the endless outputs of SplitMix64 for a 64-bit seed."""
+    """Yields the outputs of SplitMix64 for a 64-bit seed, without end."""
     while True:
         seed = (seed + 0x9E3779B97F4A7C15) & MASK64
         z = ((seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9) & MASK64

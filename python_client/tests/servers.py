@@ -154,7 +154,7 @@ def child_servers() -> list[int]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Waits until a condition holds, which another process brings about."""
+    """Waits until another process has made a condition true."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -463,7 +463,7 @@ def test_white_space_around_a_key_is_not_sent(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["secret\r\nX-More: 1", "secret 1", "sécret", "secret\x00"])
 def test_a_key_that_no_header_can_contain_is_refused_and_not_shown(key: str) -> None:
-    with pytest.raises(errors.InvalidArgument, match="API key") as info:
+    with pytest.raises(errors.InvalidArgument, match="api_key") as info:
         twofold.evaluate(ChatModel("http://127.0.0.1:9/v1", "m", api_key=key), episodes=1)
     assert info.value.field == "api_key"
     assert "cret" not in str(info.value)

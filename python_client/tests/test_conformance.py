@@ -13,7 +13,7 @@ from typing import Any
 import faulty_clients
 import faulty_servers
 import pytest
-from cases import ROOT, Failed, load
+from cases import ROOT, Failed, Undecided, load
 from client_cases import MisbehavingServer
 from faulty_clients import PlainClient
 from faulty_servers import Relay
@@ -82,8 +82,26 @@ def test_a_wrong_server_fails_the_case_that_is_meant_for_it(
 def test_the_cases_leave_no_session_behind(own_server: Server) -> None:
     for case in FOR_SERVERS.values():
         ServerPlayer(own_server.ipc).play(case)
-    usage = statistics_of(own_server.ipc).usage
-    assert usage.sessions == 0
+    assert statistics_of(own_server.ipc).usage.sessions == 0
+
+
+def test_an_undecided_attempt_leaves_no_session_behind(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play = ServerPlayer._play
+    undecided: list[dict[str, Any]] = []
+
+    def undecided_once(self: ServerPlayer, step: dict[str, Any]) -> None:
+        if step.get("still") and not undecided:
+            undecided.append(step)
+            raise Undecided
+        play(self, step)
+
+    monkeypatch.setattr(ServerPlayer, "_play", undecided_once)
+    for case in FOR_SERVERS.values():
+        ServerPlayer(own_server.ipc).play(case)
+    assert undecided
+    assert statistics_of(own_server.ipc).usage.sessions == 0
 
 
 # ---- clients -------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ import twofold
 from twofold import CurveKeys, Game2048VectorEnv, errors
 from twofold.cli import main
 from twofold.client.lookup import find_program
+from twofold.client.sockets import context
 from twofold.v1 import envelope_pb2 as envelope
 
 # A refusal comes long before this deadline: a test that waits for it runs into its own timeout.
@@ -86,10 +87,21 @@ def test_a_client_with_a_key_at_a_plain_server_gets_an_error(
 def test_an_address_without_a_server_is_told_from_a_server_that_is_silent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(errors.DeadlineExceeded, match=r"within the timeout; is a server"):
+        with pytest.raises(
+            errors.DeadlineExceeded, match=r"within the timeout; check that a server"
+        ):
             Game2048VectorEnv(1, endpoint=address, timeout=0.3)
     with pytest.raises(errors.DeadlineExceeded, match="where nothing accepts connections, within"):
         Game2048VectorEnv(1, endpoint=address, timeout=1)
+
+
+def test_a_connection_is_made_while_libzmq_holds_the_address_of_an_earlier_monitor(
+    server: Server, keys: Keys
+) -> None:
+    with context().socket(zmq.PAIR) as earlier:
+        for descriptor in range(1024):
+            earlier.bind(f"inproc://monitor.s-{descriptor}")
+        Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("alice")).close()
 
 
 def test_keys_in_a_pipe_are_refused_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
@@ -277,7 +289,7 @@ def test_keys_are_taken_from_the_environment(
     with pytest.raises(errors.InvalidArgument, match="set both"):
         Game2048VectorEnv(1, endpoint=server.tcp)
     monkeypatch.setenv("TWOFOLD_CURVE_CLIENT", str(keys.directory / "alice.key_secret"))
-    Game2048VectorEnv(1, endpoint=server.tcp).close()
+    Game2048VectorEnv(1, endpoint=server.tcp, keys=keys.of("alice")).close()
     # Keys are for tcp only.
     Game2048VectorEnv(1, endpoint=server.ipc).close()
 

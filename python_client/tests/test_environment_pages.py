@@ -21,7 +21,7 @@ SIZES = {"N": 5, "rows": 2, "columns": 3}
 
 
 def table(page: str, heading: str, number: int = 0) -> dict[str, list[str]]:
-    """Returns the rows of a table below a heading by their first cell, without backticks."""
+    """Returns a table below a heading: its rows, keyed by their first cell, without backticks."""
     text = (PAGES / f"{page}.md").read_text()
     (section,) = re.findall(rf"^#+ {heading}\n(.*?)(?=^#|\Z)", text, re.DOTALL | re.MULTILINE)
     block = re.findall(r"(?:^\|.*\n)+", section, re.MULTILINE)[number]

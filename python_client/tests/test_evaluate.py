@@ -944,7 +944,7 @@ def test_the_command_finds_functions_of_modules(
         ("mine.py", "'mine.py' is a file. A program with strategy(board) is judged in a sandbox"),
         ("mine.py:g", "has no 'g'"),
         ("mine.py:not_a_policy", "expected a function"),
-        ("mine.py:Corner", "is the class Corner; pass an object of it, policy = Corner()"),
+        ("mine.py:Corner", "is the class Corner; pass an instance, policy = Corner()"),
         ("broken.py:f", "importing 'broken.py' raised ZeroDivisionError"),
         ("nowhere.zip", "no file 'nowhere.zip'"),
         ("model.zip", "pass --trust-pickle"),
@@ -968,7 +968,7 @@ def test_the_command_reports_why_it_found_no_policy(
 def test_a_model_of_stable_baselines3_is_found_with_and_without_its_suffix(tmp_path: Path) -> None:
     (tmp_path / "model.zip").write_bytes(b"no zip")
     for name in ("model", "model.zip"):
-        with pytest.raises(errors.InvalidArgument, match=r"model\.zip holds pickled objects"):
+        with pytest.raises(errors.InvalidArgument, match=r"model\.zip contains pickled objects"):
             SB3Policy.load(tmp_path / name)
     with pytest.raises(errors.NotFound, match=r"no file '.*nowhere\.zip'"):
         SB3Policy.load(tmp_path / "nowhere")

@@ -256,7 +256,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(actions=st.lists(st.integers(0, 128), min_size=1, max_size=12), times=st.integers(1, 12))
     def play(self, actions: list[int], times: int) -> None:
-        """Plays steps. In round r, lane i adds r + i to each action, modulo their number."""
+        """Plays steps. In round r, lane i adds r + i to each action, modulo `num_actions`."""
         lanes = np.arange(self.num_envs)
         for turn, action in itertools.product(range(times), actions):
             self.step((action + turn + lanes) % self.num_actions)

@@ -316,7 +316,7 @@ def test_wrong_arguments_are_refused_by_name(make: Any, endpoint: str) -> None:
         assert refused.value.field == field
     cards = twofold.ConcentrationVectorEnv(2, endpoint=endpoint)
     cards.reset(seed=0)
-    with pytest.raises(InvalidArgument, match="boards of 2048"):
+    with pytest.raises(InvalidArgument, match="plays only 2048"):
         cards.rollout(1, policy="optimal")
     cards.close()
 

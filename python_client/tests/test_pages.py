@@ -43,7 +43,8 @@ def test_each_file_of_figures_names_its_command_and_is_shown_on_a_page() -> None
 
 
 def test_the_help_of_solve_states_the_measured_size_of_a_table() -> None:
-    assert f"{generate.gigabytes('3x3')} stay" in generate.server_commands()["solve"]["discussion"]
+    text = generate.server_commands()["solve"]["discussion"]
+    assert f"the table keeps {generate.gigabytes('3x3')}" in text
 
 
 def test_a_measured_figure_is_distinguished_from_other_numbers() -> None:

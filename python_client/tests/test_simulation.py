@@ -124,7 +124,7 @@ DROP, CUT = KINDS.index("dropReply"), KINDS.index("cut")
 
 def test_a_failing_run_is_reduced_to_its_necessary_parts() -> None:
     def fails(run: Run) -> Report | None:
-        """Fails with at least 37 steps, dropped replies, and the faults 3 and 11 of 20."""
+        """Fails a run of at least 37 steps with dropped replies and faults 3 and 11 of the 20."""
         is_enough = run.steps >= 37 and DROP not in run.faults.disabled
         if not is_enough or {3, 11} & run.faults.suppressed:
             return None

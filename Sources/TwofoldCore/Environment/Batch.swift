@@ -38,7 +38,7 @@ public final class Batch {
     /// The bytes of one board of ``ResetInput/boards``.
     private let bytesPerBoard: Int
     private let finalLane: ArrayKey<UInt64>
-    /// Whether all lanes have been reset, which the first reset has to do.
+    /// Whether all lanes have been reset. The first reset must include all of them.
     private var isSeeded = false
 
     /// Makes a batch of boards that an engine plays; the first reset starts them. Throws if the reward or an extra info

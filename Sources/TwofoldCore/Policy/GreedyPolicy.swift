@@ -1,5 +1,5 @@
-/// The policy that maximises the reward of the next move. Of equal actions it takes the k-th, k = (word x
-/// equal actions) >> 32.
+/// The policy that maximises the reward of the next move. Among n equally good actions, it takes the k-th,
+/// where k = (word x n) >> 32.
 public final class GreedyPolicy: Policy {
     private let afterstates: AfterstateMemory
 

@@ -40,7 +40,7 @@ final class SimulatedDisk {
         unsettled[(first + 1)...].removeAll { $0.appends(to: name) }
     }
 
-    /// Makes the names safe, and the flushed bytes of each file.
+    /// Makes the names and the flushed bytes of all files safe.
     fileprivate func settle() {
         safe = files
         for (name, size) in flushed { safe[name] = files[name]?.prefix(size) }

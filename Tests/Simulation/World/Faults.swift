@@ -54,7 +54,7 @@ struct Faults {
 
     /// - Parameters:
     ///   - disabled: A bit for each kind that must not happen.
-    ///   - suppressed: The ordinals of single faults that must not happen.
+    ///   - suppressed: The ordinals of individual faults that must not happen.
     init(seed: UInt64, disabled: UInt64, suppressed: [UInt64]) {
         self.seed = seed
         self.suppressed = Set(suppressed.map { Int(clamping: $0) })

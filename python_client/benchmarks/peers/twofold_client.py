@@ -74,7 +74,7 @@ class Vector:
 
 
 class Raw:
-    """A player that calls `Session.step`, with a payload of actions in and of arrays out."""
+    """A player that passes actions to `Session.step` and gets a payload of arrays."""
 
     action_dtype = np.uint8
 
@@ -111,7 +111,7 @@ class Rollout:
         }
 
     def step(self, actions: NDArray[Any]) -> twofold.Rollout:
-        """Makes the steps of one call. The server chooses the actions."""
+        """Plays the steps of one call. The server chooses the actions."""
         return self._rollout(self.steps_per_call, "random")
 
     def mask(self, outputs: twofold.Rollout) -> None:

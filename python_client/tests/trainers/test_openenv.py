@@ -25,7 +25,7 @@ REWARD = {"merge_score": 1.0, "illegal_action": -2.0}
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server of 2048 with high limits, which no test may harm."""
+    """A server of 2048 with high limits. All tests share it, so none may break it."""
     allowed = ["size", "goal", "stop_at_goal", "max_episode_steps", "reward", "illegal_action"]
     with serving(max_sessions=20, allow=[*allowed, "dialect"]) as url:
         yield url

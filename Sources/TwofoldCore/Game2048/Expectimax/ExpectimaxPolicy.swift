@@ -17,7 +17,7 @@ public final class ExpectimaxPolicy: Policy {
     public static let depths = 1...8
     /// The allowed limits on empty cells below which a search continues for one more layer; 0 means never.
     public static let extensions = 0...16
-    /// The allowed bytes for the tables of all workers.
+    /// The allowed sizes, in bytes, of all workers' tables together.
     public static let tableBytes = (1 << 12)...(1 << 34)
     /// The bytes of the heuristic's tables, in addition to ``tableBytes``.
     public static let heuristicBytes = 2 * 65_536 * MemoryLayout<Float>.stride
@@ -155,7 +155,7 @@ private final class Searcher: @unchecked Sendable {
         entries = memory.initialized(repeating: Entry(board: 0, value: 0, depth: 0)).baseAddress!
     }
 
-    /// Returns the best action in the mask, the first of equal ones; nil once the time is over.
+    /// Returns the best action in the mask, the first of equal ones; nil once time is up.
     func best(_ board: Bitboard, mask: UInt8, until deadline: Deadline?) -> Int? {
         self.deadline = deadline
         isLate = false

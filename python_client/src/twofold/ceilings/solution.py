@@ -105,7 +105,7 @@ class _Chooser:
             after: float64 (3, targets), the values of the states that can follow.
             values: float64 (3, S); a state without choices keeps its values.
             chosen: int8 (S,).
-            states: The number of needed states, from the first; others may be skipped.
+            states: How many states are needed, counted from the first; the rest may be skipped.
         """
         for number, (unknown, known) in enumerate(self._parts[: -(-states // _PART)]):
             some = slice(number * _PART, (number + 1) * _PART)

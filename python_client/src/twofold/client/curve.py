@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 
@@ -115,6 +116,9 @@ def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
     return public.decode(errors="replace"), secret.decode(errors="replace") if secret else None
 
 
+_watches = itertools.count()
+
+
 class HandshakeWatch:
     """A monitor for the handshakes with one endpoint, across successive sockets.
 
@@ -137,7 +141,10 @@ class HandshakeWatch:
         """Starts watching an unconnected socket; does nothing if the endpoint is not tcp."""
         self._was_connected = False
         if self._endpoint.startswith("tcp://"):
-            self._socket, self._monitor = socket, socket.get_monitor_socket(_EVENTS)
+            # pyzmq's default address contains a descriptor's number. libzmq may give the number to
+            # this socket while an earlier one still holds the address.
+            address = f"inproc://twofold-handshakes-{next(_watches)}"
+            self._monitor, self._socket = socket.get_monitor_socket(_EVENTS, address), socket
 
     def detach(self) -> None:
         """Stops watching the socket; must precede the socket's close."""

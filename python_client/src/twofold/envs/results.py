@@ -45,7 +45,7 @@ class EpisodeInfo(TypedDict):
 
 
 class AllInfos(TypedDict):
-    """The infos of every game: an array (N, …) by name, and in `_name` the boards with a value."""
+    """The infos of every game: arrays (N, …). The mask `_name` marks the boards with a value."""
 
     action_mask: NDArray[np.int8]
     """(N, actions): 1 for a legal action; all 0 after the game's end."""

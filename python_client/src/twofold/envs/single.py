@@ -118,7 +118,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         self._batch.discard()
 
     def render(self) -> str | Picture | None:
-        """Returns the board as text or as a picture, uint8 (height, width, 3), by the render mode.
+        """Returns the board in the render mode: text, or a picture, uint8 (height, width, 3).
 
         Without a render mode, warns and returns None.
         """

@@ -22,8 +22,8 @@ _FORMS = (
 _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
     "; to compute a reward in Python, write a gymnasium.vector.VectorWrapper (for gymnasium.make, "
-    "a gymnasium.Wrapper): the documentation's page "
-    '"Rewards" has one under "When the terms do not suffice"'
+    'a gymnasium.Wrapper); the page "Rewards" of the documentation has one under '
+    '"When the terms do not suffice"'
 )
 
 
@@ -188,7 +188,7 @@ def _clip(clip: object) -> dict[str, float]:
 
 
 def _as_list(value: object) -> list[Any] | None:
-    """Returns an iterable other than a mapping as a list; else None."""
+    """Returns an iterable as a list; None for a mapping and for anything not iterable."""
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
         return None
     return list(value)

@@ -191,7 +191,7 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def number(self, action: object) -> int:
-        """Returns an action's number by its word.
+        """Returns the number of the action that a word names.
 
         Raises:
             InvalidArgument: The action is unknown.

@@ -286,7 +286,7 @@ class _Reply(NamedTuple):
 
 
 class _Exchange(urllib.request.Request):
-    """A request and its reply, which another thread can end.
+    """An exchange of a request and its reply; another thread can end the exchange.
 
     A socket's own timeout would not do, because it starts again with each byte.
 

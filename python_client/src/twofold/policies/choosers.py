@@ -38,7 +38,7 @@ class Chooser(abc.ABC):
     Attributes:
         name: The name in reports.
         card: The entries for the rule card.
-        may_fail: Whether it may fail in single games. If so, its games have secret seeds, and only
+        may_fail: Whether it may fail in some games. If so, its games have secret seeds, and only
             evaluations play it.
     """
 

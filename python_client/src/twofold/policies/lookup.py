@@ -61,8 +61,8 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
         return ServedChooser(name or policy.name, policy.card, policy=policy)
     if isinstance(policy, type):
         raise InvalidArgument(
-            f"policy is the class {policy.__name__}; pass an object of it, policy = "
-            f"{policy.__name__}(); on the command line, name that object: file.py:policy",
+            f"policy is the class {policy.__name__}; pass an instance, policy = "
+            f"{policy.__name__}(); on the command line, name that instance: file.py:policy",
             field="policy",
         )
     if not callable(policy):
@@ -132,7 +132,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
         raise InvalidArgument(
             f"policy {text!r} is a file. A program with strategy(board) is judged in a sandbox: "
             f"--strategy {text}; to compare two programs, judge each with the same --secret. A "
-            f"function (observations, action_mask) -> actions is {text}:NAME, which runs the file "
+            f"function (observations, action_mask) -> actions is named {text}:NAME and runs "
             "without a sandbox",
             field="policy",
         )
