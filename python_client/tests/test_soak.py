@@ -19,7 +19,7 @@ from servers import Server
 
 import twofold
 
-SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "4"))
+SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "6"))
 # The number of measurements, and the number of first ones that don't count, while caches fill.
 MEASUREMENTS, WARM_UP = 40, 16
 POOL = 6
