@@ -4,7 +4,7 @@
     make defects DEFECTS_ARGS='--search'      # with new runs, starting at the first seed
     make defects DEFECTS_ARGS='--record'      # records runs for defects that have none
 
-Prints a table with each defect, the time and the requests until the simulation found it, and the
+Prints a line for each defect: the time and the requests until the simulation found it, and the
 violation. Each defect gets a minute on one core. With `--publish`, the documents show this table.
 The exit status is 1 if a defect was not found.
 """
@@ -35,9 +35,6 @@ BUILD = REPOSITORY / ".build" / "defects"
 COPY = BUILD / "sources"
 LIBRARY = BUILD / "build" / "release" / "libtwofold-simulation.so"
 COPIED = ("Package.swift", "Sources", "Tests", "python_client/src", "python_client/simulation")
-HEAD = """\
-| defect | in | found after | requests | seen |
-|---|---|---:|---:|---|"""
 PUBLISHED = ("defect", "in", "seconds", "requests")
 
 
@@ -108,7 +105,7 @@ def record(defect: Defect, output: str) -> None:
 
 
 def row(defect: Defect, output: str, seconds: float) -> figures.Row:
-    """Returns what the table says of the defect; the time is None if it was not found."""
+    """Returns the defect's figures; the time is None if the defect was not found."""
     seen = re.search(r"^violation: (.*)", output, re.MULTILINE)
     requests = re.search(r"([\d,]+) requests in", output)
     return {
@@ -121,11 +118,13 @@ def row(defect: Defect, output: str, seconds: float) -> figures.Row:
 
 
 def line(row: figures.Row) -> str:
-    """Returns a defect's line of the table."""
-    found = "" if row["seconds"] is None else f"{row['seconds']:.1f} s"
-    requests = "" if row["requests"] is None else f"{row['requests']:,}"
-    seen = row["seen"] or "NOT FOUND"
-    return f"| {row['defect']} | {row['in']} | {found} | {requests} | {seen} |"
+    """Returns the line to print for a defect."""
+    if row["seen"] is None:
+        return f"NOT FOUND: {row['defect']} ({row['in']})"
+    requests = "" if row["requests"] is None else f", {row['requests']:,} requests"
+    return (
+        f"found after {row['seconds']:.1f} s{requests}: {row['defect']} ({row['in']}): {row['seen']}"
+    )
 
 
 def publish(rows: Iterable[figures.Row], is_unseen: bool) -> None:
@@ -144,7 +143,7 @@ def publish(rows: Iterable[figures.Row], is_unseen: bool) -> None:
 
 
 def main() -> int:
-    """Plants the defects that the command line chooses, and prints the table."""
+    """Plants the defects that the command line chooses, and prints a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="only defects whose names contain this")
     parser.add_argument(
@@ -159,7 +158,6 @@ def main() -> int:
     options = parser.parse_args()
     copy()
     build()
-    print(HEAD, flush=True)
     rows = []
     chosen = itertools.chain.from_iterable(UNSEEN.values()) if options.unseen else DEFECTS
     # Python defects come first, because only Swift defects require a build.
