@@ -17,6 +17,7 @@ from matplotlib.ticker import EngFormatter
 Rates = Mapping[tuple[str, int], float]
 """The steps per second, by contestant and N."""
 STYLE = Path(__file__).parents[1] / "pictures" / "twofold.mplstyle"
+"""The matplotlib style of all pictures in the documents."""
 
 
 class Line(NamedTuple):

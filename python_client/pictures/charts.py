@@ -11,7 +11,7 @@ import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from palette import STYLE
+from plot import STYLE
 
 # Inches: pages show a chart 800 pixels wide, 100 for each inch.
 WIDTH = 8

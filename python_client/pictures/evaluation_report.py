@@ -7,7 +7,8 @@ from pathlib import Path
 
 import matplotlib.style
 from browser import screenshot
-from palette import CARD, INK, STYLE
+from palette import CARD, INK
+from plot import STYLE
 
 import twofold
 

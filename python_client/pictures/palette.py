@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from matplotlib import rc_params_from_file
+from plot import STYLE
 
-STYLE = Path(__file__).with_name("twofold.mplstyle")
 _PARAMETERS = rc_params_from_file(STYLE, use_default_template=False)
 
 CARD: str = _PARAMETERS["axes.facecolor"]
