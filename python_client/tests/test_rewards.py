@@ -262,7 +262,7 @@ def board_list(draw: st.DrawFn, cells: int) -> list[int]:
     return draw(st.lists(cell, min_size=cells, max_size=cells))
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_every_term_follows_its_formula(shaped: Any, data: st.DataObject) -> None:
     rows, columns = shaped.single_observation_space.shape

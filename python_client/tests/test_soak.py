@@ -132,9 +132,12 @@ def test_memory_does_not_grow_over_time(own_server: Server) -> None:
     started = time.monotonic()
     while len(memory["server"]) < MEASUREMENTS:
         until = started + SECONDS * (len(memory["server"]) + 1) / MEASUREMENTS
-        while time.monotonic() < until:
+        # Each measurement opens at least one session for each visitor, however slow the machine is.
+        is_over = False
+        while not is_over:
             for visitor in visitors:
                 visitor.act()
+            is_over = time.monotonic() >= until
         # Excludes the memory that open sessions and the allocator hold.
         for visitor in visitors:
             visitor.end()
@@ -153,4 +156,3 @@ def test_memory_does_not_grow_over_time(own_server: Server) -> None:
         print(f"{name}: {early / 1e6:.1f} MB, later {late / 1e6:.1f} MB; {files[name]} descriptors")
         assert late < early + max(4e6, 0.05 * early), f"the {name}'s memory grows: {memory[name]}"
         assert max(files[name][middle:]) <= max(files[name][WARM_UP:middle]) + 2
-    assert sessions > 10
