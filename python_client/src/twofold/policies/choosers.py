@@ -1,7 +1,7 @@
 """Choosers, one interface for everything that chooses actions, with checks of every choice.
 
 There are three kinds: policies that the service plays, Python functions with or without memory, and
-players that may fail in single games.
+players that may fail in some games.
 """
 
 from __future__ import annotations
@@ -202,12 +202,13 @@ class CheckedChooser(OpenChooser, abc.ABC):
                 actions.
         """
         lanes, all_masks = np.arange(len(mask)), mask
-        if self._remembers:
-            # Autoreset has begun games on finished boards that nobody plays.
-            mask = np.where(playing[:, np.newaxis], mask, 0).astype(mask.dtype)
-        elif not playing.all():
-            lanes = np.flatnonzero(playing)
-            observations, mask = rows(observations, lanes), mask[lanes]
+        if not playing.all():
+            if self._remembers:
+                # Autoreset has begun games on finished boards that nobody plays.
+                mask = mask * playing[:, np.newaxis]
+            else:
+                lanes = np.flatnonzero(playing)
+                observations, mask = rows(observations, lanes), mask[lanes]
         actions = self._ask(observations, mask, lanes, place)
         # The action of a failed game is -1.
         is_asked = playing[lanes] & (actions >= 0) if self.failures else playing[lanes]
@@ -453,7 +454,7 @@ def open_for_rollouts(
     opened = None if chooser.may_fail else chooser.open(envs, timeout)
     if not isinstance(opened, (OpenServed, OpenFunction)):
         raise InvalidArgument(
-            f"{chooser.name} may fail in single games; pass it to twofold.evaluate", field="policy"
+            f"{chooser.name} may fail in some games; pass it to twofold.evaluate", field="policy"
         )
     return opened
 
