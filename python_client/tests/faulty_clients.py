@@ -107,7 +107,7 @@ class PlainClient:
         return 10_000
 
     def repeated(self, header: bytes, number: int) -> bytes:
-        """Returns the header for a try, from 0."""
+        """Returns the header for attempt `number`; the first attempt is 0."""
         return header
 
     def goes_on(self, slot: str) -> bool:

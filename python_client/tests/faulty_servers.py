@@ -85,15 +85,15 @@ class Relay:
         return []
 
     def garbage(self, frames: Message) -> Message:
-        """Returns the frames to pass on for a message whose header is not a request."""
+        """Returns the frames to forward from a message whose header is not a request."""
         return frames
 
     def ask(self, client: bytes, request: envelope.Request, frames: Message) -> Message:
-        """Returns the frames to pass on of a request; none if the relay has answered it."""
+        """Returns the request frames to forward; empty if the relay has answered the request."""
         return frames
 
     def reply(self, client: bytes, frames: Message) -> Message:
-        """Returns the frames to pass on of a reply to a client's last request."""
+        """Returns the frames to forward from a reply to a client's last request."""
         return frames
 
 

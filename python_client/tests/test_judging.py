@@ -1,4 +1,4 @@
-"""Programs are judged in a sandbox: they play, fail in single games, and can do nothing else.
+"""Programs are judged in a sandbox: they play, fail in some games, and can do nothing else.
 
 Most tests judge the games of one SECRET, so that they are the same games each time.
 """

@@ -90,8 +90,8 @@ package final class StateDirectory {
                 hasEnded = true
                 let begin = files.read(name, at: offset, count: StateDirectory.magic.count)
                 let isSession = begin?.elementsEqual(StateDirectory.magic) ?? false
-                let most = isSession ? StateDirectory.maxSize : StateDirectory.maxForeignSize
-                let end = Swift.min(size ?? offset, offset + most)
+                let limit = isSession ? StateDirectory.maxSize : StateDirectory.maxForeignSize
+                let end = Swift.min(size ?? offset, offset + limit)
                 return Record(file: name, range: offset..<end, session: .failure(error))
             }
         }

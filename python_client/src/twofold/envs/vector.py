@@ -553,7 +553,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return boards, rewards, mask
 
     def render(self) -> tuple[str, ...] | tuple[Picture, ...] | None:
-        """Draws each board as text or as a picture, uint8 (height, width, 3), by the render mode.
+        """Draws each board in the render mode: as text, or as a picture, uint8 (height, width, 3).
 
         Without a render mode, warns and returns None.
         """
