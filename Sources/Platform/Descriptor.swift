@@ -1,14 +1,15 @@
-/// A file descriptor that closes itself at the end of its life.
+/// A file descriptor that is closed when its owner releases it.
 package struct Descriptor: ~Copyable, Sendable {
-    /// The descriptor's number, valid until deinit closes it.
+    /// The descriptor's number, valid until `deinit` closes it.
     package let number: Int32
 
-    /// Owns the descriptor that `make` returns. `name` is the name of the call, as in ``system(named:_:)``.
+    /// Takes ownership of the descriptor that `make` returns. `name` is the call's name for error messages, as in
+    /// ``system(named:_:)``.
     init(named name: String? = nil, _ make: () -> Int32) throws(SystemError) {
         number = try system(named: name, make)
     }
 
-    /// Opens a file. Never follows a link; child processes do not inherit the descriptor.
+    /// Opens a file without following a link at the end of the path. Child processes do not inherit the descriptor.
     ///
     /// The corresponding C function is `open`.
     package init(opening path: String, _ flags: Int32, mode: mode_t = 0) throws(SystemError) {
@@ -17,8 +18,8 @@ package struct Descriptor: ~Copyable, Sendable {
 
     deinit { close(number) }
 
-    /// Opens or creates a file, and locks it while the descriptor is open. Returns nil if another process
-    /// holds the lock. The owner may remove the locked file.
+    /// Opens or creates a file, and locks it until the descriptor is closed. Returns nil if another process holds
+    /// the lock. The process that holds the lock may remove the file; the next caller then locks a new file.
     ///
     /// The corresponding C function is `flock`.
     package static func locking(_ path: String, mode: mode_t) throws(SystemError) -> Descriptor? {
@@ -39,7 +40,7 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Writes all bytes, in as many calls as necessary.
+    /// Writes all bytes, with several calls of `write` if necessary.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         var rest = bytes[...]
         while !rest.isEmpty {
@@ -50,8 +51,8 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Fills memory with the file's bytes from `offset` on. Returns the number of bytes read, which is
-    /// smaller at the end of the file.
+    /// Fills `memory` with the file's bytes, starting at `offset`. Returns the number of bytes read, which is less
+    /// than `memory.count` only at the end of the file.
     ///
     /// The corresponding C function is `pread`.
     package func read(into memory: UnsafeMutableRawBufferPointer, at offset: Int) throws(SystemError) -> Int {
@@ -76,12 +77,12 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Writes the file's bytes, or a directory's names, to the disk, so that they survive a loss of power.
+    /// Forces the file's bytes, or a directory's entries, to disk, so that they survive a power failure.
     ///
     /// The corresponding C function is `fsync`.
     package func flush() throws(SystemError) { try system { fsync(number) } }
 
-    /// Reads the bytes of any file; follows links. Throws EFBIG if there are more than `limit`.
+    /// Reads a whole file of any type, following links. Throws EFBIG if the file has more than `limit` bytes.
     package static func contents(of path: String, limit: Int) throws(SystemError) -> [UInt8] {
         let file = try Descriptor { open(path, O_RDONLY | O_CLOEXEC) }
         var bytes: [UInt8] = []
@@ -94,8 +95,8 @@ package struct Descriptor: ~Copyable, Sendable {
         throw SystemError(code: EFBIG)
     }
 
-    /// Creates a file with these bytes, which are on the disk on return. Throws if the path exists. Leaves no
-    /// file behind on failure.
+    /// Creates a file with these bytes. On return, the bytes are on disk. Throws if the path already exists. Leaves
+    /// no file behind on failure.
     package static func makeFile(
         at path: String, mode: mode_t, _ bytes: UnsafeRawBufferPointer
     ) throws(SystemError) {
@@ -126,7 +127,7 @@ package func fileNames(in directory: String) throws(SystemError) -> [String] {
     return names
 }
 
-/// Returns true if the descriptor has something to read or has hung up. Never waits.
+/// Returns true if the descriptor is readable or its peer has hung up. Never waits.
 ///
 /// The corresponding C function is `poll`.
 package func isReadable(_ descriptor: Int32) -> Bool {

@@ -1,17 +1,17 @@
 internal import Synchronization
 
-/// A promise that the process can allocate some bytes within its own limits (`ulimit -v`, `ulimit -d`).
+/// A promise that an allocation fits within the process's own limits (`ulimit -v`, `ulimit -d`).
 ///
 ///     limit ┌──────────┬──────────────────┬──────┬───────────┐
 ///           │ in use   │ promised         │ left │ kept free │
 ///           └──────────┴──────────────────┴──────┴───────────┘
 ///
-/// While the promise exists, no other promise includes these bytes. The part kept free serves small allocations
-/// that must not fail.
+/// While the promise exists, its bytes are not promised to another caller. The part kept free is for small
+/// allocations that must not fail.
 package final class MemoryPromise: Sendable {
-    /// The number of bytes that are never promised: 64 MiB, and the stacks of the threads that Dispatch may start.
+    /// The number of bytes that are never promised: 64 MiB, plus the stacks of the threads that Dispatch may start.
     package static let kept = 64 << 20 + (availableProcessors() + 2) * threadStackBytes()
-    /// The sum of all promises in bytes.
+    /// The number of bytes in all current promises.
     private static let promised = Atomic(0)
 
     private let bytes: Int
@@ -20,7 +20,7 @@ package final class MemoryPromise: Sendable {
 
     deinit { Self.promised.subtract(bytes, ordering: .sequentiallyConsistent) }
 
-    /// Promises this many bytes, or throws. Any thread may call it.
+    /// Promises this many bytes. Throws if the process's limits leave too little memory. Any thread may call it.
     package static func make(_ bytes: Int) throws(OutOfMemory) -> MemoryPromise {
         let all = promised.add(bytes, ordering: .sequentiallyConsistent).newValue
         let promise = MemoryPromise(bytes)

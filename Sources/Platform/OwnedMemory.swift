@@ -1,11 +1,11 @@
 /// Memory whose size depends on a request. If the allocation fails, only the request fails, not the process.
 ///
-/// It has one owner. It is freed even if its owner's initialiser throws.
+/// The memory has exactly one owner. It is freed even if the owner's initialiser throws.
 package struct OwnedMemory: ~Copyable, @unchecked Sendable {
-    /// The memory, aligned to a cache line; uninitialized.
+    /// The memory, aligned to a cache line (64 bytes) and uninitialised.
     package let bytes: UnsafeMutableRawBufferPointer
 
-    /// The first byte.
+    /// The address of the first byte.
     package var start: UnsafeMutableRawPointer { bytes.baseAddress! }
 
     package init(byteCount: Int) throws(OutOfMemory) {
@@ -18,7 +18,7 @@ package struct OwnedMemory: ~Copyable, @unchecked Sendable {
 
     deinit { free(bytes.baseAddress) }
 
-    /// Fills the memory with copies of one value and returns it as a buffer of that type.
+    /// Fills the memory with copies of `value`, and returns it as a buffer of that type.
     package func initialized<Value>(repeating value: Value) -> UnsafeMutableBufferPointer<Value> {
         let values = bytes.bindMemory(to: Value.self)
         values.initialize(repeating: value)
@@ -26,7 +26,7 @@ package struct OwnedMemory: ~Copyable, @unchecked Sendable {
     }
 }
 
-/// The error of an allocation for which the process has too little memory.
+/// The error thrown when the process has too little memory for an allocation.
 package struct OutOfMemory: Error, CustomStringConvertible {
     package let bytes: Int
 

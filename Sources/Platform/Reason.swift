@@ -1,14 +1,14 @@
-/// An error whose text tells the user why something failed.
+/// An error whose text tells the user why an operation failed.
 public struct Reason: Error, CustomStringConvertible {
-    /// The text.
+    /// The text for the user.
     public let description: String
 
-    /// Makes a reason from its text.
+    /// Creates an error with this text.
     public init(_ description: String) { self.description = description }
 }
 
-/// Runs `body`, and turns its ``SystemError`` into a ``Reason`` with `failure` and the error's text: "can't make
-/// the lock: Permission denied".
+/// Runs `body`. Converts a ``SystemError`` into a ``Reason`` that starts with `failure`, such as "can't make the
+/// lock: Permission denied".
 @discardableResult
 package func explaining<Result: ~Copyable>(
     _ failure: @autoclosure () -> String, _ body: () throws(SystemError) -> Result

@@ -1,12 +1,12 @@
-/// Makes a system call and throws its error. All system calls that can fail go through this function, and nothing
-/// else reads errno.
+/// Makes a system call and throws an error if the call fails. All system calls whose failure is reported go through
+/// this function, except for calls that return a pointer.
 ///
-/// The policy for EINTR: a signal is not a result, so the call is repeated until it returns one. (`close` is the
-/// exception, and only ``Descriptor`` calls it: on Linux the descriptor is closed even after EINTR.)
+/// A call that a signal interrupted (EINTR) is repeated. The exception is `close`, which only ``Descriptor`` calls:
+/// on Linux, the descriptor is closed even after EINTR.
 ///
 /// - Parameters:
-///   - name: The name of the call for the error message, if the caller does not add a description.
-///   - call: The call. A negative result is a failure whose reason is in errno.
+///   - name: The call's name for the error message. Omit it if the caller adds a description.
+///   - call: The call. A negative result means failure; the reason is in errno.
 @inline(__always)
 @discardableResult
 package func system<Result: SignedInteger>(
@@ -19,12 +19,13 @@ package func system<Result: SignedInteger>(
     }
 }
 
-/// The error of a system call: its errno, in the words of `strerror`.
+/// The error of a failed system call. Its description is the message of `strerror`, after the call's name if there
+/// is one.
 public struct SystemError: Error, CustomStringConvertible {
     package let code: Int32
     let name: String?
 
-    /// Makes the error for this errno. `name` is the name of the call, if the errno alone is not clear.
+    /// Creates the error for an errno. Pass the call's name if the errno alone would not be clear.
     package init(code: Int32, name: String? = nil) {
         self.code = code
         self.name = name

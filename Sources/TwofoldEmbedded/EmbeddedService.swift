@@ -4,20 +4,21 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// A service for callers in this process: a session machine under a lock. The calling thread does the work
-/// outside the lock.
+/// A service for callers in the same process. A lock protects its ``SessionMachine``. The calling thread does the
+/// work of a request outside the lock.
 ///
 /// `@unchecked Sendable` because only code under `lock` uses the machine, except for its constants.
 final class EmbeddedService: @unchecked Sendable {
-    /// The time of every event. Sessions here never become idle and have no statistics.
+    /// The time given to all events. The real time is not needed, because embedded sessions never expire and have
+    /// no statistics.
     private static let anyTime = Moment(nanoseconds: 0)
 
     private let settings: ServiceSettings
-    /// The route of all callers: they cannot be distinguished, and each waits for its own reply.
+    /// The reply route of all callers. Callers cannot be distinguished, and each waits for its own reply.
     private let caller = Route(.anonymous, arrived: EmbeddedService.anyTime)
     private let lock = Mutex<Void>(())
     private var machine: SessionMachine
-    /// The effects of an event; also under the lock.
+    /// The effects of the current event, also protected by `lock`.
     private var effects: [SessionMachine.Effect] = []
 
     init(_ settings: ServiceSettings) {
@@ -31,9 +32,13 @@ final class EmbeddedService: @unchecked Sendable {
         lock.withLock { _ in machine = fresh }
     }
 
-    /// Executes the request in a header. `memory` is the caller's memory for the payload of a request without
-    /// a session; nil if nothing may be written before the reply's header is known. If the payload does not
-    /// fit, nothing is computed, and `missingRoom` is the payload's size.
+    /// Executes a request, given as an encoded header and its payload.
+    ///
+    /// - Parameters:
+    ///   - memory: The caller's memory for the reply's payload, for requests without a session. Nil if the
+    ///     payload must not be written before the reply's header is known.
+    /// - Returns: The reply. If the payload does not fit in `memory`, nothing is computed, and `missingRoom` is
+    ///   the payload's size in bytes.
     func call(
         _ header: Frame, _ payload: Frame?, memory: UnsafeMutableRawBufferPointer?
     ) -> (reply: StoredReply, missingRoom: Int?) {
@@ -75,7 +80,8 @@ final class EmbeddedService: @unchecked Sendable {
         return (reply, work?.missingRoom)
     }
 
-    /// Takes an event's effect for its caller: the reply, or work to do first.
+    /// Sorts the effects of an event into the reply for the caller and the work to do before the reply. Empties
+    /// `effects`.
     private func collect(_ reply: inout StoredReply?, _ work: inout Work?) {
         for effect in effects {
             switch effect {

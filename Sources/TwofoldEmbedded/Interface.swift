@@ -8,15 +8,17 @@ internal import TwofoldSessions
 // The functions of twofold.h, which documents them. Only this file touches callers' pointers: it checks them
 // and makes buffers of them.
 
-/// The services of this process by number. A number is never reused; its remainder selects the service's
-/// slot. Lookups take no lock, because a fork at the wrong moment would leave it locked in the child.
+/// The registry of this process's services. Each service has a number that is never reused; the number modulo
+/// `limit` selects the service's slot. Lookups take no lock, because a process that forks during a lookup would
+/// leave the lock held in the child.
 private enum Services {
     static let limit = 4096
-    /// The number of service numbers issued so far; a service's number adds its slot as the remainder.
+    /// The number of `add` calls so far. A service's number is this count times `limit`, plus the index of its
+    /// slot.
     private static let given = Atomic<UInt64>(0)
     private static let all = (0..<limit).map { _ in Slot() }
 
-    /// The slot of one service at a time:
+    /// A slot, which holds at most one service. Its states are:
     ///
     ///     free ──add──► number, then its service ──remove──► no service, then free
     private final class Slot: Sendable {
@@ -24,13 +26,13 @@ private enum Services {
         static let emptied = UInt64.max
 
         let number = Atomic<UInt64>(free)
-        /// The address of the service, 0 without one. The slot holds a reference to it.
+        /// The address of the service; 0 if there is none. The slot retains the service.
         let service = Atomic<UInt>(0)
-        /// The number of threads that have read the address but may not hold a reference yet.
+        /// The number of threads that may have read the address without retaining the service yet.
         let finders = Atomic(0)
     }
 
-    /// Stores a new service and returns its number; nil if there are too many services.
+    /// Stores a new service and returns its number; nil if all slots are taken.
     static func add(_ service: EmbeddedService) -> UInt64? {
         let turn = given.add(1, ordering: .relaxed).newValue
         // Starts at another slot each time, because all but a few are free.
@@ -59,7 +61,7 @@ private enum Services {
         return reference(address)?.takeUnretainedValue()
     }
 
-    /// Removes a service from its slot and returns it.
+    /// Removes a service from its slot and returns it; nil if no service has this number.
     static func remove(_ number: UInt64) -> EmbeddedService? {
         guard number != Slot.free, number != Slot.emptied else { return nil }
         let slot = all[Int(number % UInt64(limit))]
@@ -160,12 +162,12 @@ private struct ReplyBuffers {
     private let header: UnsafeMutableRawBufferPointer
     let payload: UnsafeMutableRawBufferPointer
 
-    /// The longest header of a reply whose payload is written before the header.
+    /// The maximum size of a reply's header, in bytes, if the reply's payload is written before the header.
     private static let longestHeader = 4096
-    /// Whether any such header fits.
+    /// Whether the header buffer has at least `longestHeader` bytes, so that every such header fits.
     var takesAnyHeader: Bool { header.count >= Self.longestHeader }
 
-    /// Returns nil if a pointer is missing or a capacity is impossible.
+    /// Checks the caller's memory. Returns nil if a pointer is missing or a capacity is negative.
     init?(_ reply: UnsafeMutablePointer<twofold_reply>) {
         func room(_ start: UnsafeMutablePointer<UInt8>?, _ count: Int) -> UnsafeMutableRawBufferPointer? {
             guard count >= 0, start != nil || count == 0 else { return nil }
@@ -179,13 +181,13 @@ private struct ReplyBuffers {
         self.payload = payload
     }
 
-    /// Reports the room that the payload of a reply takes, which was not computed.
+    /// Tells the caller how many bytes the reply's payload needs. The payload was not computed.
     func ask(for size: Int) -> Int32 {
         (reply.pointee.header_size, reply.pointee.payload_size) = (Self.longestHeader, size)
         return status(TWOFOLD_TOO_SMALL)
     }
 
-    /// Writes an answer, if there is room for it.
+    /// Copies an answer into the caller's memory, or returns TWOFOLD_TOO_SMALL if the answer does not fit.
     func put(_ answer: StoredReply, isStep: Bool) -> Int32 {
         let isLean = isStep && answer.isPlainStep
         let frame = isLean ? [] : answer.header
@@ -203,5 +205,5 @@ private struct ReplyBuffers {
     }
 }
 
-/// Converts a constant of twofold.h to the functions' return type.
+/// Converts a constant of twofold.h to the return type of the C functions.
 private func status(_ code: Int) -> Int32 { Int32(code) }

@@ -1,13 +1,13 @@
 import SwiftProtobuf
 
 extension Request {
-    /// Decodes the request in a header frame; nil if the bytes are not a request.
+    /// Decodes a header frame. Returns nil if the bytes are not a request.
     public init?(frame: UnsafeRawBufferPointer) {
         guard let request = try? Request(serializedBytes: [UInt8](frame)) else { return nil }
         self = request
     }
 
-    /// The request as a header frame.
+    /// The request, encoded as a header frame.
     public var frame: [UInt8] {
         // Encoding fails only for messages that lack a required field, which proto3 does not have.
         try! serializedBytes()
@@ -20,13 +20,13 @@ extension CreateRequest {
 }
 
 extension Reply {
-    /// Decodes the reply in a header frame; nil if the bytes are not a reply.
+    /// Decodes a header frame. Returns nil if the bytes are not a reply.
     public init?(frame: UnsafeRawBufferPointer) {
         guard let reply = try? Reply(serializedBytes: [UInt8](frame)) else { return nil }
         self = reply
     }
 
-    /// The reply as a header frame.
+    /// The reply, encoded as a header frame.
     public var frame: [UInt8] {
         // Encoding fails only for messages that lack a required field, which proto3 does not have.
         try! serializedBytes()
@@ -34,12 +34,12 @@ extension Reply {
 }
 
 extension SavedSession {
-    /// Decodes the session in the bytes of a file; nil if they are not a saved session.
+    /// Decodes the contents of a file. Returns nil if the bytes are not a saved session.
     public init?(bytes: UnsafeRawBufferPointer) {
         guard let saved = try? SavedSession(serializedBytes: [UInt8](bytes)) else { return nil }
         self = saved
     }
 
-    /// The session as bytes; nil if it exceeds a message's maximum size of 2 GiB.
+    /// The encoded session; nil if it exceeds protobuf's maximum message size of 2 GiB.
     public var bytes: [UInt8]? { try? serializedBytes() }
 }

@@ -5,12 +5,12 @@ public import TwofoldSessions
 internal import ZeroMQ
 
 /// Serves until `stopDescriptor` becomes readable or the parent process has ended. Then answers every request in
-/// flight, removes its ipc files and returns its counts.
+/// flight, removes the ipc endpoints' files and returns the server's statistics.
 ///
-/// Calls `onListening` with each endpoint's real address once all endpoints can be served. Runs on the
-/// calling thread, which must not have other work.
+/// Once all endpoints are ready, calls `onListening` with the actual address of each endpoint. Runs on the calling
+/// thread, which must not have other work.
 ///
-/// - Throws: ``Reason`` if it cannot listen.
+/// - Throws: ``Reason`` if the server cannot listen.
 @discardableResult
 public func serve(
     _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals? = nil,
@@ -28,7 +28,8 @@ public func serve(
     return statistics
 }
 
-/// Serves on paths that are already claimed. On return, all sockets are closed and the context has ended.
+/// Serves after the paths of the ipc endpoints have been claimed. On return, all sockets are closed and the context
+/// has ended.
 private func serveOnClaimedPaths(
     _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals?,
     logger: Logger, onListening: (_ endpoint: String) -> Void
@@ -45,8 +46,8 @@ private func serveOnClaimedPaths(
     }
 }
 
-/// Serves on the endpoints of a context. On return, all sockets are closed; their last replies leave before
-/// the context ends.
+/// Serves on the endpoints of a context. On return, all sockets are closed. The sockets' last replies are sent
+/// before the context ends.
 private func serve(
     _ configuration: ServerConfiguration, in context: borrowing Context, stopDescriptor: Int32,
     reloadSignals: Signals?, logger: Logger, onListening: (_ endpoint: String) -> Void

@@ -2,32 +2,33 @@ public import TwofoldCore
 public import TwofoldOptimum
 public import TwofoldProtocol
 
-/// The service that turns each accepted request into one reply. It is synchronous, and knows nothing of sockets,
-/// sessions and repeats.
+/// The service that turns each accepted request into one reply. It is synchronous, and knows nothing about sockets,
+/// sessions or repeated requests.
 public struct EnvironmentService: Sendable {
     /// Twofold's version, which hello reports. The Python package reads it from this line.
     public static let version = "0.1.0"
-    /// The version of the protocol.
+    /// The version of the protocol that this server supports.
     public static let protocolVersion: UInt32 = 1
 
-    /// The approximate time after which a request is answered in part: a rollout ends after the current step, and an
-    /// expand answers only as many boards as it can in this time. So no client waits long for any request.
+    /// The approximate time limit for one reply, so that no client waits long for any request. When the time is
+    /// over, a rollout ends with its current step. An expand request answers only as many boards as fit into this
+    /// time.
     static let answerTime = Duration.milliseconds(100)
 
-    /// The limits of requests.
+    /// The limits on requests.
     public let limits: Limits
-    /// The limits of each session's policies.
+    /// The limits on each session's policies.
     public let policyBudget: PolicyBudget
-    /// A flag that ends requests in progress soon: a rollout answers after the step in progress, and a search for its
-    /// first step is refused.
+    /// A flag that soon ends the requests in progress. A rollout replies after its current step. A search is
+    /// refused if it has not finished the first step.
     public let stop = Flag()
     let workers: Workers
     let engine: Engine
     let clock: Clock
-    /// The tables of optimal values.
+    /// The tables of optimal values, for the environments that need them.
     let tables: TableDirectory
 
-    /// Creates a service that spreads each batch over `workers`, and ends long requests by `clock`.
+    /// Creates a service that spreads each batch over `workers`. `clock` measures the time limits of long requests.
     public init(
         limits: Limits, workers: Workers, engine: Engine = .automatic,
         policyBudget: PolicyBudget = PolicyBudget(), clock: Clock = .system,
@@ -41,7 +42,7 @@ public struct EnvironmentService: Sendable {
         self.tables = tables
     }
 
-    /// Answers hello.
+    /// Answers a hello request.
     public func hello(_ request: HelloRequest) throws(ServiceError) -> HelloReply {
         guard request.protocolVersion == Self.protocolVersion else {
             throw ServiceError(
@@ -65,7 +66,7 @@ public struct EnvironmentService: Sendable {
         return reply
     }
 
-    /// Makes the environment of a new session. Its memory is reserved before it is allocated.
+    /// Creates the environment of a new session. Calls `reserve` before allocating the environment's memory.
     public func create(
         _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in }
     ) throws(ServiceError) -> (ServedEnvironment, CreateReply) {

@@ -1,18 +1,19 @@
 public import TwofoldCore
 public import TwofoldProtocol
 
-/// One request for the rules over arrays of boards, which needs no session. It is checked, then executed.
+/// One expand request, which applies the rules to arrays of boards and needs no session. The request is checked on
+/// creation, then executed.
 ///
-///     payload   boards | actions or seeds | next_boards      without gaps, as announced by the operation
+///     payload   boards | actions or seeds | next_boards      without gaps; the operation decides which arrays exist
 public struct Expansion: Sendable {
     private let rules: BoardRules
     private let operation: ExpandOperation
-    /// The number of boards in the request, and the number of leading boards that the reply answers.
+    /// The number of boards in the request. The reply answers only the first `count` of them.
     private let asked: Int
     private let count: Int
     private let nanosecondsPerBoard: Int
 
-    /// The estimated cost.
+    /// The estimated cost of the request.
     public var cost: Cost { Cost(lanes: count, nanosecondsPerLane: nanosecondsPerBoard) }
 
     fileprivate init(
@@ -21,7 +22,7 @@ public struct Expansion: Sendable {
         guard request.environmentID == "twofold/Game2048-v0" else {
             throw ServiceError(
                 .notFound, field: "environment_id",
-                "this server offers the rules over arrays of boards only for twofold/Game2048-v0, "
+                "this server can apply the rules to arrays of boards only for twofold/Game2048-v0, "
                     + "not for '\(request.environmentID.prefix(100))'")
         }
         guard request.count >= 1 else {
@@ -50,7 +51,7 @@ public struct Expansion: Sendable {
         count = min(asked, max(1, Int(EnvironmentService.answerTime / .nanoseconds(nanosecondsPerBoard))))
     }
 
-    /// Executes the request. Calls `replyMemory` at most once, for the memory of the reply's payload.
+    /// Executes the request. Calls `replyMemory` at most once, to get the memory for the reply's payload.
     public func perform(
         payload: UnsafeRawBufferPointer?, replyMemory: ServedEnvironment.ReplyMemory
     ) throws(ServiceError) -> ExpandReply {
@@ -93,7 +94,7 @@ public struct Expansion: Sendable {
         }
     }
 
-    /// Cuts the payload into the operation's arrays, each only as long as the answered boards need.
+    /// Splits the payload into the operation's arrays, and cuts off the boards that the reply does not answer.
     private func cut(
         _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> [UnsafeRawBufferPointer] {
@@ -118,8 +119,9 @@ public struct Expansion: Sendable {
         }
     }
 
-    /// Writes one row of numbers for each move action, in the order of the protocol. A first pass over the boards
-    /// counts the rows, so that only the reply needs memory.
+    /// Writes one row of numbers for each event of a move: a slide, merge or spawn. The columns are in the order of
+    /// the protocol. A first pass over the boards only counts the rows, so that no memory is needed except for the
+    /// reply.
     private func explain(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, _ nextBoards: BoardInput,
         _ replyMemory: ServedEnvironment.ReplyMemory
@@ -149,7 +151,7 @@ public struct Expansion: Sendable {
 }
 
 extension MoveAction {
-    /// The columns kind, tile, other, made, source, target and value of an explanation's row.
+    /// The row's columns kind, tile, other, made, source, target and value.
     fileprivate var numbers: [Int] {
         switch self {
         case .slide(let tile, let source, let target, let value):
@@ -163,7 +165,7 @@ extension MoveAction {
 }
 
 extension EnvironmentService {
-    /// Checks a request for the rules over arrays of boards.
+    /// Checks an expand request, which applies the rules to arrays of boards.
     public func expansion(_ request: ExpandRequest) throws(ServiceError) -> Expansion {
         try Expansion(request, limits: limits, workers: workers, engine: engine)
     }

@@ -4,19 +4,20 @@ internal import TwofoldProtocol
 
 /// A game that the service offers.
 struct CatalogEntry: Sendable {
-    /// The published id, whose behaviour never changes.
+    /// The environment's published id. The behaviour behind an id never changes.
     let id: String
-    /// The actions' names, in the order of their numbers.
+    /// The names of the actions, ordered by action number.
     let actions: [String]
     /// The names of the game's reward terms.
     let rewardTerms: [String]
-    /// The names of the infos that steps report on request.
+    /// The names of the additional infos that a session can request.
     let extraInfos: [String]
-    /// Makes a batch, with the service's tables of optimal values; errors name the wrong argument.
+    /// Creates a batch. The last argument provides the tables of optimal values. An error names the invalid
+    /// argument.
     let make: @Sendable (CreateRequest, BatchOptions, TableDirectory) throws(EnvironmentError) -> Batch
 }
 
-/// The games of the service. A new game adds an entry here, and its config message to the protocol.
+/// The games that the service offers. To add a game, add an entry here and a config message to the protocol.
 let catalog: [CatalogEntry] = [
     CatalogEntry(
         id: "twofold/Game2048-v0", actions: Game2048.actionNames,
@@ -46,14 +47,14 @@ let catalog: [CatalogEntry] = [
 ]
 
 extension CreateRequest {
-    /// The error that the config belongs to another game.
+    /// The error for a config that belongs to another game.
     fileprivate var wrongConfig: EnvironmentError {
         .invalid("config", "the config is not a config of \(environmentID)")
     }
 }
 
 extension Game2048.Config {
-    /// Reads the config of a request; an absent field has its default.
+    /// Creates a config from a request's message. Absent fields keep their defaults.
     init(_ wire: Game2048Config) throws(EnvironmentError) {
         self.init()
         if wire.hasRows { rows = Int(wire.rows) }
@@ -77,7 +78,8 @@ extension Game2048.Config {
 }
 
 extension RewardSpec {
-    /// Reads the reward of a request without checking it; an absent field has its default.
+    /// Creates a reward specification from a request's message, without checking it. Absent fields keep their
+    /// defaults.
     init(_ wire: RewardSpecMessage) {
         self.init(
             wire.terms.map { term in
@@ -92,7 +94,7 @@ extension RewardSpec {
 }
 
 extension Concentration.Config {
-    /// Reads the config of a request; an absent field has its default.
+    /// Creates a config from a request's message. Absent fields keep their defaults.
     init(_ wire: ConcentrationConfig) throws(EnvironmentError) {
         self.init()
         if wire.hasRows { rows = Int(wire.rows) }

@@ -1,7 +1,7 @@
 public import TwofoldProtocol
 
-/// The limits of requests and sessions. Hello reports them, so that clients can check sizes before they send. The
-/// service, the ledger and the socket enforce them.
+/// The limits on requests and sessions. The hello reply contains them, so that clients can check sizes before
+/// sending. The service, the ledger and the socket enforce them.
 public struct Limits: Sendable {
     /// The maximum number of bytes in one frame of a request.
     public var maxMessageBytes = 256 << 20
@@ -9,20 +9,21 @@ public struct Limits: Sendable {
     public var maxBoardsPerSession = 1 << 20
     /// The maximum number of open sessions.
     public var maxSessions = 10_000
-    /// The maximum number of open sessions of one client key. Clients without a key can't be distinguished, so this
+    /// The maximum number of open sessions per client key. Clients without a key can't be distinguished, so this
     /// limit does not apply to them.
     public var maxSessionsPerClient = 1000
-    /// The maximum number of boards in all sessions together.
+    /// The maximum total number of boards in all sessions.
     public var maxBoards = 1 << 24
-    /// The maximum number of bytes of all sessions together: boards, reply buffers, kept requests and policies.
+    /// The maximum memory of all sessions together, in bytes. It includes boards, reply buffers, stored requests
+    /// and policies.
     public var maxBytes = 4 << 30
-    /// The time without a request after which a session ends; nil means never.
+    /// A session ends after this time without a request; nil means never.
     public var idleTimeout: Duration? = .seconds(24 * 3600)
 
     /// Creates the default limits.
     public init() {}
 
-    /// The limits as the protocol's message.
+    /// The limits, as a protobuf message.
     public var wire: Twofold_V1_Limits {
         var wire = Twofold_V1_Limits()
         wire.maxMessageBytes = UInt64(maxMessageBytes)

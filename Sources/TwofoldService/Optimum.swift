@@ -2,12 +2,12 @@ internal import TwofoldCore
 internal import TwofoldOptimum
 internal import TwofoldProtocol
 
-/// The optimum of an environment's boards: the problem that it solves, and the service's tables.
+/// The optimal-play problem of an environment, and the directory of tables that contain its solution.
 struct Optimum: Sendable {
     let problem: OptimumProblem
     let tables: TableDirectory
 
-    /// Creates the optimum for a request's config; throws if there is none for such boards.
+    /// Creates the optimum for a request's config. Throws if no optimum exists for such boards.
     init(_ config: Game2048Config, _ tables: TableDirectory) throws(EnvironmentError) {
         let objective: OptimumProblem.Objective =
             switch config.objective {
@@ -21,7 +21,7 @@ struct Optimum: Sendable {
         self.tables = tables
     }
 
-    /// Makes the policy that plays optimally.
+    /// Creates the policy that plays optimally. Loads the table of optimal values if necessary.
     func makePolicy() throws(EnvironmentError) -> OptimalPolicy {
         do throws(OptimumFailure) { return OptimalPolicy(try tables.table(of: problem)) } catch {
             throw error.kind == .outOfMemory
@@ -31,7 +31,8 @@ struct Optimum: Sendable {
 }
 
 extension Game2048 {
-    /// Makes a batch with the options' extra infos; the optimum's infos come from the service's table.
+    /// Creates a batch. If the options request infos about optimal play, the batch takes them from a table in
+    /// `tables`.
     func makeBatch(
         _ request: Game2048Config, _ options: BatchOptions, _ tables: TableDirectory
     ) throws(EnvironmentError) -> Batch {

@@ -2,7 +2,7 @@ internal import TwofoldCore
 internal import TwofoldProtocol
 
 extension BatchLayout {
-    /// The layout as the protocol's message.
+    /// The layout, as a protobuf message.
     var wire: PayloadLayoutMessage {
         var wire = PayloadLayoutMessage()
         wire.size = UInt64(size)

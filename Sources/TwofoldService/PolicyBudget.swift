@@ -1,12 +1,12 @@
 public import TwofoldCore
 
-/// The limits of a session's policies.
+/// The limits on a session's policies.
 public struct PolicyBudget: Sendable {
-    /// The maximum number of bytes for a session's network and tables.
+    /// The maximum memory for a session's network and tables, in bytes.
     public var maxBytes = 512 << 20
-    /// The maximum time that a request may search.
+    /// The maximum search time of a request.
     public var maxSearch = Duration.seconds(1)
-    /// The threads of a search.
+    /// The threads that a search may use.
     public var workers = Workers(threads: 1)
 
     /// Creates the default limits.

@@ -17,7 +17,7 @@ extension ServedEnvironment {
         return payload
     }
 
-    /// Cuts a reset's payload into the arrays that the request announces.
+    /// Splits a reset's payload into the arrays that the request announces.
     func resetInput(
         _ request: ResetRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> ResetInput {
@@ -37,7 +37,7 @@ extension ServedEnvironment {
             throw .invalid(
                 "payload",
                 "the reset's payload has \(payload?.count ?? 0) bytes; expected \(size): "
-                    + (announced.isEmpty ? "nothing is announced" : announced.joined(separator: ", ")))
+                    + (announced.isEmpty ? "no arrays are announced" : announced.joined(separator: ", ")))
         }
         func part(_ range: Range<Int>?) -> UnsafeRawBufferPointer? {
             range.map { UnsafeRawBufferPointer(rebasing: payload![$0]) }
@@ -45,7 +45,7 @@ extension ServedEnvironment {
         return ResetInput(seeds: part(seeds), mask: part(mask), boards: part(boards))
     }
 
-    /// Reads the lane numbers in an array; returns all lanes without an array.
+    /// Reads lane numbers from an array. Returns all lanes if there is no array.
     func laneNumbers(_ bytes: UnsafeRawBufferPointer?) throws(EnvironmentError) -> [Int] {
         guard let bytes else { return Array(0..<lanes) }
         guard bytes.count % 8 == 0 else {
@@ -68,7 +68,7 @@ extension ServedEnvironment {
         return numbers
     }
 
-    /// Cuts a restore's payload into the arrays that the request announces, and the blob after them.
+    /// Splits a restore's payload into the arrays that the request announces, and the snapshot after them.
     func restoreInput(
         _ request: RestoreRequest, _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> (RestoreInput, SavedStreams) {

@@ -1,14 +1,15 @@
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-/// The number of steps that fit into a reply, and the layout of their arrays.
+/// The plan of a rollout's reply: the number of steps that fit, and the layout of the arrays.
 struct RolloutPlan {
     let steps: Int
     let frames: BatchLayout
     let rows: BatchLayout
-    /// The layout of the ended episodes' final values, in SAME_STEP.
+    /// The layout of the final values of ended episodes. Only the SAME_STEP mode uses it.
     let finals: BatchLayout
-    /// The maximum size of a reply. A rollout has to answer before it has written much more than this.
+    /// The maximum size of a reply, in bytes. A rollout reaches its time limit before it has written much more than
+    /// this.
     private static let maxBytes = 256 << 20
 
     init(_ rollout: BatchRollout, _ request: RolloutRequest, lanes: Int, maxSteps: Int) {
@@ -31,7 +32,7 @@ struct RolloutPlan {
 
     var size: Int { finals.size }
 
-    /// Moves the arrays to their places in a reply that has only the completed steps.
+    /// Moves the arrays together, so that the reply contains only the completed steps.
     func reply(
         _ done: BatchRollout.Progress, in memory: UnsafeMutableRawBufferPointer
     ) -> (RolloutReply, payloadSize: Int) {

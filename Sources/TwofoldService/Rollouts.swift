@@ -3,23 +3,24 @@ internal import TwofoldCore
 internal import TwofoldOptimum
 internal import TwofoldProtocol
 
-/// The rollouts of one environment: its policies, their streams, and the network from the client.
+/// The rollouts of one environment: its policies, the policies' random streams, and the network sent by the client.
 ///
-/// Only one caller at a time may use it.
+/// Not thread-safe: only one caller at a time may use it.
 final class Rollouts {
     private let environment: Batch
-    /// The config of 2048; nil for another game.
+    /// The environment's 2048 config; nil for another game.
     private let game: Game2048Config?
     private let tables: TableDirectory
     private let budget: PolicyBudget
     private let stop: Flag
     private let clock: Clock
-    /// The maximum number of steps in a reply. No machine gets further before a rollout has to answer, so a reply needs
-    /// no memory for more.
+    /// The maximum number of steps in a reply. No machine completes more steps within a rollout's time limit, so
+    /// the reply needs no memory for them.
     private let maxSteps: Int
     let streams: PolicyStreams
     private(set) var network: NTupleNetwork?
-    /// The policy of the last rollout and its source in the request. The next rollout can use its tables again.
+    /// The policy of the last rollout, and the part of the request that selected it. The next rollout with the same
+    /// selection reuses the policy's tables.
     private var last: (source: RolloutRequest.OneOf_Source, policy: any Policy)?
 
     init(
@@ -38,14 +39,15 @@ final class Rollouts {
             lanes: environment.lanes, reserve: environment.options.reserve)
     }
 
-    /// Seeds the policies' streams with the lanes' seeds of a reset.
+    /// Seeds the policies' random streams with the seeds of a reset, lane by lane.
     func reset(_ input: ResetInput) {
         for lane in 0..<environment.lanes where input.resets(lane) {
             if let seed = input.seed(lane) { streams.seed(lane, seed) }
         }
     }
 
-    /// Seeds the policies' streams with the seeds of a restore, or else continues the snapshot's streams.
+    /// Seeds the policies' random streams with the seeds of a restore. Lanes without a seed continue the snapshot's
+    /// streams.
     func restore(_ input: RestoreInput, _ saved: SavedStreams) {
         for (index, lane) in input.lanes.enumerated() {
             if let seed = input.seed(index) {
@@ -63,7 +65,7 @@ final class Rollouts {
     {
         switch request.part {
         case .network(let form):
-            guard payload == nil else { throw .invalid("payload", "a network's form takes no payload frame") }
+            guard payload == nil else { throw .invalid("payload", "a network's form must have no payload") }
             let shape = environment.observationSpace.shape
             guard shape.count == 2, !environment.afterstateArrays.isEmpty else {
                 throw .invalid("policy", "the policy 'ntuple' needs a game that has a board and afterstates")
@@ -74,12 +76,12 @@ final class Rollouts {
             last = nil
         case .weights(let piece):
             guard let network else {
-                throw .precondition("policy", "the session has no network yet: send its form first")
+                throw .precondition("policy", "the session has no network yet: send the network's form first")
             }
-            guard let payload else { throw .invalid("payload", "weights need a payload frame: float32") }
+            guard let payload else { throw .invalid("payload", "weights need a float32 payload frame") }
             try network.add(payload, at: Int(clamping: piece.offset))
         case nil:
-            throw .invalid("part", "the request has no part that this server knows")
+            throw .invalid("part", "the request contains neither a network's form nor weights")
         }
         var reply = PolicyReply()
         reply.bytes = UInt64(network!.bytes)
@@ -87,7 +89,7 @@ final class Rollouts {
         return reply
     }
 
-    /// Returns the bytes of the policies after the request; nil if the request does not change them.
+    /// Returns the policies' memory in bytes after the request; nil if the request does not change it.
     func bytes(after request: PolicyRequest) -> Int? {
         // A new network ends the last policy and its tables. A network that is too large will be refused.
         guard case .network(let form) = request.part, let bytes = Self.form(form).bytes,
@@ -96,7 +98,7 @@ final class Rollouts {
         return bytes
     }
 
-    /// Returns the bytes of the policies after the rollout; nil if the rollout does not change them.
+    /// Returns the policies' memory in bytes after the rollout; nil if the rollout does not change it.
     func bytes(after request: RolloutRequest) -> Int? {
         guard let source = request.source, last?.source != source else { return nil }
         let network = network?.bytes ?? 0
@@ -109,7 +111,8 @@ final class Rollouts {
         }
     }
 
-    /// Returns the bytes that a rollout needs while it runs: its arrays, and a copy of the streams.
+    /// Returns the memory in bytes that a rollout needs while it runs: its arrays, and a copy of the random
+    /// streams.
     func workingBytes(_ request: RolloutRequest) -> Int {
         BatchRollout.bytes(environment) + (request.policySeeds ? 16 * environment.lanes : 0)
     }
@@ -125,7 +128,7 @@ final class Rollouts {
             isSymmetric: form.symmetric)
     }
 
-    /// Saves the network and the weights received so far.
+    /// Saves the network and the weights received so far in a session's saved state.
     func save(into saved: inout SavedSession) {
         guard let network else { return }
         saved.network.exponents = UInt32(network.form.exponents)
@@ -138,7 +141,7 @@ final class Rollouts {
         saved.weights = network.withReceived { Data($0) }
     }
 
-    /// Restores a saved network.
+    /// Restores the network from a session's saved state.
     func restore(from saved: SavedSession) throws(EnvironmentError) {
         guard saved.hasNetwork else { return }
         var request = PolicyRequest()
@@ -164,7 +167,7 @@ final class Rollouts {
             opensTable: opensTable)
     }
 
-    /// Returns true if the rollout's policy searches for its actions.
+    /// Returns true if the rollout uses a policy that searches.
     static func isSearch(_ request: RolloutRequest) -> Bool {
         switch request.source {
         case .expectimax, .ntuple: true
@@ -213,7 +216,7 @@ final class Rollouts {
     ) throws(EnvironmentError) -> BatchRollout.Source {
         let lanes = environment.lanes
         var expected = 0
-        var what = "nothing is announced"
+        var what = "no arrays are announced"
         if case .actions = request.source {
             guard !request.policySeeds else {
                 throw .invalid("policy_seed", "policy_seed does not apply to given actions")
@@ -258,7 +261,7 @@ final class Rollouts {
                 throw .exhausted(
                     "table_bytes",
                     "table_bytes is \(bytes); of the bytes that this server allows for a session's policy "
-                        + "(--max-policy-bytes), \(room) are left")
+                        + "(--max-policy-bytes), only \(room) are left")
             }
             return try ExpectimaxPolicy(
                 environment, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
@@ -267,7 +270,7 @@ final class Rollouts {
     }
 }
 
-/// Reads the heuristic's weights from the request; returns the standard weights if it has none.
+/// Reads the heuristic's weights from the request. Returns the standard weights if the request has none.
 private func heuristic(_ wanted: Twofold_V1_ExpectimaxPolicy) throws(EnvironmentError) -> Heuristic {
     var heuristic = Heuristic()
     guard wanted.hasHeuristic else { return heuristic }

@@ -3,11 +3,11 @@ internal import Platform
 public import TwofoldCore
 public import TwofoldProtocol
 
-/// An environment that executes a session's requests and lays out their replies. It knows nothing of sessions.
+/// A session's environment. It executes requests and lays out their replies, but knows nothing about sessions.
 ///
-/// Only one caller at a time may use it.
+/// Not thread-safe: only one caller at a time may use it.
 public final class ServedEnvironment {
-    /// Returns memory of exactly `size` bytes for a reply's payload; throws if memory is exhausted.
+    /// Returns memory of exactly `size` bytes for a reply's payload. Throws if there is not enough memory.
     public typealias ReplyMemory = (_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer
 
     /// The environment's published id.
@@ -18,8 +18,8 @@ public final class ServedEnvironment {
     private let resetLayout: BatchLayout
     private let stepLayout: BatchLayout
     private let afterstatesLayout: BatchLayout
-    /// The layout of the finals if all episodes end in the same step, which makes the longest payload. Nil except in
-    /// SAME_STEP.
+    /// The layout of the final values if all episodes end in the same step, which is the longest possible layout.
+    /// Nil unless the autoreset mode is SAME_STEP.
     private let longestFinals: BatchLayout?
     let snapshotFormat: SnapshotFormat
 
@@ -57,12 +57,13 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Returns true if a request searches for actions. Searches run one at a time, on a separate queue.
+    /// Returns true if a request uses a policy that searches. Searches run one at a time, on a separate queue.
     public static func isSearch(_ op: Request.OneOf_Op) -> Bool {
         if case .rollout(let request) = op { Rollouts.isSearch(request) } else { false }
     }
 
-    /// Returns the number of bytes that a request needs while it is executed, without its reply; 0 if it needs little.
+    /// Returns the memory in bytes that a request needs while it runs, not counting its reply; 0 if it needs
+    /// little.
     public func workingBytes(_ op: Request.OneOf_Op) -> Int {
         switch op {
         case .rollout(let request): rollouts.workingBytes(request)
@@ -74,8 +75,8 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Returns the number of bytes of the policies' networks and tables after a request; nil if the request does not
-    /// change them.
+    /// Returns the memory in bytes that the policies' networks and tables need after a request; nil if the request
+    /// does not change it.
     public func policyBytes(after op: Request.OneOf_Op) -> Int? {
         switch op {
         case .policy(let request): rollouts.bytes(after: request)
@@ -84,17 +85,18 @@ public final class ServedEnvironment {
         }
     }
 
-    /// The number of bytes of replies for a client that only resets and steps: a reset's reply, the last step's stored
-    /// reply, and the next step's.
+    /// The memory in bytes for the replies to a client that only resets and steps: one reset reply, the stored
+    /// reply of the last step, and the reply of the next step.
     public var replyBytes: Int { resetLayout.size + 2 * longestStep }
 
-    /// The size of the longest reply to a step, which is longer than a reset's, in bytes.
+    /// The maximum payload size of a step's reply, in bytes. Reset replies are never longer.
     public var longestStep: Int { (longestFinals ?? stepLayout).size }
 
-    /// Executes one request; `payload` is its payload frame, if it has one. Calls `replyMemory` at most once, for the
-    /// memory of the reply's payload. A request that throws has changed nothing.
+    /// Executes one request. `payload` is the request's payload frame, if there is one. Calls `replyMemory` at most
+    /// once, to get the memory for the reply's payload. If the function throws, the environment is unchanged.
     ///
-    /// Returns the reply's result, and the number of bytes written to the memory; 0 if `replyMemory` was not called.
+    /// Returns the result for the reply, and the number of bytes written to the reply memory; 0 if `replyMemory`
+    /// was not called.
     public func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?, replyMemory: ReplyMemory
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int) {
@@ -145,7 +147,7 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Whether the boards were reset or restored since the create.
+    /// Whether the boards have been reset or restored since the session was created.
     public var wasReset: Bool { (try? environment.checkSeeded()) != nil }
 
     /// The reply to the create request.
@@ -165,7 +167,7 @@ public final class ServedEnvironment {
 
     // MARK: between two runs of a server
 
-    /// Saves all lanes and the policy network.
+    /// Saves the state of all lanes, and the policy's network.
     public func save(into saved: inout SavedSession) throws(ServiceError) {
         rollouts.save(into: &saved)
         // Before the first reset the lanes have no state.
@@ -175,7 +177,7 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Restores a saved state. Call it right after create.
+    /// Restores a saved state. Call it immediately after the environment has been created.
     public func restore(from saved: SavedSession) throws(ServiceError) {
         do throws(EnvironmentError) { try rollouts.restore(from: saved) } catch { throw ServiceError(error) }
         guard !saved.lanes.isEmpty else { return }
@@ -188,7 +190,7 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Runs a request with fresh reply memory, and returns the bytes that it has written there.
+    /// Runs a request with newly allocated reply memory, and returns the bytes that the request has written.
     private func written(
         _ request: (ReplyMemory) throws(ServiceError) -> (result: Reply.OneOf_Result, payloadSize: Int)
     ) throws(ServiceError) -> Data {
@@ -236,7 +238,7 @@ public final class ServedEnvironment {
     }
 }
 
-/// Calls `body` with the bytes of the data.
+/// Calls `body` with the bytes of `data`.
 func withBytes<Result, Failure: Error>(
     of data: Data, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
 ) throws(Failure) -> Result {

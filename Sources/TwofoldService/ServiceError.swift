@@ -1,19 +1,19 @@
 internal import TwofoldCore
 public import TwofoldProtocol
 
-/// The refusal of a request, which is sent as the protocol's Error.
+/// The refusal of a request. It is sent as the protocol's Error message.
 public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The kind of refusal.
+    /// The error code.
     public var code: ErrorCode
-    /// The name of the wrong argument in the Python API; empty if no argument is wrong.
+    /// The name of the invalid argument, as in the Python API; empty if no argument is invalid.
     public var field: String
-    /// The first lane with a wrong value, if any.
+    /// The first lane with an invalid value; nil if the error does not concern a lane.
     public var lane: Int?
-    /// The next seq of the session; only with `outOfSequence`.
+    /// The seq that the session expects next; set only for `outOfSequence`.
     public var expectedSeq: UInt64?
-    /// The number of milliseconds after which to repeat the request; only with `shuttingDown`.
+    /// The delay in milliseconds after which to repeat the request; set only for `shuttingDown`.
     public var retryAfter: UInt32?
-    /// A sentence that explains the error to a person.
+    /// A sentence that explains the error to the user.
     public var message: String
 
     /// Creates a refusal.
@@ -41,7 +41,7 @@ public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible 
         self.init(code, field: error.field, lane: error.lane, error.message)
     }
 
-    /// The error as the protocol's message.
+    /// The error, as a protobuf message.
     public var wire: WireError {
         var wire = WireError()
         wire.code = code

@@ -4,7 +4,8 @@ internal import TwofoldService
 // Refusals that only callers in this process get.
 
 extension ServiceError {
-    /// Refuses a payload that exceeds the limit. A server needs no such check, because libzmq closes the connection.
+    /// Returns the refusal of a payload that exceeds the limit. Only the embedded library needs this check: in a
+    /// server, libzmq closes the connection.
     static func tooLong(_ payload: Frame, _ limits: Limits) -> ServiceError {
         ServiceError(
             .resourceExhausted,
@@ -12,14 +13,15 @@ extension ServiceError {
         )
     }
 
-    /// The refusal of a request that only servers execute: callers in a process can't be distinguished.
+    /// The refusal of a request that only servers execute. A process cannot execute it, because all its callers
+    /// count as one client.
     static var oneClient: ServiceError {
         ServiceError(
             .invalidArgument, field: "op",
             "sessions in this process have no statistics and can't be resumed; connect to a server for that")
     }
 
-    /// The refusal of a repeat while another caller in this process is waiting for the reply.
+    /// The refusal of a repeated request while another caller in this process waits for the reply.
     static var busy: ServiceError {
         ServiceError(
             .failedPrecondition, field: "session",

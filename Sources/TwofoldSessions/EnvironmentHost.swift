@@ -2,21 +2,22 @@ internal import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 
-/// The environment of an open session, the pool of memory for its replies, and the reservations of both.
+/// The environment of an open session, the memory pool for its replies, and the memory reservations of both.
 ///
-/// One request at a time uses it. The ledger only stores it.
+/// Only one request at a time may use the host. The ledger only stores it.
 package final class EnvironmentHost {
     package let environment: ServedEnvironment
     package let pool: PayloadPool
-    /// The bytes reserved for the boards, the create request, and the replies to steps.
+    /// The number of bytes reserved for the boards, the create request and the replies to steps.
     package let bytes: Int
     private let boards: MemoryBudget.Reservation
     private let budget: MemoryBudget
-    /// The memory of the policies.
+    /// The reservations for the policies' memory.
     private var policies: [MemoryBudget.Reservation] = []
 
-    /// Executes a create. Reserves memory for the boards, for the create request, which is kept, and for the replies to
-    /// steps. So an admitted session can always be stepped, however much memory other sessions use.
+    /// Executes a create request. Reserves memory for the boards, for the stored create request, and for the
+    /// replies to steps. Therefore, the session can always be stepped, no matter how much memory other sessions
+    /// use.
     package init(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
     ) throws(ServiceError) {
@@ -39,8 +40,8 @@ package final class EnvironmentHost {
         self.budget = budget
     }
 
-    /// Executes a request of the session; `payload` is its payload frame, if it has one. A request that throws has
-    /// changed nothing.
+    /// Executes a request of the session. `payload` is the request's payload frame, if there is one. If the
+    /// function throws, the session is unchanged.
     package func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
@@ -57,7 +58,7 @@ package final class EnvironmentHost {
         return outcome
     }
 
-    /// Executes a request. Its reply gets memory from the pool.
+    /// Executes a request, with memory from the pool for the reply.
     private func run(
         _ op: Request.OneOf_Op, _ payload: UnsafeRawBufferPointer?
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
@@ -74,7 +75,8 @@ package final class EnvironmentHost {
         return (outcome.result, buffer?.frame(outcome.payloadSize))
     }
 
-    /// Returns the number of board steps in an executed request: its steps times the boards.
+    /// Returns the number of board steps in an executed request: the request's steps multiplied by the number of
+    /// boards.
     func steps(of result: Reply.OneOf_Result) -> Int {
         switch result {
         case .step: environment.lanes
@@ -95,7 +97,7 @@ package final class EnvironmentHost {
         settle(claim)
     }
 
-    /// Reserves the memory that a request needs while it is executed; returns nil if it needs little.
+    /// Reserves the memory that a request needs while it runs. Returns nil if the request needs little.
     private func reserveWorking(
         for op: Request.OneOf_Op
     ) throws(ServiceError) -> MemoryBudget.Reservation? {
@@ -108,8 +110,8 @@ package final class EnvironmentHost {
 
     // MARK: policies
 
-    /// The memory of the policies after a request, and the reservation of what they need beyond their present memory. A
-    /// refused request drops its claim.
+    /// The total memory of the policies after a request, in bytes, and the reservation of the additional memory. If
+    /// the request is refused, the reservation is released.
     private struct PolicyClaim {
         let bytes: Int
         let more: MemoryBudget.Reservation?
@@ -117,15 +119,15 @@ package final class EnvironmentHost {
 
     private var policyBytes: Int { policies.reduce(0) { $0 + $1.bytes } }
 
-    /// Reserves the additional memory that the policies need after a request; returns nil if their memory stays the
-    /// same.
+    /// Reserves the additional memory that the policies need after a request. Returns nil if their memory does not
+    /// change.
     private func claimPolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) -> PolicyClaim? {
         guard let bytes = environment.policyBytes(after: op) else { return nil }
         let more = bytes - policyBytes
         return PolicyClaim(bytes: bytes, more: more > 0 ? try budget.reserve(more) : nil)
     }
 
-    /// Updates the policies' reservations after a request was executed.
+    /// Updates the policies' reservations after a request has been executed.
     private func settle(_ claim: PolicyClaim?) {
         guard let claim else { return }
         if let more = claim.more {

@@ -3,42 +3,44 @@ internal import Platform
 internal import TwofoldProtocol
 package import TwofoldService
 
-/// Bytes and their owner, which keeps them valid: a libzmq message, a pool's buffer, or memory of the frame itself.
+/// A sequence of bytes, and the object that keeps the bytes valid: a libzmq message, a pool's buffer, or the
+/// frame's own memory.
 ///
 ///     owner ──► bytes         valid as long as a frame refers to them
-///               bytes         memory of a caller in this process, valid until its call returns
+///               bytes         memory of a caller in this process, valid until the call returns
 ///
-/// A caller's frame may hold integers of any width, each of which stands for a byte: the caller's array of actions.
+/// A caller may pass its array of actions with wider integers, such as int64. Each integer then represents one
+/// byte.
 ///
 /// `@unchecked Sendable` because nothing changes the bytes while a frame refers to them.
 package struct Frame: @unchecked Sendable {
-    /// The size up to which a copy is not counted in any budget.
+    /// The maximum size in bytes of a copied request that is not counted in any memory budget.
     package static let smallBytes = 4096
 
     private let start: UnsafeRawPointer?
-    /// The number of bytes that the frame stands for.
+    /// The number of bytes that the frame represents.
     package let count: Int
-    /// The size of each integer in bytes; negative if the integers are signed.
+    /// The size of each integer in bytes. Negative if the integers are signed.
     private let width: Int32
-    /// Nil for a caller's bytes.
+    /// The object that keeps the bytes valid; nil for a caller's bytes.
     package let owner: (any AnyObject & Sendable)?
 
-    /// Creates a frame without bytes.
+    /// Creates an empty frame.
     package init() { (start, count, width, owner) = (nil, 0, 1, nil) }
 
-    /// Creates a frame of bytes that `owner` keeps valid.
+    /// Creates a frame from bytes that `owner` keeps valid.
     package init(_ bytes: UnsafeRawBufferPointer, of owner: any AnyObject & Sendable) {
         (start, count, width) = (bytes.baseAddress, bytes.count, 1)
         self.owner = owner
     }
 
-    /// Creates a frame of a caller's bytes.
+    /// Creates a frame from a caller's bytes, which are valid only during the call.
     package init(ofCaller bytes: UnsafeRawBufferPointer) {
         (start, count, width, owner) = (bytes.baseAddress, bytes.count, 1, nil)
     }
 
-    /// Creates a frame of a caller's integers, signed if the width is negative; nil if the pointer is missing, or the
-    /// count or the width is invalid.
+    /// Creates a frame from a caller's integers. A negative width means signed integers. Returns nil if the pointer
+    /// is missing, or the count or width is invalid.
     package init?(ofCaller start: UnsafeRawPointer?, _ count: Int, width: Int32) {
         guard let start, count >= 0, [1, 2, 4, 8].contains(abs(Int(width))),
             !count.multipliedReportingOverflow(by: abs(Int(width))).overflow
@@ -53,7 +55,7 @@ package struct Frame: @unchecked Sendable {
         self.init(UnsafeRawBufferPointer(memory.bytes), of: memory)
     }
 
-    /// Creates a frame with a copy of the data; throws if the process has no memory for it.
+    /// Creates a frame with a copy of the data. Throws if the process has too little memory.
     init(keeping data: Data) throws(ServiceError) {
         let copy = data.withUnsafeBytes { bytes in
             Result { () throws(ServiceError) in try Frame(ofCaller: bytes).kept() }
@@ -61,9 +63,9 @@ package struct Frame: @unchecked Sendable {
         self = try copy.get()
     }
 
-    /// Memory that only frames own.
+    /// Memory that is owned only by frames.
     ///
-    /// `@unchecked Sendable` because only the frame's maker writes to it.
+    /// `@unchecked Sendable` because only the code that creates the frame writes to the memory.
     private final class Memory: @unchecked Sendable {
         let bytes: UnsafeMutableBufferPointer<UInt8>
 
@@ -72,7 +74,7 @@ package struct Frame: @unchecked Sendable {
         deinit { bytes.deallocate() }
     }
 
-    /// Calls `body` with the bytes. Integers wider than a byte must be copied first, by ``kept()``.
+    /// Calls `body` with the bytes. A frame of wider integers must first be converted with ``kept()``.
     package func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -81,8 +83,8 @@ package struct Frame: @unchecked Sendable {
         return try body(UnsafeRawBufferPointer(start: start, count: count))
     }
 
-    /// Returns true if both frames stand for the same bytes, even in different widths. An integer that does not fit
-    /// into a byte equals nothing.
+    /// Returns true if both frames represent the same bytes, even with integers of different widths. An integer
+    /// that does not fit into a byte is unequal to everything.
     package func isSame(as other: Frame) -> Bool {
         guard count == other.count else { return false }
         if width == 1, other.width == 1 { return count == 0 || memcmp(start!, other.start!, count) == 0 }
@@ -91,7 +93,7 @@ package struct Frame: @unchecked Sendable {
         }
     }
 
-    /// Compares two frames like ``isSame(as:)``; two missing frames are the same.
+    /// Returns true if both frames are nil, or if both represent the same bytes.
     static func areSame(_ one: Frame?, _ other: Frame?) -> Bool {
         switch (one, other) {
         case (nil, nil): true
@@ -100,7 +102,7 @@ package struct Frame: @unchecked Sendable {
         }
     }
 
-    /// The integer of one lane as a byte; nil if it does not fit.
+    /// The integer of one lane, as a byte; nil if it does not fit.
     private subscript(lane: Int) -> UInt8? {
         switch width {
         case 1: value(lane, UInt8.self)
@@ -121,9 +123,9 @@ package struct Frame: @unchecked Sendable {
 
     // MARK: a copy that outlives the caller
 
-    /// Returns a frame whose bytes stay valid: a copy if the bytes are a caller's, else this frame. Throws if the
-    /// process has no memory for the copy. Throws an error with the lane if an integer does not fit into a byte; the
-    /// environment checks the range of actions.
+    /// Returns a frame whose bytes stay valid after the call: a copy of a caller's bytes, otherwise this frame.
+    /// Throws if the process has too little memory for the copy, or if an integer does not fit into a byte. The
+    /// latter error names the lane. The environment checks later whether the actions are in range.
     package func kept() throws(ServiceError) -> Frame {
         guard owner == nil, count > 0 else { return self }
         var promise: MemoryPromise?

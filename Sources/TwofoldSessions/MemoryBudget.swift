@@ -1,15 +1,16 @@
 package import Platform
 internal import Synchronization
 
-/// The maximum number of bytes for all sessions together, and the number in use.
+/// The memory limit for all sessions together, and the memory in use.
 ///
-/// Boards, reply buffers, kept requests and policies each hold a ``Reservation`` for as long as they live. So the count
-/// is always right: it includes a reply that a carrier has yet to send to a slow client.
+/// Boards, reply buffers, stored requests and policies each hold a ``Reservation`` as long as they exist. The count
+/// is therefore always correct. For example, it includes a reply that has yet to be sent to a slow client.
 package final class MemoryBudget: Sendable {
     /// The limit, in bytes.
     package let limit: Int
     private let reserved = Atomic(0)
-    /// The reservation of this budget's bytes in another budget. It lasts as long as any of them are in use.
+    /// The reservation of this budget's bytes in a larger budget, if this is a part of one. It lasts while any of
+    /// the bytes are in use.
     private let whole: Reservation?
 
     package init(limit: Int) {
@@ -17,7 +18,7 @@ package final class MemoryBudget: Sendable {
         whole = nil
     }
 
-    /// Returns a new budget of `bytes` bytes, which are reserved in this one.
+    /// Creates a separate budget of `bytes` bytes, which are reserved in this budget.
     package func part(_ bytes: Int) throws(Exhausted) -> MemoryBudget { MemoryBudget(try reserve(bytes)) }
 
     private init(_ whole: Reservation) {
@@ -25,10 +26,10 @@ package final class MemoryBudget: Sendable {
         self.whole = whole
     }
 
-    /// The number of bytes reserved now.
+    /// The number of bytes that are currently reserved.
     package var used: Int { reserved.load(ordering: .relaxed) }
 
-    /// A reserved part of the budget; its deinitialiser releases it.
+    /// A reserved part of the budget. It is released on deinitialisation.
     package final class Reservation: Sendable {
         private let held: Atomic<Int>
         private let budget: MemoryBudget
@@ -42,7 +43,7 @@ package final class MemoryBudget: Sendable {
 
         package var bytes: Int { held.load(ordering: .relaxed) }
 
-        /// Adds bytes to the reservation; throws if fewer are left.
+        /// Adds bytes to the reservation. Throws if the budget has fewer bytes left.
         package func grow(by bytes: Int) throws(Exhausted) {
             try budget.claim(bytes)
             held.add(bytes, ordering: .relaxed)
@@ -51,17 +52,17 @@ package final class MemoryBudget: Sendable {
         deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }
     }
 
-    /// Returns an empty reservation, which can grow.
+    /// Creates an empty reservation, which can grow later.
     package func reserveNothing() -> Reservation { Reservation(self, bytes: 0, nil) }
 
-    /// Reserves `bytes` bytes; throws if fewer are left. Any thread may call it.
+    /// Reserves `bytes` bytes. Throws if the budget has fewer bytes left. Any thread may call it.
     package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
         try claim(bytes)
         return Reservation(self, bytes: bytes, nil)
     }
 
-    /// Reserves bytes for an allocation that can't report failure. While the reservation lasts, the process can
-    /// allocate them.
+    /// Reserves bytes for an allocation that can't report failure. The reservation guarantees that the allocation
+    /// fits within the process's own memory limits.
     package func reservePromised(_ bytes: Int) throws(Exhausted) -> Reservation {
         let promise: MemoryPromise
         do throws(OutOfMemory) { promise = try MemoryPromise.make(bytes) } catch { throw Exhausted(error) }
@@ -81,7 +82,7 @@ package final class MemoryBudget: Sendable {
         }
     }
 
-    /// The error that too few bytes are left, in the budget or in the process.
+    /// The error thrown when the budget or the process has too little memory left.
     package struct Exhausted: Error, CustomStringConvertible {
         package let description: String
 

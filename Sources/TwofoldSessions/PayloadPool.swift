@@ -1,13 +1,14 @@
 internal import Platform
 package import TwofoldCore
 
-/// The buffers for one session's replies. The ledger keeps them, and a carrier sends them without a copy.
+/// The reply buffers of one session. The ledger stores the replies in these buffers, and the server sends them
+/// without copying.
 ///
-/// The thread that executes the session's request uses the pool. A buffer is free when only the pool refers to it, so
-/// nobody has to return it.
+/// Only the thread that executes the session's request uses the pool. A buffer is free when only the pool refers to
+/// it, so nobody has to return buffers.
 package final class PayloadPool {
-    /// The maximum number of buffers. A session's replies have up to three sizes, and a client that waits for its
-    /// replies needs two buffers of each.
+    /// The maximum number of buffers. A session's replies have at most three common sizes, and a client that waits
+    /// for each reply needs two buffers of each size.
     private static let capacity = 6
 
     private let own: MemoryBudget
@@ -15,24 +16,24 @@ package final class PayloadPool {
     private let shared: MemoryBudget
     private var buffers: [Buffer] = []
 
-    /// Creates a pool without buffers. It reserves a buffer of at most `longest` bytes in the session's own budget
-    /// while that has room, and any other in the budget that all sessions share.
+    /// Creates an empty pool. Buffers of at most `longest` bytes are reserved in the session's own budget while it
+    /// has room. All other buffers are reserved in the budget that all sessions share.
     package init(_ own: MemoryBudget, upTo longest: Int, then shared: MemoryBudget) {
         self.own = own
         self.longest = longest
         self.shared = shared
     }
 
-    /// Memory of a fixed size, aligned to a cache line.
+    /// Memory of a fixed size, aligned to a cache line (64 bytes).
     ///
-    /// `@unchecked Sendable` because one request writes it before any message refers to it, and afterwards it is only
-    /// read.
+    /// `@unchecked Sendable` because one request writes the memory before any message refers to it. Afterwards the
+    /// memory is only read.
     package final class Buffer: @unchecked Sendable {
         package var bytes: UnsafeMutableRawBufferPointer { memory.bytes }
         private let memory: OwnedMemory
         private let reservation: MemoryBudget.Reservation
 
-        /// Returns a frame of the first `count` bytes.
+        /// Returns the first `count` bytes as a frame, which keeps the buffer alive.
         package func frame(_ count: Int) -> Frame {
             Frame(UnsafeRawBufferPointer(rebasing: bytes[..<count]), of: self)
         }
@@ -46,7 +47,7 @@ package final class PayloadPool {
             bytes.initializeMemory(as: UInt8.self, repeating: 0)
         }
 
-        /// Creates a buffer for a reply that belongs to no session.
+        /// Creates a buffer for a reply outside any session.
         package convenience init(in budget: MemoryBudget, size: Int) throws(EnvironmentError) {
             do throws(MemoryBudget.Exhausted) { try self.init(try budget.reserve(size)) } catch {
                 throw .exhausted("", "no memory for the reply: \(error)")
@@ -54,7 +55,7 @@ package final class PayloadPool {
         }
     }
 
-    /// Returns a buffer of exactly `size` bytes. Its content is arbitrary: zeros, or an earlier reply.
+    /// Returns a buffer of exactly `size` bytes. The buffer contains zeros or an earlier reply of the session.
     package func take(size: Int) throws(MemoryBudget.Exhausted) -> Buffer {
         let free = buffers.indices.first {
             buffers[$0].bytes.count == size && isKnownUniquelyReferenced(&buffers[$0])

@@ -1,27 +1,27 @@
 internal import Synchronization
 package import TwofoldCore
 
-/// The phases of a server from its start to its end.
+/// The phases of a server from start to end. The text below an arrow is the condition for the next phase.
 ///
 ///     serving ──► draining ──► refusing ──► late ──► ended
-///             stop       all taken,     1 s     nothing in progress,
+///             stop       all read,      1 s     nothing in progress,
 ///                        or 1 s                 or 5 s after the stop
 package enum Phase: UInt8, Comparable, AtomicRepresentable {
-    /// The server takes all requests.
+    /// The server accepts all requests.
     case serving
-    /// The server still takes requests that arrived before the stop. Rollouts end after the step in progress.
+    /// The server still accepts requests that arrived before the stop. Each rollout ends after its current step.
     case draining
-    /// The server refuses new requests and waiting searches as SHUTTING_DOWN.
+    /// The server refuses new requests, and searches that have not started, with the error SHUTTING_DOWN.
     case refusing
-    /// The server also refuses jobs that wait for a thread.
+    /// The server also refuses accepted requests that still wait for a thread.
     case late
-    /// The server has ended, and waits for no job that is still in progress.
+    /// The server has ended. It does not wait for requests that are still in progress.
     case ended
 
     package static func < (left: Phase, right: Phase) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// The current phase, which any thread may read. Only the socket thread changes it.
+/// The server's current phase. Any thread may read it, but only the socket thread changes it.
 package final class CurrentPhase: Sendable {
     private let phase = Atomic(Phase.serving)
 
@@ -32,23 +32,24 @@ package final class CurrentPhase: Sendable {
     package func enter(_ next: Phase) { phase.store(next, ordering: .relaxed) }
 }
 
-/// The schedule of a stop. It has no clock.
+/// The timetable of a stop. It has no clock: callers pass the current moment.
 package struct Stop {
     private static let drainTime = Duration.seconds(1)
     private static let stopTime = Duration.seconds(5)
 
-    /// The moment until which the server takes messages that had arrived before the stop.
+    /// The moment at which draining ends. Until then, the server reads messages that arrived before the stop.
     package let drainEnd: Moment
     private let end: Moment
 
-    /// Creates the schedule of a stop that was requested at `begin`.
+    /// Creates the timetable of a stop that was requested at `begin`.
     package init(at begin: Moment) {
         drainEnd = begin + Self.drainTime
         end = begin + Self.stopTime
     }
 
-    /// Returns the phase after draining, and the moment until which it lasts if nothing happens. Even with nothing in
-    /// progress, the server refuses requests until `refusalEnd`, so that clients learn to retry.
+    /// Returns the phase at `now`, after draining, and the moment at which that phase ends unless the last job ends
+    /// earlier. Even if no job is in progress, the server refuses requests until `refusalEnd`, so that clients
+    /// learn to retry.
     package func phase(at now: Moment, refusalEnd: Moment, jobsInProgress: Int) -> (
         phase: Phase, until: Moment
     ) {

@@ -1,6 +1,6 @@
 package import TwofoldProtocol
 
-/// The kinds of requests, with the names of the fields in `Request.op`.
+/// The kinds of requests, named after the fields in `Request.op`.
 package enum RequestKind: Int, CaseIterable {
     case hello, create, reset, step, observe, afterstates, close, snapshot, restore, expand, stats
     case resume, keepalive, rollout, policy
@@ -26,7 +26,7 @@ package enum RequestKind: Int, CaseIterable {
             }
     }
 
-    /// A value for each kind of request.
+    /// A table with one value for each kind of request.
     struct Table<Value: Sendable & Equatable>: Sendable, Equatable {
         private var values: [Value]
 

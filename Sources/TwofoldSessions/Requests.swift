@@ -3,11 +3,11 @@ package import TwofoldService
 
 // Checks of a request before the ledger or the service sees it.
 
-/// The maximum size of a header in bytes. Arrays can be longer, and come in the payload.
+/// The maximum size of a header in bytes. Larger data, such as arrays, must be in the payload.
 private let maxHeaderBytes = 1 << 18
 
 extension Request {
-    /// Decodes the request in a header; throws if the header is too long or not a request.
+    /// Decodes a header. Throws if the header is too long or is not a request.
     package static func decode(_ header: Frame) throws(ServiceError) -> Request {
         guard header.count <= maxHeaderBytes else {
             throw ServiceError(
@@ -23,12 +23,12 @@ extension Request {
 }
 
 extension ServiceError {
-    /// The refusal of an `op` of another version of the protocol.
+    /// The refusal of a request whose operation this version of the protocol does not have.
     package static var unknownOp: ServiceError {
         ServiceError(.invalidArgument, field: "op", "the request has no operation that this server knows")
     }
 
-    /// The refusal of a request while the server stops. `retryAfter` is about the time that a restart takes.
+    /// The refusal of a request while the server is stopping. `retryAfter` is about the time that a restart takes.
     package static var stopping: ServiceError {
         var error = ServiceError(.shuttingDown, "this server is about to stop; try again in a second")
         error.retryAfter = 1000
@@ -42,14 +42,15 @@ extension ServiceError {
                 + "repeat the request later")
     }
 
-    /// The refusal of a payload for a kind of request that takes none.
+    /// The refusal of a payload in a request that must not have one.
     package static var noPayload: ServiceError {
         ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
     }
 }
 
 extension MemoryBudget {
-    /// Reserves the bytes of a request's frames, which the ledger keeps; returns nil for small frames.
+    /// Reserves memory for the frames of a request that the ledger will keep. Returns nil for small frames, which
+    /// are not counted.
     func reserve(keeping bytes: Int) throws(ServiceError) -> Reservation? {
         guard bytes > Frame.smallBytes else { return nil }
         do throws(Exhausted) { return try reserve(bytes) } catch {

@@ -3,36 +3,39 @@ public import TwofoldCore
 internal import TwofoldOptimum
 public import TwofoldService
 
-/// The settings that servers and the embedded library share. Both read them from the same `TWOFOLD_` variables.
+/// The settings that servers and the embedded library share. Both read them from the same environment variables,
+/// whose names start with `TWOFOLD_`.
 public struct ServiceSettings: Sendable {
     /// The number of threads that execute one batch.
     public var threads: Int
-    /// The limits of requests and sessions.
+    /// The limits on requests and sessions.
     public var limits = Limits()
-    /// The limits of each session's policies.
+    /// The limits on each session's policies.
     public var policyBudget = PolicyBudget()
-    /// The directory of the tables of optimal values; see `twofold-server solve`.
+    /// The directory with the tables of optimal values, which `twofold-server solve` writes.
     public var tables = TableDirectory.standard
-    /// The implementation of the rules; other values than `automatic` are for tests and debugging.
+    /// The implementation of the rules. Values other than `automatic` are for tests and debugging.
     public var engine = Engine.automatic
 
     private var givenSearchThreads: Int?
 
-    /// The number of threads that a search for actions may use.
+    /// The number of threads that a search may use.
     public var searchThreads: Int {
         get { givenSearchThreads ?? max(1, threads - 1) }
         set { givenSearchThreads = newValue }
     }
 
-    /// Creates the default settings with this many threads.
+    /// Creates the default settings, with this number of threads.
     public init(threads: Int) { self.threads = threads }
 
-    /// Reads the settings from flags and variables; all others get their defaults.
+    /// Reads the settings from command-line flags and environment variables. Settings that are not given get their
+    /// defaults.
     ///
     /// - Parameters:
     ///   - options: The values of the given flags, by the names in ``numbers``. A flag overrides its variable.
-    ///   - engine: The value of the engine's flag, if given.
-    ///   - variable: Returns the text of the variable TWOFOLD_MAX_SESSIONS for "MAX_SESSIONS"; nil if unset or empty.
+    ///   - engine: The value of the --engine flag, if given.
+    ///   - variable: Returns the text of an environment variable; nil if it is unset or empty. The argument
+    ///     "MAX_SESSIONS" means TWOFOLD_MAX_SESSIONS.
     public init(
         options: [String: Int] = [:], engine: Engine? = nil,
         variable: @escaping (String) -> String? = Self.variable
@@ -65,7 +68,7 @@ public struct ServiceSettings: Sendable {
         }
     }
 
-    /// Returns the text of the environment's TWOFOLD_ variable of this name; nil if unset or empty.
+    /// Returns the text of the environment variable TWOFOLD_`name`; nil if it is unset or empty.
     public static func variable(_ name: String) -> String? {
         guard let value = getenv("TWOFOLD_" + name).map({ String(cString: $0) }), !value.isEmpty else {
             return nil
@@ -73,7 +76,7 @@ public struct ServiceSettings: Sendable {
         return value
     }
 
-    /// Creates a service with these settings. The memory of its tables is reserved in `budget`.
+    /// Creates a service with these settings. Memory for the tables of optimal values is reserved in `budget`.
     package func service(_ budget: MemoryBudget, clock: Clock = .system) -> EnvironmentService {
         var policyBudget = policyBudget
         policyBudget.workers = Workers(threads: searchThreads)
@@ -84,14 +87,14 @@ public struct ServiceSettings: Sendable {
 
     // MARK: numbers
 
-    /// A setting that is a number.
+    /// A numeric setting: its name, allowed range, property, help text and default.
     public typealias Number = (
         name: String, range: ClosedRange<Int>, property: WritableKeyPath<ServiceSettings, Int>,
         help: String, standard: String?
     )
 
-    /// All settings that are numbers. A name like "max-sessions" stands for --max-sessions and TWOFOLD_MAX_SESSIONS.
-    /// `standard` describes a default that is not the property's initial value.
+    /// All numeric settings. The name "max-sessions", for example, means --max-sessions and TWOFOLD_MAX_SESSIONS.
+    /// `standard` describes the default if it is not the property's initial value.
     public static var numbers: [Number] {
         [
             (
@@ -151,7 +154,7 @@ public struct ServiceSettings: Sendable {
         set { policyBudget.maxSearch = .milliseconds(newValue) }
     }
 
-    /// Returns a number's value from its flag, or else from its variable; nil if neither is given.
+    /// Returns a setting's value from its flag, or otherwise from its variable; nil if neither is given.
     private static func value(
         of number: Number, _ options: [String: Int], _ variable: (String) -> String?
     ) throws(Reason) -> Int? {

@@ -2,38 +2,43 @@ package import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 
-/// The state machine for requests: it decodes each one, asks the ledger about it, hands out the work, and answers.
+/// The state machine that handles requests. It decodes each request, asks the ledger for a decision, hands out the
+/// work, and answers.
 ///
 ///     header, payload, route ──► take ──► perform ──► finish ──► send
 ///
-/// Bytes go in, and each event appends its effects. The machine has no socket, thread or lock. The server's loop adds
-/// sockets and a clock. The library in a process adds a lock, and performs work outside it. The simulation runs the
-/// machine on simulated disks and networks.
+/// The machine receives bytes, and each event appends effects for its carrier to perform. It has no socket, thread
+/// or lock. The server's loop adds sockets and a clock. The embedded library adds a lock, and performs the work
+/// outside it. The simulation runs the machine on simulated disks and networks.
 ///
-/// Nothing that a client sends stops the machine. Each request gets one reply, which goes to its newest copy. In this
-/// module a *session* is the ledger's. Only one thread at a time may use the machine.
+/// Nothing that a client sends can crash the machine. Each request gets one reply, which goes to the newest copy of
+/// the request. In this module, *session* means a session in the ledger. Only one thread at a time may use the
+/// machine.
 package final class SessionMachine {
-    /// The maximum numbers of requests without a session in progress at a time: nothing else limits them.
+    /// The maximum numbers of expand and stats requests in progress. These requests have no session, so no other
+    /// limit applies.
     private static let maxExpansions = 256
     private static let maxStats = 16
 
-    /// An action that the machine asks of its carrier; the carrier executes them in order.
+    /// An action that the machine's carrier (the server or the embedded library) must perform. The carrier performs
+    /// the actions in order.
     package enum Effect {
         case send(StoredReply, to: Route)
         /// Perform the work, and pass the result to ``finish(_:_:at:into:)``.
         case perform(Work)
-        /// A client has sent hello with this name.
+        /// A client with this name has said hello.
         case greeted(String)
         case began(SessionLedger.Entry)
-        /// A session has ended, for the reason in the text. Its memory is free, or will be in a moment.
+        /// A session has ended. The text is the reason. The session's memory is freed now or very soon.
         case ended(SessionLedger.Entry, String)
     }
 
-    /// Returns the authorised clients' names by their public keys, and the number of clients refused so far.
+    /// Returns the names of the authorised clients by public key, and the number of handshakes refused so far.
     package typealias Keys = () -> (names: [String: String], refused: Int)
 
     let settings: ServiceSettings
-    /// Nil if all callers are one client in this process, each waiting for its own reply.
+    /// Returns the authorised clients. Nil in the embedded library, where all callers count as one client, and each
+    /// waits for its own reply.
     let keys: Keys?
     let begin: Moment
     private let clock: Clock
@@ -42,13 +47,14 @@ package final class SessionMachine {
     package let phase = CurrentPhase()
     package private(set) var ledger: SessionLedger
     package var statistics = ServerStatistics()
-    /// The number of pieces of work that are not finished; then the expansions and the stats among them.
+    /// The number of unfinished pieces of work. The next two properties count the expand and stats requests among
+    /// them.
     package private(set) var inProgress = 0
     private var expansionsInProgress = 0
     private var statsInProgress = 0
 
-    /// Creates a machine that begins at `now`. Only long requests read `clock`, for their time limits; all else is
-    /// passed the current moment.
+    /// Creates a machine that starts at `now`. It reads `clock` only for hello requests and for the time limits of
+    /// long requests. Everything else gets the current moment as an argument.
     package init(_ settings: ServiceSettings, keys: Keys?, clock: Clock = .system, at now: Moment) {
         self.settings = settings
         self.keys = keys
@@ -59,8 +65,8 @@ package final class SessionMachine {
         ledger = SessionLedger(settings.limits)
     }
 
-    /// Enters a phase, which decides which requests may still begin. Any phase after `serving` ends rollouts in
-    /// progress.
+    /// Enters a phase. The phase decides which requests may still start. Any phase after `serving` also ends the
+    /// rollouts in progress.
     package func enter(_ phase: Phase) {
         self.phase.enter(phase)
         if phase > .serving { service.stop.set() }
@@ -68,7 +74,7 @@ package final class SessionMachine {
 
     // MARK: a request
 
-    /// Takes a request that has arrived.
+    /// Handles a request that has arrived.
     package func take(header: Frame, payload: Frame?, from route: Route, into effects: inout [Effect]) {
         statistics.received += 1
         let request: Request
@@ -128,7 +134,7 @@ package final class SessionMachine {
         }
     }
 
-    /// Takes a step that arrived without a header.
+    /// Handles a step that arrived without an encoded header.
     package func takeStep(
         _ session: SessionID, epoch: UInt32, seq: UInt64, actions: Frame, from route: Route,
         into effects: inout [Effect]
@@ -142,7 +148,7 @@ package final class SessionMachine {
         }
     }
 
-    /// Acts on the ledger's verdict.
+    /// Acts on the ledger's verdict: sends a reply, starts the request, or does nothing for a parked request.
     private func settle(
         _ verdict: SessionLedger.Verdict, _ op: Request.OneOf_Op, seq: UInt64, _ header: Frame,
         _ payload: Frame?, from route: Route, into effects: inout [Effect]
@@ -181,7 +187,7 @@ package final class SessionMachine {
         begin(work, &effects)
     }
 
-    /// Throws if a caller in this process gives another number of actions than the session has boards.
+    /// Throws if a caller in this process has passed the wrong number of actions for the session's boards.
     private func checkActions(of work: Work, boards: Int) throws(ServiceError) {
         guard work.kind == .step, let actions = work.payload, actions.owner == nil, actions.count != boards
         else { return }
@@ -195,12 +201,13 @@ package final class SessionMachine {
         effects.append(.perform(work))
     }
 
-    /// Returns the place where a server performs the work.
+    /// Returns the thread or queue on which a server should perform the work.
     package func place(of work: Work) -> Work.Place { work.place(isAlone: ledger.openCount == 1) }
 
     // MARK: results
 
-    /// Answers performed work, and then a client that waits for its end to resume the session.
+    /// Handles the result of performed work. Answers the request, then a client that has been waiting to resume the
+    /// session.
     package func finish(
         _ work: Work, _ result: Result<StoredReply, ServiceError>, at now: Moment,
         into effects: inout [Effect]
@@ -252,7 +259,7 @@ package final class SessionMachine {
         }
     }
 
-    /// Hands a session over to the client at this route.
+    /// Transfers a session to the client at `route`.
     private func resume(
         _ request: Request, from route: Route, at now: Moment, into effects: inout [Effect]
     ) throws(ServiceError) {
@@ -272,13 +279,13 @@ package final class SessionMachine {
         statistics.countExecuted(kind, arrived: arrived, at: now, steps: steps)
     }
 
-    /// Refuses a message unread: it can't be a request, or its sender is not authorised.
+    /// Refuses a message without decoding it, because it can't be a request or its sender is not authorised.
     package func refuseUnread(_ error: ServiceError, to route: Route, into effects: inout [Effect]) {
         statistics.received += 1
         refuse(error, seq: 0, to: route, into: &effects)
     }
 
-    /// Refuses a request; `kind` is nil if the request can't be decoded.
+    /// Refuses a request. `kind` is nil if the request can't be decoded.
     private func refuse(
         _ error: ServiceError, _ kind: RequestKind? = nil, seq: UInt64, to route: Route,
         into effects: inout [Effect]
@@ -289,7 +296,7 @@ package final class SessionMachine {
 
     // MARK: time
 
-    /// Subtracts a pause of the server, which ended at `now`, from the idle time of all sessions.
+    /// Subtracts a pause of the server from the idle time of all sessions. The pause ended at `now`.
     package func excuse(_ pause: Duration, until now: Moment) { ledger.excuse(pause, until: now) }
 
     /// Ends the sessions that have been idle since before `moment`.
@@ -302,7 +309,7 @@ package final class SessionMachine {
 
     // MARK: between two runs of a server
 
-    /// Restores a saved session; returns nil if the saved session is inconsistent.
+    /// Restores a saved session. Returns nil if the saved session is inconsistent.
     package func restore(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry? {
         let host = try EnvironmentHost(saved.create, service, budget)
         try host.restore(from: saved)

@@ -2,12 +2,12 @@ internal import FoundationEssentials
 package import TwofoldProtocol
 package import TwofoldService
 
-/// A reply that the ledger keeps and resends: its encoded header and its payload.
+/// A reply that the ledger keeps and can send again: an encoded header and a payload.
 ///
-/// The thread that executes the request creates it.
+/// The thread that executes the request creates the reply.
 package final class StoredReply: Sendable {
     private let seq: UInt64
-    /// Nil for a step without finals.
+    /// The encoded header; nil for a step's reply without final values.
     private let encoded: [UInt8]?
     package let payload: Frame?
 
@@ -30,7 +30,7 @@ package final class StoredReply: Sendable {
         return reply.frame
     }
 
-    /// The header of a step's reply without finals; only the seq differs between steps:
+    /// The header of a step's reply without final values. Such headers differ only in the seq:
     ///
     ///     0     1       9        12
     ///     ┌─────┬───────┬────────┐
@@ -38,7 +38,7 @@ package final class StoredReply: Sendable {
     ///     └─────┴───────┴────────┘
     private static let stepHeader = encode(.step(.init()), 1)
 
-    /// Whether this is the reply of a step without finals, whose header holds nothing but the seq.
+    /// Whether this is a step's reply without final values. Its header contains only the seq.
     package var isPlainStep: Bool { encoded == nil }
 
     /// The encoded header.
@@ -49,7 +49,7 @@ package final class StoredReply: Sendable {
         return header
     }
 
-    /// Returns the answer to a resume. It carries this reply again, and shares its payload.
+    /// Returns the answer to a resume request. The answer contains this reply, and shares its payload.
     package func resumed(_ resume: ResumeReply, seq: UInt64) -> StoredReply {
         var resume = resume
         resume.lastReply = Data(header)
@@ -58,7 +58,7 @@ package final class StoredReply: Sendable {
 
     // MARK: between two runs of a server
 
-    /// The frames in their saved form.
+    /// The header and payload, as a protobuf message for saving.
     package var saved: SavedFrames {
         var saved = SavedFrames()
         saved.header = Data(header)
@@ -66,7 +66,7 @@ package final class StoredReply: Sendable {
         return saved
     }
 
-    /// Restores a saved reply; copies its payload to `pool`.
+    /// Restores a saved reply. Copies its payload to memory from `pool`.
     package init(_ saved: SavedFrames, _ pool: PayloadPool) throws(MemoryBudget.Exhausted) {
         seq = 0
         encoded = [UInt8](saved.header)

@@ -3,70 +3,77 @@ internal import TwofoldOptimum
 internal import TwofoldProtocol
 package import TwofoldService
 
-/// One admitted request, from its check to its reply.
+/// One admitted request, from its admission to its reply.
 ///
 ///     take ──► perform, on any thread ──► finish
 ///
-/// `@unchecked Sendable` because each property has one owner at a time. The machine creates the work and notes the
-/// route of its reply. One thread performs it and writes the results, which the machine reads when it finishes the
-/// work. Properties that both read never change.
+/// `@unchecked Sendable` because each property has only one owner at a time. The machine creates the work and
+/// updates the route of the reply. One thread performs the work and writes the results. The machine reads the
+/// results when it finishes the work. Properties that both read never change.
 package final class Work: @unchecked Sendable {
-    /// The operation to execute, and its environment.
+    /// The operation to execute, and the environment if it has one.
     enum Subject {
         case create(CreateRequest)
         case request(Request.OneOf_Op, EnvironmentHost)
-        /// The rules over arrays of boards. It has no session, so the ledger never sees it, and a repeat is executed
-        /// again.
+        /// An expand request, which applies the rules to arrays of boards. It has no session, so it bypasses the
+        /// ledger, and a repeat is executed again.
         case expand(Expansion)
-        /// The server's statistics. They have no session either.
+        /// A stats request. It has no session either.
         case stats(StatsWork)
     }
 
-    /// The thread on which a server performs it.
+    /// The thread or queue on which a server performs the work.
     package enum Place {
         /// On the socket thread.
         case here
-        /// On any thread, in parallel with other work.
+        /// On any free thread, in parallel with other work.
         case queue
-        /// On the queue of searches, one at a time, so that searches never take all threads.
+        /// On the queue for searches, one at a time, so that searches never occupy all threads.
         case searches
-        /// On a queue that batches never delay, one at a time, because a probe is waiting.
+        /// On the queue for statistics, one at a time. Batches never delay this queue, because a probe may be
+        /// waiting for the reply.
         case statistics
     }
 
-    /// The maximum time of work on the socket thread. Handing shorter work to another thread would take as long.
+    /// The longest estimated time of work that a server performs on the socket thread, in nanoseconds. Handing
+    /// shorter work to another thread would take as long as the work itself.
     private static let inlineNanoseconds = 80_000
-    /// The same maximum while only one session is open. Such work delays only a client that arrives in the meantime.
+    /// The same maximum while only one session is open. More time is acceptable then, because the work can only
+    /// delay a client that connects in the meantime.
     private static let aloneNanoseconds = 2_000_000
-    /// The time that a create takes for each board. Fresh memory makes it slower than a step.
+    /// The time to create one board, in nanoseconds. It is longer than the time of a step, because fresh memory is
+    /// slow.
     private static let nanosecondsPerCreatedLane = 1000
 
     let subject: Subject
-    /// The session's entry; nil for a request without a session. Unowned because the entry owns its work in progress.
+    /// The session's entry; nil for a request without a session. The reference is unowned because the entry owns
+    /// the work in progress.
     unowned let entry: SessionLedger.Entry?
-    /// Whether the request has a session. A late thread may read this when ledger and entry no longer exist.
+    /// Whether the request has a session. A slow thread may read this property when the ledger and the entry no
+    /// longer exist.
     private let isOfSession: Bool
     let kind: RequestKind
     let seq: UInt64
-    /// The moment at which the request first arrived.
+    /// The moment at which the first copy of the request arrived.
     let arrived: Moment
     let header: Frame
     let payload: Frame?
     private var reservation: MemoryBudget.Reservation?
 
-    /// The route of the request's newest copy.
+    /// The route of the newest copy of the request.
     private(set) var route: Route
-    /// The resume that waits for the end of this work. Only the newest one waits: the sender of an earlier one gets no
-    /// reply, and repeats it.
+    /// The resume request that waits for this work to end. Only the newest resume waits. The sender of an earlier
+    /// one gets no reply, and has to repeat the request.
     private(set) var resumes: [(request: Request, route: Route)] = []
 
-    /// The host that a create made when it was executed.
+    /// The host that a create request has created.
     var host: EnvironmentHost?
-    /// The size of the reply's payload, if the caller's memory is too small for it; nothing was computed then.
+    /// The size of the reply's payload in bytes, if it does not fit in the caller's memory. In that case, nothing
+    /// was computed.
     package private(set) var missingRoom: Int?
-    /// The number of board steps: the request's steps times the boards.
+    /// The number of board steps: the request's steps multiplied by the number of boards.
     private(set) var steps = 0
-    /// The frames that the ledger keeps of performed work.
+    /// The frames that the ledger keeps after the work has been performed.
     private var kept: (header: Frame, payload: Frame?)
 
     init(
@@ -87,20 +94,20 @@ package final class Work: @unchecked Sendable {
 
     // MARK: for the machine
 
-    /// Reserves the bytes of the frames for as long as they are kept; small frames are not counted.
+    /// Reserves memory for the frames, which the ledger keeps. Small frames are not counted.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
         reservation = try budget.reserve(keeping: header.count + (payload?.count ?? 0))
     }
 
-    /// Returns the ledger's record of the executed request.
+    /// Returns the executed request in the form that the ledger keeps.
     func done(_ reply: StoredReply) -> SessionLedger.Done {
         .init(seq: seq, header: kept.header, payload: kept.payload, reservation, reply: reply)
     }
 
-    /// Sends the reply to the route of a newer copy.
+    /// Makes the reply go to the route of a newer copy of the request.
     func reroute(to route: Route) { self.route = route }
 
-    /// Makes a resume wait for the end of this work; returns true if it replaces an earlier resume.
+    /// Makes a resume request wait for this work to end. Returns true if it replaces an earlier resume request.
     func wait(_ resume: Request, from route: Route) -> Bool {
         defer { resumes = [(resume, route)] }
         return !resumes.isEmpty
@@ -108,7 +115,8 @@ package final class Work: @unchecked Sendable {
 
     // MARK: place
 
-    /// Returns the place where a server performs the work; `isAlone` is true if only one session is open.
+    /// Returns the thread or queue on which a server should perform the work. `isAlone` is true if only one session
+    /// is open.
     package func place(isAlone: Bool) -> Place {
         let cost: Cost
         switch subject {
@@ -132,7 +140,7 @@ package final class Work: @unchecked Sendable {
         if case .request(let op, _) = subject { ServedEnvironment.isSearch(op) } else { false }
     }
 
-    /// Returns true if the work must no longer begin in this phase of a stop. Statistics may always begin.
+    /// Returns true if it is too late to start the work in this phase of a stop. Statistics may start in any phase.
     package func isTooLate(in phase: Phase) -> Bool {
         if case .stats = subject { return false }
         return phase >= (isSearch ? .refusing : .late)
@@ -140,8 +148,8 @@ package final class Work: @unchecked Sendable {
 
     // MARK: on any thread
 
-    /// Executes the request. The payload of an expand goes to `memory`, if given. If that is too small, nothing is
-    /// computed, and ``missingRoom`` is the size that is needed.
+    /// Executes the request. If `memory` is given, the payload of an expand request's reply is written there. If
+    /// `memory` is too small, nothing is computed, and ``missingRoom`` is the required size.
     package func perform(
         _ service: EnvironmentService, _ budget: MemoryBudget,
         into memory: UnsafeMutableRawBufferPointer? = nil

@@ -1,15 +1,15 @@
 internal import CZeroMQ
 
-/// Calls a function of libzmq and throws its error. All calls into libzmq that can fail go through these functions,
-/// and nothing else handles their failures.
+/// Calls a function of libzmq and throws an error if the call fails. All calls whose failure matters go through one
+/// of the functions in this file.
 ///
-/// The policy for EINTR: a signal is not a result, so the call is repeated until it returns one. No other code
-/// ever sees `ZeroMQError.Code.interrupted`.
+/// A call that a signal interrupted (EINTR) is repeated. Therefore, no other code ever sees
+/// `ZeroMQError.Code.interrupted`.
 ///
 /// - Parameters:
 ///   - operation: The name of the C function.
-///   - subject: The subject of the call (an endpoint, an option); evaluated only if the call fails.
-///   - call: The call; a negative result is a failure whose reason is in `zmq_errno`.
+///   - subject: The endpoint or option of the call. It is evaluated only if the call fails.
+///   - call: The call. A negative result means failure; the reason is in `zmq_errno`.
 @inline(__always)
 @discardableResult
 func check(
@@ -25,8 +25,8 @@ func check(
     }
 }
 
-/// Calls a function that fails with EAGAIN if it would have to wait; returns false in that case, and true on
-/// success. Otherwise like `check`.
+/// Calls a function that fails with EAGAIN instead of waiting. Returns true on success and false after EAGAIN.
+/// Otherwise works like `check`.
 @inline(__always)
 func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Bool {
     do throws(ZeroMQError) {
@@ -38,10 +38,10 @@ func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Boo
     }
 }
 
-/// Calls a function that waits; otherwise like `check`. `call` receives the remaining milliseconds, or -1 for
-/// "forever".
+/// Calls a function that may wait. Otherwise works like `check`. `call` receives the remaining time in
+/// milliseconds; -1 means "forever".
 ///
-/// Signals do not lengthen the wait: after EINTR the call receives only the rest of `timeout`.
+/// Signals do not prolong the wait: when the call is repeated after EINTR, it receives only the rest of `timeout`.
 @inline(__always)
 func check(
     _ operation: String, within timeout: Duration?, _ call: (CLong) -> CInt
@@ -55,7 +55,7 @@ func check(
     }
 }
 
-/// Calls a function that creates an object and returns null on failure; otherwise like `check`.
+/// Calls a function that creates an object and returns null on failure. Otherwise works like `check`.
 func check(
     _ operation: String, on subject: @autoclosure () -> String? = nil,
     making call: () -> UnsafeMutableRawPointer?
@@ -68,7 +68,7 @@ func check(
     return made!  // because: null was thrown above
 }
 
-/// Calls `body` with memory for this many bytes of text, which libzmq terminates with a zero.
+/// Calls `body` with memory for `capacity` bytes of text, including the zero byte with which libzmq ends the text.
 func withText<Result>(
     capacity: Int, _ body: (UnsafeMutablePointer<CChar>) throws(ZeroMQError) -> Result
 ) throws(ZeroMQError) -> Result {

@@ -1,23 +1,24 @@
-/// A context: libzmq's I/O threads and all state that the sockets of one process share.
+/// A context, which contains libzmq's I/O threads and all state that the sockets of a process share.
 ///
-/// Make one context per process. Any thread can make sockets in it. A context is the only thread-safe object of
-/// libzmq; each socket belongs to the thread that made it.
+/// Create one context per process. Any thread can create sockets in it. A context is the only thread-safe object in
+/// libzmq: each socket belongs to the thread that created it.
 ///
-/// A context and its sockets may end in any order:
+/// A context and its sockets may be deinitialised in any order:
 ///
 /// ```
-///   the Context ends             every call on its sockets throws .terminated, including blocked ones
+///   the Context ends             every call on its sockets throws .terminated, including blocked calls
 ///   its last Socket ends, too    zmq_ctx_term waits for lingering messages and ends the threads
 /// ```
 ///
-/// A socket that outlives its context is therefore safe but useless. Nothing is terminated while a socket
-/// still uses it. (Plain `zmq_ctx_term` would block until all sockets are closed elsewhere.)
+/// A socket that outlives its context is therefore safe but useless. libzmq frees nothing that a socket still uses.
+/// (Plain `zmq_ctx_term` would block until all sockets have been closed by other threads.)
 public struct Context: ~Copyable, Sendable {
     let handle: ContextHandle
 
-    /// Makes a context with one background thread, which transfers about a gigabyte per second.
+    /// Creates a context with one I/O thread, which transfers about a gigabyte per second.
     ///
-    /// Its sockets start with `linger` zero, not with libzmq's "forever", so the end never hangs by default.
+    /// The context's sockets start with a `linger` of zero instead of libzmq's "forever", so closing never hangs by
+    /// default.
     ///
     /// The corresponding C functions are `zmq_ctx_new` and `zmq_ctx_set`.
     ///

@@ -1,9 +1,9 @@
 internal import CZeroMQ
 
-/// The `void *` of a context, shared by its `Context` and all its sockets. The last owner terminates the
+/// The `void *` of a libzmq context. A `Context` and all its sockets share it, and the last of them terminates the
 /// context.
 ///
-/// `@unchecked Sendable` because all threads may use a libzmq context at once, and `pointer` never changes.
+/// `@unchecked Sendable` because a libzmq context is thread-safe, and `pointer` never changes.
 final class ContextHandle: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer
 

@@ -1,49 +1,49 @@
 internal import CZeroMQ
 
-/// A public key of CURVE, ZeroMQ's encryption: 32 bytes, written as 40 characters of Z85.
+/// A public key for CURVE, ZeroMQ's encryption. The key has 32 bytes, and is written as 40 characters of Z85.
 public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
     /// The key in Z85.
     public let description: String
 
-    /// Makes a key from its 40 characters; nil for any other text.
+    /// Creates a key from 40 characters of Z85. Returns nil for any other text.
     public init?(_ z85: String) {
         guard CurveKeyText.isKey(z85) else { return nil }
         description = z85
     }
 
-    /// Makes a key from its 32 bytes; nil for any other number of bytes.
+    /// Creates a key from 32 bytes. Returns nil for any other number of bytes.
     public init?(bytes: [UInt8]) {
         guard let text = CurveKeyText.encode(bytes) else { return nil }
         description = text
     }
 }
 
-/// A secret key of CURVE. Only `secretText` reveals it. In prints, logs and dumps it appears as "a secret key".
+/// A secret key for CURVE. Only `secretText` reveals the key. Prints, logs and dumps show "a secret key" instead.
 public struct CurveSecretKey: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
-    /// The key in Z85. Use it only to write the key's file.
+    /// The key in Z85. Use it only to write the key file.
     public let secretText: String
 
-    /// Makes a key from its 40 characters; nil for any other text.
+    /// Creates a key from 40 characters of Z85. Returns nil for any other text.
     public init?(_ z85: String) {
         guard CurveKeyText.isKey(z85) else { return nil }
         secretText = z85
     }
 
-    /// A placeholder that hides the key.
+    /// A fixed text that does not reveal the key.
     public var description: String { "a secret key" }
 
-    /// A mirror without children, which hides the key.
+    /// A mirror without children, so that dumps do not reveal the key.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// A secret key and its public key.
+/// A secret key and the public key that belongs to it.
 public struct CurveKeyPair: Hashable, Sendable {
     /// The public key.
     public let publicKey: CurvePublicKey
     /// The secret key.
     public let secretKey: CurveSecretKey
 
-    /// Makes a new pair.
+    /// Creates a new random key pair.
     ///
     /// The corresponding C function is `zmq_curve_keypair`.
     ///
@@ -55,7 +55,7 @@ public struct CurveKeyPair: Hashable, Sendable {
         secretKey = CurveSecretKey(secretText)!
     }
 
-    /// Makes the pair of a secret key.
+    /// Creates a key pair from a secret key, by computing the public key.
     ///
     /// The corresponding C function is `zmq_curve_public`.
     ///
@@ -66,8 +66,8 @@ public struct CurveKeyPair: Hashable, Sendable {
     }
 }
 
-/// The conversion of keys to text and back. All unsafe calls are here; each gets the buffer size that its
-/// manual requires: 41 bytes for 40 characters and a zero.
+/// The conversions between keys and text. All unsafe calls are here. Each call gets a buffer of the size that
+/// libzmq's manual requires: 41 bytes, for 40 characters and a zero byte.
 private enum CurveKeyText {
     static let length = 40
 
@@ -103,11 +103,10 @@ private enum CurveKeyText {
 }
 
 extension Socket {
-    /// Makes this socket accept only encrypted peers that know its public key. Call it before bind. The
-    /// context's authenticator decides which peers' keys are allowed (see ``setZAPDomain(_:)``).
+    /// Makes this socket accept only encrypted connections, from peers that know the socket's public key. Call it
+    /// before bind. The context's authenticator decides which peers are allowed (see ``setZAPDomain(_:)``).
     ///
-    /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVER` and
-    /// `ZMQ_CURVE_SECRETKEY`.
+    /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVER` and `ZMQ_CURVE_SECRETKEY`.
     ///
     /// - Throws: `.invalidArgument` if libzmq was built without CURVE.
     public func serveCurve(_ secretKey: CurveSecretKey) throws(ZeroMQError) {
@@ -115,11 +114,11 @@ extension Socket {
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: secretKey.secretText)
     }
 
-    /// Makes this socket talk only to the server with this public key, and identify itself with `keys`. Call
-    /// it before connect.
+    /// Makes this socket connect only to the server with this public key, and identify itself with `keys`. Call it
+    /// before connect.
     ///
-    /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVERKEY`,
-    /// `ZMQ_CURVE_PUBLICKEY` and `ZMQ_CURVE_SECRETKEY`.
+    /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVERKEY`, `ZMQ_CURVE_PUBLICKEY` and
+    /// `ZMQ_CURVE_SECRETKEY`.
     ///
     /// - Throws: `.invalidArgument` if libzmq was built without CURVE.
     public func useCurve(server: CurvePublicKey, _ keys: CurveKeyPair) throws(ZeroMQError) {
@@ -128,8 +127,8 @@ extension Socket {
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: keys.secretKey.secretText)
     }
 
-    /// Sets the name of this socket's domain in requests to the context's authenticator, which is bound to
-    /// `inproc://zeromq.zap.01`. Call it before bind.
+    /// Sets the domain name that libzmq sends to the context's authenticator with each handshake of this socket.
+    /// The authenticator listens on `inproc://zeromq.zap.01`. Call it before bind.
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_ZAP_DOMAIN`.
     public func setZAPDomain(_ domain: String) throws(ZeroMQError) {
@@ -138,7 +137,7 @@ extension Socket {
 }
 
 extension Message {
-    /// The user id that the authenticator gave the sender's connection; nil without an authenticator.
+    /// The user id that the authenticator has assigned to the sender's connection; nil without an authenticator.
     ///
     /// The corresponding C function is `zmq_msg_gets` with "User-Id".
     public var userID: String? { text("User-Id") }

@@ -1,8 +1,8 @@
 extension Duration {
-    /// This duration in whole milliseconds, libzmq's unit.
+    /// The duration in whole milliseconds, which is libzmq's unit.
     ///
-    /// It is rounded up, so that a thread that waits until some moment does not wake too early and spin. A
-    /// duration that is too long for the type becomes the longest one.
+    /// The value is rounded up, so that a thread that waits for a deadline does not wake too early and then poll in
+    /// a busy loop. A duration that is too long for the type becomes the maximum value.
     var millisecondsRoundedUp: Int64 {
         let (seconds, attoseconds) = components
         let attosecondsPerMillisecond: Int64 = 1_000_000_000_000_000

@@ -2,20 +2,20 @@ internal import CZeroMQ
 internal import Platform
 
 extension ZeroMQError {
-    /// An errno of libzmq: a number of the system, or one of libzmq's own numbers, which start at 156384712.
+    /// An error number: either one of the system's, or one of libzmq's own, which start at 156384712.
     ///
-    /// A number without a name below is also valid.
+    /// A number for which no constant is defined below is also valid.
     public struct Code: RawRepresentable, Hashable, Sendable {
-        /// The number itself.
+        /// The error number.
         public let rawValue: CInt
 
-        /// Makes a code from a number of libzmq or the system.
+        /// Creates a code from an error number of libzmq or the system.
         public init(rawValue: CInt) { self.rawValue = rawValue }
     }
 }
 
 extension ZeroMQError.Code: CustomStringConvertible {
-    /// The text of the number. The corresponding C function is `zmq_strerror`.
+    /// The message for the error number. The corresponding C function is `zmq_strerror`.
     public var description: String {
         // because: zmq_strerror returns a literal of libzmq, or strerror's text, which glibc keeps per
         // thread. It never returns null, and we copy the text at once.
@@ -24,14 +24,15 @@ extension ZeroMQError.Code: CustomStringConvertible {
 }
 
 extension ZeroMQError.Code {
-    /// EAGAIN: the call would have to wait, because the peer's queue is full or nothing has arrived, or the
-    /// timeout is over.
+    /// EAGAIN: the call would have to wait because the peer's queue is full or nothing has arrived, or the timeout
+    /// has expired.
     public static let wouldBlock = Self(rawValue: EAGAIN)
-    /// EINTR: a signal arrived. `check` retries, so no public function throws this.
+    /// EINTR: a signal arrived. `check` repeats the call, so no public function throws this error.
     public static let interrupted = Self(rawValue: EINTR)
     /// EINVAL: the endpoint or the option's value is invalid, or the option cannot be read.
     public static let invalidArgument = Self(rawValue: EINVAL)
-    /// EFSM: the socket's state does not allow the call; for example, a REQ receives before it has sent.
+    /// EFSM: the call is not allowed in the socket's current state. For example, a REQ socket must send before it
+    /// receives.
     public static let wrongState = Self(rawValue: EFSM)
     /// ETERM: the context was shut down. Close the socket.
     public static let terminated = Self(rawValue: ETERM)

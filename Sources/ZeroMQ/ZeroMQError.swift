@@ -1,22 +1,23 @@
 internal import CZeroMQ
 
-/// A failed call into libzmq: the function, its subject, and the reason.
+/// The error of a failed call into libzmq. It contains the function, the function's subject, and the reason.
 ///
 /// ```
 /// zmq_bind tcp://127.0.0.1:5555: Address already in use
 /// └ operation  └ subject         └ code, in the words of zmq_strerror
 /// ```
 public struct ZeroMQError: Error, Hashable, Sendable {
-    /// The reason, libzmq's errno.
+    /// The reason: libzmq's error number.
     public let code: Code
 
     /// The C function that failed.
     public let operation: String
 
-    /// The endpoint or option that the call was about; nil if it was only about the socket.
+    /// The endpoint or option of the call; nil if the call concerned the whole socket.
     public let subject: String?
 
-    /// Makes an error. `check` calls this; it is public for the tests of callers.
+    /// Creates an error. Only `check` needs this initialiser; it is public so that callers can create errors in
+    /// tests.
     public init(code: Code, operation: String, subject: String? = nil) {
         self.code = code
         self.operation = operation
@@ -25,7 +26,7 @@ public struct ZeroMQError: Error, Hashable, Sendable {
 }
 
 extension ZeroMQError: CustomStringConvertible {
-    /// The operation, its subject if it has one, and the text of the code.
+    /// The operation, its subject if there is one, and the code's message.
     public var description: String {
         guard let subject else { return "\(operation): \(code)" }
         return "\(operation) \(subject): \(code)"

@@ -143,7 +143,8 @@ struct Serve: ParsableCommand {
         }
     }
 
-    /// The numeric settings that the library also reads from variables.
+    /// The numeric options that were given, by name. The embedded library reads the same settings from environment
+    /// variables.
     private var numbers: [String: Int] {
         [
             "threads": threads, "search-threads": searchThreads, "max-bytes": maxBytes,
@@ -156,7 +157,8 @@ struct Serve: ParsableCommand {
 }
 
 extension ArgumentHelp {
-    /// Returns the help for one of ``ServiceSettings/numbers``, by name. A long default gets its own line.
+    /// Returns the help text for a setting in ``ServiceSettings/numbers``, given its name. A long default gets a
+    /// separate line.
     static func number(_ name: String) -> ArgumentHelp {
         let number = ServiceSettings.numbers.first { $0.name == name }!
         let standard = number.standard ?? "\(ServiceSettings(threads: 1)[keyPath: number.property])"

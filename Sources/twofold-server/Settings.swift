@@ -5,8 +5,8 @@ public import TwofoldCore
 public import TwofoldOptimum
 import TwofoldSessions
 
-/// Returns the option's value if it was given, otherwise the variable's. Throws if the variable does not hold
-/// such a value.
+/// Returns the option's value if it was given, otherwise the value of the environment variable TWOFOLD_`name`,
+/// otherwise nil. Throws if the variable's text is not a valid value.
 func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) throws -> Value? {
     if let option { return option }
     guard let text = ServiceSettings.variable(name) else { return nil }
@@ -16,14 +16,15 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
     return value
 }
 
-/// Returns the given endpoints, otherwise the variable's, otherwise the default.
+/// Returns the given endpoints. Without any, returns the endpoints in TWOFOLD_ENDPOINT, or else the default.
 func endpoints(_ given: [String]) -> [String] {
     if !given.isEmpty { return given }
     let named = ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
     return named.isEmpty ? ["tcp://127.0.0.1:5555"] : named
 }
 
-/// Returns the settings of the service. An invalid setting is reported like an invalid option.
+/// Returns the settings of the service, read from options and environment variables. Reports an invalid setting
+/// like an invalid option.
 func serviceSettings(options: [String: Int] = [:], engine: Engine? = nil) throws -> ServiceSettings {
     do throws(Reason) { return try ServiceSettings(options: options, engine: engine) } catch {
         throw ValidationError(error.description)

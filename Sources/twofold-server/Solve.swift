@@ -63,7 +63,7 @@ struct Solve: ParsableCommand {
         let errorBound: Double
         let score: Double
         let moves: Double
-        /// The probability that the highest tile reaches at least the value in the key.
+        /// For each tile value, the probability that the highest tile reaches at least this value.
         let reached: [String: Double]
         let path: String
         let bytes: Int
@@ -151,7 +151,7 @@ struct Solve: ParsableCommand {
     }
 }
 
-/// A board size on the command line: "3", "2x4".
+/// A board size given on the command line, such as "3" or "2x4".
 struct BoardSize: ExpressibleByArgument {
     let rows: Int
     let columns: Int

@@ -2,15 +2,16 @@ import ArgumentParser
 import FoundationEssentials
 import Logging
 
-/// The format of log lines.
+/// The format of the log lines.
 enum LogFormat: String, ExpressibleByArgument {
     /// `2026-01-31T12:00:00.000Z info message key=value`
     case text
-    /// One JSON object per line, with time, level and message next to the metadata.
+    /// One JSON object per line. It contains the time, level, message and metadata.
     case json
 }
 
-/// A log handler that writes each entry to standard error as one line, unless the write would have to wait.
+/// A log handler that writes each log entry to standard error, as one line. An entry is dropped if the write would
+/// have to wait.
 struct StandardErrorLogHandler: LogHandler {
     let format: LogFormat
     var logLevel: Logger.Level
@@ -50,8 +51,8 @@ struct StandardErrorLogHandler: LogHandler {
         return Self.escaped("\(time) \(level) \(message)" + pairs.joined())
     }
 
-    /// Returns the text on one line. Text from clients may contain line breaks, which would forge log lines,
-    /// and control codes for terminals.
+    /// Replaces line breaks and terminal control codes in a text, so that the text stays on one line. Without this,
+    /// text from a client could forge log lines.
     private static func escaped(_ text: String) -> String {
         var line = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
@@ -78,13 +79,13 @@ struct StandardErrorLogHandler: LogHandler {
     }
 }
 
-/// A value in a JSON log line.
+/// The value of a field in a JSON log line.
 private enum Field: Encodable {
     case text(String)
     case number(Int)
     case fraction(Double)
 
-    /// Keeps a logged number a number.
+    /// Converts a metadata value. A number stays a number; any other value becomes text.
     init(_ value: Logger.MetadataValue) {
         if case .stringConvertible(let number as Int) = value {
             self = .number(number)

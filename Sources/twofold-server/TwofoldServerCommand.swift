@@ -1,8 +1,7 @@
 import ArgumentParser
 import TwofoldService
 
-/// The executable `twofold-server` with its commands `serve`, `ping`, `keygen`, `bench`, `solve` and
-/// `version`.
+/// The executable `twofold-server`, with the commands `serve`, `ping`, `keygen`, `bench`, `solve` and `version`.
 @main
 struct TwofoldServerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(

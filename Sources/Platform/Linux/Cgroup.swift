@@ -1,8 +1,13 @@
 internal import FoundationEssentials
 
-/// Returns the tightest limit that the files set for this process's cgroup and its parents; nil without a limit.
-/// Without a controller, the files belong to cgroup version 2. `read` parses the files' first lines, joined by
-/// spaces, and returns nil for "no limit".
+/// Returns the tightest limit on this process's cgroup, which is the smallest limit of the cgroup and its parents;
+/// nil without a limit.
+///
+/// - Parameters:
+///   - files: The names of the files that contain a limit, such as "memory.max".
+///   - controller: The controller of a cgroup of version 1; empty for version 2.
+///   - root: The directory in place of "/". Tests pass another directory.
+///   - read: Parses the first lines of the files, joined by spaces. Returns nil for "no limit".
 func tightestCgroupLimit(
     _ files: String..., controller: String = "", root: String = "", read: (String) -> Int?
 ) -> Int? {
@@ -25,14 +30,14 @@ func tightestCgroupLimit(
     return tightest
 }
 
-/// Returns the first line of a file that has text; nil if the file cannot be read.
+/// Returns the first non-blank line of a file; nil if the file cannot be read.
 private func firstLine(_ path: String) -> Substring? {
     guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
     return text.drop(while: \.isWhitespace).prefix { $0 != "\n" }
 }
 
-/// Returns the path in a line such as "4:cpu,memory:/path" ("0::/path" in version 2); nil if the line belongs
-/// to another controller.
+/// Returns the cgroup's path from a line of /proc/self/cgroup such as "4:cpu,memory:/path" ("0::/path" in version
+/// 2); nil if the line belongs to another controller.
 private func cgroup(_ line: Substring, of controller: String) -> Substring? {
     let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
     guard parts.count == 3,

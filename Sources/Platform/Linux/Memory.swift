@@ -1,8 +1,9 @@
 internal import CLinux
 
-/// Returns the bytes of memory that this process may still allocate. The limits are the machine's memory, the
-/// process's cgroup (version 2 or 1) and the process's own limits. Memory in use and the reserve are
-/// subtracted.
+/// Returns the number of bytes that this process may still allocate, which is the smaller of two numbers. The first
+/// is the machine's memory, or the limit of the process's cgroup (version 2 or 1) if it is lower, minus the
+/// resident memory. The second is the memory that the process's own limits still allow, minus the reserve
+/// ``MemoryPromise/kept``.
 package func availableMemory() -> Int {
     let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
     let whole = min(machine, cgroupMemoryLimit() ?? machine)
@@ -10,8 +11,8 @@ package func availableMemory() -> Int {
     return max(0, min(whole - ProcessUsage.residentBytes, own ?? whole))
 }
 
-/// Returns the bytes that the process's own limits on address space and data (`ulimit -v`, `ulimit -d`)
-/// leave; nil without limits.
+/// Returns the number of bytes that the process's own limits on address space and data (`ulimit -v`, `ulimit -d`)
+/// still allow; nil without limits.
 package func memoryLeft() -> Int? {
     let (space, data) = (resourceLimit(RLIMIT_AS), resourceLimit(RLIMIT_DATA))
     guard space != nil || data != nil else { return nil }
@@ -19,15 +20,15 @@ package func memoryLeft() -> Int? {
     return [space.map { $0 - usedSpace }, data.map { $0 - usedData }].compactMap(\.self).min()
 }
 
-/// Prepares a process whose own limits leave `left` bytes. Makes all threads allocate from the same memory,
-/// because glibc otherwise takes 64 MiB of address space for most threads. Returns false if less is left than
-/// the reserve.
+/// Prepares the process for its own memory limits, which still allow `left` bytes. Makes all threads share one
+/// allocator arena, because glibc otherwise reserves 64 MiB of address space for most threads. Returns false if
+/// `left` is below the reserve, ``MemoryPromise/kept``.
 package func prepareForMemoryLimit(_ left: Int) -> Bool {
     mallopt(M_ARENA_MAX, 1)
     return left >= MemoryPromise.kept
 }
 
-/// Returns the bytes of address space that a new thread's stack takes.
+/// Returns the address space that a new thread's stack occupies, in bytes.
 func threadStackBytes() -> Int { twofold_thread_stack_bytes() }
 
 /// Returns a soft limit of this process; nil for "unlimited".
@@ -46,7 +47,7 @@ func cgroupMemoryLimit(root: String = "") -> Int? {
     ].compactMap(\.self).min()
 }
 
-/// Returns the allocator's unused memory to the system. Takes milliseconds.
+/// Returns the allocator's unused memory to the system, which takes milliseconds.
 ///
 /// The corresponding C function is `malloc_trim`.
 package func returnFreedMemory() { malloc_trim(0) }

@@ -1,16 +1,16 @@
-/// The system resources that this process uses.
+/// The system resources that this process uses now.
 package enum ProcessUsage {
-    /// The number of bytes of resident memory; 0 if /proc cannot be read.
+    /// The resident memory in bytes; 0 if /proc cannot be read.
     package static var residentBytes: Int { statm(1) }
 
-    /// The number of bytes of address space, as `ulimit -v` counts them; 0 if /proc cannot be read.
+    /// The address space in bytes, as `ulimit -v` counts it; 0 if /proc cannot be read.
     package static var addressSpaceBytes: Int { statm(0) }
 
-    /// The number of bytes of private memory, as `ulimit -d` counts them; 0 if /proc cannot be read.
+    /// The private memory in bytes, as `ulimit -d` counts it; 0 if /proc cannot be read.
     static var dataBytes: Int { statm(5) }
 
-    /// Returns a page count of /proc/self/statm in bytes; 0 if it cannot be read. Allocates nothing, because
-    /// callers need it when memory is short.
+    /// Returns a field of /proc/self/statm, converted from pages to bytes; 0 if the file cannot be read. Allocates
+    /// no memory, because callers need the value when memory is short.
     private static func statm(_ index: Int) -> Int {
         let file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return 0 }

@@ -1,13 +1,13 @@
 internal import CLinux
 
-/// Returns the number of processors that this process may use, at least 1: the smaller of its affinity mask
-/// and its cgroup's limit. (Dispatch reads only the affinity mask.)
+/// Returns the number of processors that this process may use, at least 1. This is the smaller of the affinity
+/// mask's processor count and the cgroup's limit. (Dispatch reads only the affinity mask.)
 package func availableProcessors() -> Int {
     max(1, min(affinityCount(readMask: twofold_read_affinity), cgroupProcessorLimit() ?? .max))
 }
 
-/// Returns the number of processors in the affinity mask of the calling thread; 0 if the mask can't be read. `readMask`
-/// fills a mask of the given number of bytes, and returns false if the system's mask is larger.
+/// Returns the number of processors in the calling thread's affinity mask; 0 if the mask can't be read. `readMask`
+/// fills a buffer of the given size in bytes, and returns false if the system's mask does not fit.
 func affinityCount(readMask: (UnsafeMutablePointer<UInt>, Int) -> Bool) -> Int {
     // 1,024 processors, then twice as many until the system's mask fits.
     var words = 16
@@ -23,7 +23,8 @@ func affinityCount(readMask: (UnsafeMutablePointer<UInt>, Int) -> Bool) -> Int {
     return 0
 }
 
-/// Returns the limit of this process's cgroup (version 2 or 1); nil without a limit. Tests give another root directory.
+/// Returns the number of processors that this process's cgroup (version 2 or 1) allows; nil without a limit. Tests
+/// pass another root directory.
 func cgroupProcessorLimit(root: String = "") -> Int? {
     [
         tightestCgroupLimit("cpu.max", root: root) { processorLimit(cpuMax: $0) },
@@ -34,7 +35,8 @@ func cgroupProcessorLimit(root: String = "") -> Int? {
     ].compactMap(\.self).min()
 }
 
-/// Parses "quota period", both in microseconds; returns nil for "max" and negative quotas, which mean unlimited.
+/// Converts a cgroup's limit, "quota period" in microseconds, to a number of processors, rounded up. Returns nil
+/// for "max" and for negative quotas, which mean unlimited.
 func processorLimit(cpuMax text: String) -> Int? {
     let numbers = text.split(whereSeparator: \.isWhitespace).map { Int($0) }
     guard numbers.count == 2, let quota = numbers[0], let period = numbers[1], quota > 0, period > 0 else {

@@ -1,13 +1,14 @@
 internal import CLinux
 
-/// A descriptor that becomes readable when a signal arrives, which replaces a signal handler.
+/// A descriptor that becomes readable when a signal arrives. It replaces signal handlers.
 public final class Signals: Sendable {
     private let source: Descriptor
 
-    /// The descriptor, which is readable from the arrival of a signal until `take()`.
+    /// The descriptor to poll. It is readable from the arrival of a signal until `take()`.
     public var descriptor: Int32 { source.number }
 
-    /// Blocks these signals in this thread and in all threads that it starts later. Call it first in `main`.
+    /// Blocks these signals in the calling thread and in all threads that the calling thread starts later. Call it
+    /// first in `main`.
     public init(_ numbers: Int32...) throws(SystemError) {
         var signals = sigset_t()
         sigemptyset(&signals)
@@ -18,7 +19,7 @@ public final class Signals: Sendable {
         }
     }
 
-    /// Consumes the signals that have arrived; they count as one.
+    /// Consumes all signals that have arrived. Several signals count as one.
     package func take() {
         var signal = signalfd_siginfo()
         let size = MemoryLayout<signalfd_siginfo>.size

@@ -4,9 +4,9 @@ package import TwofoldService
 package import TwofoldSessions
 package import ZeroMQ
 
-/// The frames of a message before a request's header: the route of its reply, and an empty delimiter. A
-/// ``Route`` holds an envelope as its address. Header and payload are separate, because the ledger keeps them
-/// longer.
+/// The first frames of a request's message, which the reply must repeat: the client's route and an empty delimiter.
+/// A ``Route`` stores an envelope as its address. The header and payload are not part of the envelope, because the
+/// ledger keeps them longer.
 ///
 ///     ┌───────┬───────────┬────────┬─────────┐
 ///     │ route │ delimiter │ header │ payload │
@@ -14,7 +14,7 @@ package import ZeroMQ
 ///
 /// `@unchecked Sendable` because only the socket thread uses the frames.
 package final class Envelope: @unchecked Sendable {
-    /// The endpoint that received the message.
+    /// The index of the endpoint that received the message.
     package let endpoint: Int
     private var frames: Multipart
 
@@ -23,8 +23,8 @@ package final class Envelope: @unchecked Sendable {
         self.frames = frames
     }
 
-    /// Appends the reply to this message: the same route, then the reply's frames. The payload's memory is
-    /// shared.
+    /// Appends a complete reply to `message`: the envelope's frames, then the reply's header and payload. Shares
+    /// the payload's memory instead of copying it.
     package func append(_ reply: StoredReply, to message: inout Multipart) throws(ZeroMQError) {
         for index in 0..<frames.count { message.append(frames[index].copy()) }
         message.append(try Message(copying: reply.header))
@@ -34,7 +34,8 @@ package final class Envelope: @unchecked Sendable {
 }
 
 extension Frame {
-    /// Takes the bytes of a message. They stay in libzmq's memory unless the message is short.
+    /// Takes over the bytes of a message. Copies a short message; the bytes of a longer one stay in libzmq's
+    /// memory.
     init(_ message: consuming Message) {
         // because: the bytes of a short message may lie in the message itself, so their address is valid only
         // during a call.
@@ -54,7 +55,7 @@ extension Frame {
 }
 
 extension Message {
-    /// Makes a message of a frame's bytes, which the frame's owner keeps valid.
+    /// Creates a message from a frame's bytes without copying them. The message keeps the frame's owner alive.
     init(adopting frame: Frame) throws(ZeroMQError) {
         guard let owner = frame.owner else { preconditionFailure("a server's frames have owners") }
         self = try frame.withBytes { (bytes) throws(ZeroMQError) in
@@ -64,9 +65,9 @@ extension Message {
 }
 
 extension SessionMachine {
-    /// Splits a message into the route up to the delimiter, the header and the payload. Drops a message
-    /// without a delimiter. `client` returns the sender of the first frame after the delimiter, or the
-    /// refusal if the sender is no longer authorised.
+    /// Handles a received message. Splits it into the envelope, the header and the payload. Drops a message without
+    /// a delimiter. `client` returns the sender of the first frame after the delimiter, or the refusal if the
+    /// sender is no longer authorised.
     package func take(
         _ message: consuming Multipart, isWhole: Bool, through endpoint: Int,
         from client: (borrowing Message) -> Result<Client, ServiceError>, at now: Moment,

@@ -1,18 +1,18 @@
 package import TwofoldCore
 package import TwofoldSessions
 
-/// The check for sessions that have been idle for too long. A session is safe while its client's request may still
-/// be unread: in the sockets, in libzmq, or in the kernel's buffers.
+/// The check for sessions that have been idle too long. A session does not end while its client's request may still
+/// be unread in the sockets, in libzmq or in the kernel's buffers.
 ///
-///     turn ──► longer than two intervals since the last: the process was stopped, or busy ──► pause
-///         └──► an interval since the last look ──► idle, as of the last look
+///     turn ──► more than two intervals after the last turn: the process was stopped or busy ──► pause
+///         └──► at least one interval after the last check ──► idle, as of the last check
 ///
-/// It has no clock. Its owner calls ``turn(at:hasReadAll:)`` at least once an interval.
+/// The type has no clock. Its owner calls ``turn(at:hasReadAll:)`` at least once per interval.
 package struct IdleCheck {
-    /// The result of a turn.
+    /// The result of ``turn(at:hasReadAll:)``.
     package enum Finding: Equatable {
         case nothing
-        /// The server was stopped or busy for this long, which does not count as idle time of any session.
+        /// The server was stopped or busy for this long. The time does not count as idle time of any session.
         case pause(Duration)
         /// All sessions that have been idle since before this moment must end.
         case idle(since: Moment)
@@ -23,7 +23,7 @@ package struct IdleCheck {
     package let interval: Duration
     private var lastTurn: Moment
     private var lastLook: Moment
-    /// The last moment at which every message that had arrived was read.
+    /// The latest moment at which all messages that had arrived had also been read.
     private var readUntil: Moment
 
     package init(_ timeout: Duration, at now: Moment) {
@@ -34,10 +34,10 @@ package struct IdleCheck {
 
     /// Returns the finding at `now`. `hasReadAll` is true if no message is left in the sockets.
     ///
-    /// A session ends if it had been idle for the timeout at the last check. A request that had reached this
-    /// computer by then has had one interval to pass through libzmq's thread. If clients send faster than the
-    /// server reads, the sockets are never empty. Sessions then end after twice the timeout, because each
-    /// connection gets its turn.
+    /// A session ends if it had already been idle for the timeout at the last check. The extra interval gives a
+    /// request that had reached this computer by then the time to pass through libzmq's thread. If clients send
+    /// faster than the server reads, the sockets are never empty. Sessions then end after twice the timeout. That
+    /// is late enough, because libzmq reads the connections in turn.
     package mutating func turn(at now: Moment, hasReadAll: Bool) -> Finding {
         let elapsed = now - lastTurn
         lastTurn = now
@@ -53,7 +53,7 @@ package struct IdleCheck {
 }
 
 extension SessionMachine {
-    /// Handles the result of the check for idle sessions.
+    /// Applies the finding of a check for idle sessions.
     package func handle(_ finding: IdleCheck.Finding, at now: Moment, into effects: inout [Effect]) {
         switch finding {
         case .nothing: break

@@ -3,9 +3,9 @@ internal import Platform
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// The queues for long work. The results come back through the mailbox.
+/// The queues that run long work outside the socket thread. The results come back through the mailbox.
 ///
-///     work ──► queue, searches, statistics ──► mailbox ──► work and result
+///     work ──► queue, searches or statistics ──► mailbox ──► work and result
 ///
 /// The runner belongs to the socket thread. The queues' threads use only its Sendable parts.
 final class JobRunner {
@@ -15,7 +15,7 @@ final class JobRunner {
     private let phase: CurrentPhase
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
     private let searches = DispatchQueue(label: "twofold.searches")
-    /// A queue of another quality-of-service class, whose threads batches never use.
+    /// A queue with a different quality-of-service class, so that batches never occupy its threads.
     private let statistics = DispatchQueue(label: "twofold.statistics", qos: .userInitiated)
     private let jobDidBegin: (@Sendable () -> Void)?
 
@@ -25,7 +25,7 @@ final class JobRunner {
         self.jobDidBegin = jobDidBegin
     }
 
-    /// Hands work to a queue.
+    /// Starts work on the queue for `place`. The result arrives in the mailbox.
     func handOver(_ work: Work, to place: Work.Place) {
         let (queue, jobDidBegin) =
             switch place {

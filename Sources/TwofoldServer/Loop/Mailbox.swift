@@ -1,7 +1,7 @@
 internal import Platform
 internal import Synchronization
 
-/// The results of other threads, and a descriptor that wakes the socket thread from its poll.
+/// Results that other threads deliver to the socket thread, and a descriptor that wakes the socket thread.
 final class Mailbox<Item: Sendable>: Sendable {
     private let items = Mutex<[Item]>([])
     private let wakeup: Wakeup
@@ -17,7 +17,7 @@ final class Mailbox<Item: Sendable>: Sendable {
         wakeup.ring()
     }
 
-    /// Returns all delivered items and empties the mailbox.
+    /// Removes all delivered items from the mailbox and returns them.
     func collect() -> [Item] {
         wakeup.silence()
         return items.withLock { items in

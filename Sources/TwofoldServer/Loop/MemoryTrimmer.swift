@@ -2,18 +2,18 @@ internal import Dispatch
 internal import Platform
 internal import Synchronization
 
-/// The part of the server that returns the memory of ended sessions to the system.
+/// Returns the memory of ended sessions to the system.
 ///
-/// The allocator keeps freed memory for its next allocation. The trimmer returns it after large sessions have
-/// ended. It waits a moment, because libzmq may still be sending the last reply. It works on another thread,
-/// because this takes milliseconds, and once for all sessions that end together.
+/// The allocator keeps freed memory for later allocations. After large sessions have ended, the trimmer gives this
+/// memory back to the system. It first waits 200 ms, because libzmq may still be sending the last reply. It works
+/// on another thread, because a trim takes milliseconds. Sessions that end together share one trim.
 final class MemoryTrimmer: Sendable {
-    /// The minimum number of freed bytes that are worth returning.
+    /// The minimum number of freed bytes for a trim.
     private static let minBytes = 4 << 20
     private static let delay = DispatchTimeInterval.milliseconds(200)
 
     private struct State {
-        /// The bytes of the sessions that have ended since the last trim.
+        /// The memory in bytes of the sessions that have ended since the last trim.
         var freed = 0
         /// The number of sessions that have ended so far.
         var ended = 0
@@ -22,7 +22,8 @@ final class MemoryTrimmer: Sendable {
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "twofold.memory")
 
-    /// Counts the memory of an ended session, and schedules a trim if enough memory is free. Call it for each session.
+    /// Counts the memory of an ended session. Schedules a trim once enough memory has been freed. Call it for each
+    /// session that ends.
     func trim(afterFreeing bytes: Int) {
         let (isFirst, ended) = state.withLock { state in
             let before = state.freed
@@ -33,8 +34,8 @@ final class MemoryTrimmer: Sendable {
         if isFirst { trimLater(unlessMoreThan: ended) }
     }
 
-    /// Trims after a delay in which no further session has ended. Each session's memory becomes free only some
-    /// time after its end.
+    /// Trims once no further session has ended during the delay. Otherwise waits again, because a session's memory
+    /// is freed only some time after the session's end.
     private func trimLater(unlessMoreThan ended: Int) {
         queue.asyncAfter(deadline: .now() + Self.delay) { [self] in
             let now = state.withLock { state in

@@ -5,36 +5,38 @@ internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// The loop of the thread that owns the sockets. It waits for messages, finished work, handshakes and signals,
-/// and decides their order. It performs the effects that the ``SessionMachine`` returns for each event.
+/// The loop of the thread that owns the sockets. It waits for messages, finished work, handshakes and signals, and
+/// decides in which order to handle them. It performs the effects that the ``SessionMachine`` returns for each
+/// event.
 final class ReplyLoop {
-    /// The maximum number of frames of a message: a route through a few proxies, the delimiter, header and
+    /// The maximum number of frames in a message: a route through a few proxies, the delimiter, the header and the
     /// payload.
     private static let maxFrames = 16
-    /// The limits of one socket's turn, so that clients that send many or slow requests do not delay the clients
-    /// of another endpoint.
+    /// The limits of one socket's turn. They keep clients that send many or slow requests from delaying the clients
+    /// of other endpoints.
     private static let turn = (messages: 64, time: Duration.microseconds(100))
-    /// The time between two checks that the parent still exists.
+    /// The interval at which the loop checks that the parent process still exists.
     private static let parentCheck = Duration.seconds(1)
-    /// The pause without a message after which the loop has taken all messages that had arrived. libzmq passes on
-    /// only a few messages of a connection at a time, and then reads the next connection.
+    /// After a stop, the loop keeps reading until no message has arrived for this long. Only then has it read all
+    /// messages sent before the stop, because libzmq passes on only a few messages of a connection at a time before
+    /// it reads the next connection.
     private static let drainPause = Duration.milliseconds(10)
-    /// The time during which a stopping server without work still refuses requests, so that clients learn to
-    /// retry. A private server skips it, because its clients end together with it.
+    /// How long a stopping server without work still refuses requests, so that clients learn to retry. A private
+    /// server skips this time, because its clients end together with it.
     private static let refusalTime = Duration.milliseconds(100)
 
     private let endpoints: [Endpoint]
     private let machine: SessionMachine
-    /// The authenticator, which knows the clients' keys; nil without encryption.
+    /// The authenticator, which knows the authorised keys; nil without encryption.
     private let authenticator: Authenticator?
     private let runner: JobRunner
     private let trimmer = MemoryTrimmer()
     private let configuration: ServerConfiguration
     private let logger: Logger
     private var refusedConnections = RefusedConnectionsReport()
-    /// The message being sent.
+    /// The message that is being sent.
     private var outgoing = Multipart()
-    /// The effects of an event.
+    /// The effects of the current event.
     private var effects: [SessionMachine.Effect] = []
 
     init(
@@ -49,8 +51,8 @@ final class ReplyLoop {
         runner = try JobRunner(machine, jobDidBegin: configuration.jobDidBegin)
     }
 
-    /// Serves until `stopDescriptor` becomes readable or the parent has ended. Then answers the requests that
-    /// have arrived or are in progress. Each signal of `reloadSignals` reloads the list of client keys.
+    /// Serves until `stopDescriptor` becomes readable or the parent process has ended. Then answers the requests
+    /// that have arrived or are in progress. Each signal of `reloadSignals` reloads the list of client keys.
     func run(stopDescriptor: Int32, reloadSignals: Signals?) throws(ZeroMQError) {
         try serve(stopDescriptor, reloadSignals)
         try stop()
@@ -88,9 +90,10 @@ final class ReplyLoop {
         }
     }
 
-    /// Ends within a bounded time, regardless of the requests: see ``Phase``.
+    /// Stops within a bounded time, even if requests are still running: see ``Phase``.
     ///
-    /// (No unbind, because libzmq would close the connections of clients that wait for their replies.)
+    /// (Does not unbind the sockets, because libzmq would then close the connections of clients that wait for
+    /// replies.)
     private func stop() throws(ZeroMQError) {
         let stop = Stop(at: .now)
         machine.enter(.draining)
@@ -114,7 +117,7 @@ final class ReplyLoop {
         }
     }
 
-    /// The poller's sources of handshakes, requests and results.
+    /// What the loop polls: the handshakes, the finished work and the sockets.
     private struct Inputs {
         let handshakes: Poller.Item?
         let finished: Poller.Item
@@ -130,8 +133,8 @@ final class ReplyLoop {
         }
     }
 
-    /// Handles the results of the last wait: handshakes and finished work first, then a turn of each socket.
-    /// Returns true if nothing is left.
+    /// Handles the events of the last wait: handshakes and finished work first, then one turn of each socket.
+    /// Returns true if no message is left in the sockets.
     @discardableResult
     private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) -> Bool {
         if let handshakes = inputs.handshakes, poller[handshakes] { try authenticator?.answer(at: .now) }
@@ -147,7 +150,8 @@ final class ReplyLoop {
         return hasReadAll
     }
 
-    /// Receives the waiting messages for one turn. Returns true if there may be more.
+    /// Receives and handles the waiting messages of one endpoint, up to the limits of one turn. Returns true if
+    /// more messages may be waiting.
     private func receive(from endpoint: Int) throws(ZeroMQError) -> Bool {
         let begin = Moment.now
         var now = begin
@@ -167,7 +171,7 @@ final class ReplyLoop {
         return true
     }
 
-    /// Returns the sender of a frame, or the refusal if its key is no longer authorised.
+    /// Returns the client that sent a frame, or the refusal if the client's key is no longer authorised.
     private func client(
         of frame: borrowing Message, at endpoint: Endpoint, _ now: Moment
     ) -> Result<Client, ServiceError> {
@@ -182,7 +186,7 @@ final class ReplyLoop {
         try settle(at: now)
     }
 
-    /// Performs the effects of an event in order. Work on this thread appends more effects.
+    /// Performs the effects of an event in order. Work that runs on this thread appends further effects.
     private func settle(at now: Moment) throws(ZeroMQError) {
         var next = 0
         while next < effects.count {

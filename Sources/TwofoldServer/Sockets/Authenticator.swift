@@ -7,32 +7,33 @@ internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
 
-/// The authenticator of encrypted endpoints. A client may use them only if its public key is in the list.
+/// The authenticator of encrypted endpoints. A client may use these endpoints only if its public key is in the
+/// list.
 ///
 /// libzmq asks at each handshake, over `inproc://zeromq.zap.01` (ZAP, https://rfc.zeromq.org/spec/27):
 ///
 ///     version, request id, domain, address, routing id, "CURVE", the client's public key
 ///     ──► version, request id, "200" or "400", reason, user id, metadata
 ///
-/// The user id is the public key, and every later message of the connection carries it. If a key is removed
-/// from the list, its next request is refused, although its connection persists. Belongs to the socket
-/// thread. Create it before the endpoints are bound.
+/// The user id is the public key, and every later message of the connection carries it. After a key is removed from
+/// the list, the client's next request is refused, although the connection stays open. The authenticator belongs to
+/// the socket thread. Create it before the endpoints are bound.
 package final class Authenticator {
     /// The ZAP domain of encrypted endpoints.
     static let domain = "twofold"
     private static let endpoint = "inproc://zeromq.zap.01"
-    /// The maximum number of handshakes that are answered before requests get their turn.
+    /// The maximum number of handshakes answered in a row before the loop handles requests again.
     private static let turn = 16
-    /// The maximum number of refused keys that the log remembers: a refused client tries again and again.
+    /// The maximum number of refused keys to remember, so that the log does not repeat a client that keeps trying.
     private static let maxReported = 1000
     private static let reportInterval = Duration.seconds(60)
 
     let socket: Socket
     private let path: String
     private let logger: Logger
-    /// The clients' names by key, in Z85 as in messages.
+    /// The clients' names by public key. The keys are in Z85, as in messages.
     private(set) var names: [String: String]
-    /// The mailbox of reloaded lists.
+    /// The mailbox through which reloaded lists arrive.
     let lists: Mailbox<Result<NewList, Reason>>
     private let queue = DispatchQueue(label: "twofold.keys")
     private var reading = Reading.none
@@ -40,7 +41,7 @@ package final class Authenticator {
     /// The number of refused handshakes.
     private(set) var refused = 0
 
-    /// A reloaded list and its differences from the one before.
+    /// A reloaded list, and how many keys were added and removed.
     struct NewList: Sendable {
         let names: [String: String]
         let added: Int
@@ -53,15 +54,15 @@ package final class Authenticator {
         }
     }
 
-    /// The state of the thread that reads the list.
+    /// The state of reading the list on the other thread.
     private enum Reading {
         case none
         case once
-        /// The list may have changed since the thread started.
+        /// The list may have changed since reading started, so it must be read again.
         case again
     }
 
-    /// Reads the list at `path`.
+    /// Creates the authenticator with the list of clients at `path`.
     init(_ path: String, in context: borrowing Context, logger: Logger) throws(Reason) {
         self.path = path
         self.logger = logger
@@ -84,7 +85,8 @@ package final class Authenticator {
         logger.warning("the list of client keys is empty: no client can use the encrypted endpoints")
     }
 
-    /// Reloads the list on another thread, because a long list takes a while; ``replaceList()`` follows.
+    /// Reloads the list on another thread, because a long list takes a while. Call ``replaceList()`` once the new
+    /// list is in the mailbox.
     func reload() {
         guard reading == .none else { return reading = .again }
         reading = .once
@@ -93,7 +95,7 @@ package final class Authenticator {
         }
     }
 
-    /// Replaces the list by the reloaded one. Keeps the old list if the new one cannot be read.
+    /// Replaces the list with the reloaded one. Keeps the old list if the new one cannot be read.
     func replaceList() {
         for list in lists.collect() {
             do throws(Reason) {
@@ -116,7 +118,7 @@ package final class Authenticator {
         }
     }
 
-    /// Returns the client's name in the list; nil if the list does not (or no longer) contain it.
+    /// Returns the client's name from the list; nil if the client is not, or no longer, in the list.
     func name(of client: Client) -> String? {
         switch client {
         case .anonymous: ""
@@ -124,8 +126,8 @@ package final class Authenticator {
         }
     }
 
-    /// Returns the sender of a frame from an encrypted endpoint, or the refusal if its key was removed from the
-    /// list since the handshake.
+    /// Returns the client that sent a frame to an encrypted endpoint, or the refusal if the client's key has been
+    /// removed from the list since the handshake.
     func client(of frame: borrowing Message, at now: Moment) -> Result<Client, ServiceError> {
         let key = frame.userID ?? ""
         guard names[key] == nil else { return .success(.key(key)) }
@@ -137,7 +139,7 @@ package final class Authenticator {
                     + "the list given as --curve-clients, and send the server SIGHUP"))
     }
 
-    /// Answers the waiting handshakes.
+    /// Answers the waiting handshakes, at most 16 per call.
     func answer(at now: Moment) throws(ZeroMQError) {
         for _ in 0..<Self.turn {
             var message = Multipart()
@@ -166,7 +168,7 @@ package final class Authenticator {
         _ = try socket.trySend(&reply)
     }
 
-    /// Logs that a key was refused.
+    /// Logs that a key was refused, at most once a minute for the same key.
     private func report(_ key: String, address: String, at now: Moment) {
         if let last = reported[key], now - last < Self.reportInterval { return }
         if reported.count >= Self.maxReported { reported = [:] }

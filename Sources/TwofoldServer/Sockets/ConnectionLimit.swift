@@ -3,24 +3,25 @@ public import Platform
 internal import TwofoldCore
 internal import TwofoldSessions
 
-/// The limit on connections. Each connection needs a descriptor, and the server reserves some descriptors.
+/// The limit on connections. Each connection needs a file descriptor, and some descriptors are reserved.
 ///
 ///     0                                                              soft limit (ulimit -n)
 ///     ├──────────────────────────────────────────┬────────────┬────────────┤
 ///     │ the server's own, tcp and ipc clients    │ ipc only   │ the server │
 ///     └──────────────────────────────────────────┴────────────┴────────────┘
 ///
-/// A flood of tcp connections therefore leaves room for ipc clients, which the socket's file protects. The
-/// server can always open the files that it needs, such as the state directory.
+/// A flood of tcp connections therefore leaves room for ipc clients, which must have access to the socket's file.
+/// The server can always open the files that it needs, such as those in the state directory.
 public enum ConnectionLimit {
-    /// Reserved for files that the server opens while it serves and stops: at most four at a time.
+    /// The number of descriptors reserved for files that the server opens while it serves and stops. It opens at
+    /// most four at a time.
     private static let reserved = 16
     /// The minimum number of descriptors. A lower limit would leave none for clients.
     private static let minDescriptors = 64
     private static let maxForIPCOnly = 256
 
-    /// Raises the limit on descriptors as far as the process may. From then on, refuses connections before
-    /// the last descriptors are used up. Throws if the limit is too low to serve.
+    /// Raises the process's limit on descriptors as far as possible. From then on, refuses new connections before
+    /// the descriptors run out. Throws if the limit is too low to serve.
     public static func install() throws(Reason) {
         let descriptors = try explaining("can't read the limit on open files", raiseDescriptorLimit)
         guard descriptors >= minDescriptors else {
@@ -34,14 +35,14 @@ public enum ConnectionLimit {
     }
 }
 
-/// The log's report of refused connections, at most once a minute, because there can be thousands per second.
+/// Logs refused connections, at most once a minute, because thousands can be refused per second.
 struct RefusedConnectionsReport {
     private static let interval = Duration.seconds(60)
 
     private var reported = 0
     private var next: Moment?
 
-    /// Reports the connections refused since the last report.
+    /// Logs the number of connections refused since the last report, if there are any.
     mutating func update(at now: Moment, _ logger: Logger) {
         let refused = refusedConnections
         guard refused > reported, next.map({ $0 <= now }) ?? true else { return }

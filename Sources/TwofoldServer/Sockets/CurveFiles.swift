@@ -1,17 +1,17 @@
 public import Platform
 public import ZeroMQ
 
-/// The files of CURVE keys: ZeroMQ certificates in the format of pyzmq's `zmq.auth` and of CZMQ.
+/// Reads and writes CURVE key files. They are ZeroMQ certificates, in the format of pyzmq's `zmq.auth` and of CZMQ.
 ///
 ///     metadata
 ///     curve
 ///         public-key = "…40 characters of Z85…"
-///         secret-key = "…"                          only in the secret one
+///         secret-key = "…"                          only in the secret file
 public enum CurveFiles {
-    /// The maximum size of a file. A list of clients may have 400,000 lines without names.
+    /// The maximum size of a file in bytes: enough for a list of 400,000 keys without names.
     static let maxBytes = 16 << 20
 
-    /// Writes a new pair of keys to `path.key` (public) and `path.key_secret` (readable only by its owner).
+    /// Creates a key pair. Writes it to `path.key` (public) and `path.key_secret` (readable only by its owner).
     /// Returns the public key. Never overwrites a file.
     public static func generate(_ path: String) throws(Reason) -> CurvePublicKey {
         let pair: CurveKeyPair
@@ -33,22 +33,22 @@ public enum CurveFiles {
         return pair.publicKey
     }
 
-    /// Reads the keys of a secret file.
+    /// Reads the key pair from a secret file.
     public static func readSecret(_ path: String) throws(Reason) -> CurveKeyPair {
         guard let secretKey = value("secret-key", in: try text(path)).flatMap(CurveSecretKey.init) else {
             throw Reason(
-                "'\(path)' has no secret key: a line secret-key = \"…\" with 40 characters of Z85")
+                "'\(path)' has no secret key; it needs a line secret-key = \"…\" with 40 characters of Z85")
         }
         do throws(ZeroMQError) { return try CurveKeyPair(secretKey: secretKey) } catch {
             throw Reason("this libzmq can't use the key in '\(path)': \(error)")
         }
     }
 
-    /// Reads the key of a public file; a secret file contains it, too.
+    /// Reads the public key from a public or a secret file.
     public static func readPublic(_ path: String) throws(Reason) -> CurvePublicKey {
         guard let key = value("public-key", in: try text(path)).flatMap(CurvePublicKey.init) else {
             throw Reason(
-                "'\(path)' has no public key: a line public-key = \"…\" with 40 characters of Z85")
+                "'\(path)' has no public key; it needs a line public-key = \"…\" with 40 characters of Z85")
         }
         return key
     }
@@ -59,9 +59,11 @@ public enum CurveFiles {
         return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
     }
 
-    /// Returns the names of the authorised clients by key in Z85. Each line has the key's 40 characters, then
-    /// the name. Empty lines and comments, which start with "#", are skipped. ("#" is a character of Z85,
-    /// too, but a key has exactly 40 characters.) Works on bytes, because a list may have 100,000 lines.
+    /// Reads a list of authorised clients. Returns the clients' names by public key.
+    ///
+    /// Each line has a key, in 40 characters of Z85, then the name. Empty lines and lines that start with "#" are
+    /// skipped. ("#" is also a character of Z85, but a key has exactly 40 characters.) The parser works on bytes
+    /// for speed, because a list may have 100,000 lines.
     static func readAllowed(_ path: String) throws(Reason) -> [String: String] {
         var names: [String: String] = [:]
         let content = try bytes(path)
@@ -126,7 +128,7 @@ extension UInt8 {
 }
 
 extension BidirectionalCollection<UInt8> {
-    /// The bytes without surrounding white space.
+    /// The bytes without leading and trailing white space.
     fileprivate var trimmed: SubSequence {
         let rest = drop(while: \.isWhitespace)
         let end = rest.lastIndex { !$0.isWhitespace }

@@ -6,20 +6,20 @@ internal import ZeroMQ
 /// A bound ROUTER socket.
 final class Endpoint {
     let socket: Socket
-    /// The endpoint's address for clients, with the real port instead of 0.
+    /// The address for clients to connect to, with the actual port instead of 0.
     let name: String
-    /// Whether clients must prove that they own a key.
+    /// Whether the endpoint uses CURVE, so that clients must prove that they own an authorised key.
     let isEncrypted: Bool
 
-    /// The limit on waiting messages per connection. A client sends one at a time, but many clients may share
-    /// a proxy's connection. With this limit, the proxy passes as many requests as with 1000; with a limit of
-    /// 2, only half as many.
+    /// The limit on waiting messages per connection. A client sends one at a time, but many clients may share a
+    /// proxy's connection. With this limit, a proxy is as fast as with a limit of 1000; with a limit of 2, it is
+    /// half as fast.
     private static let maxWaitingMessages = 16
 
-    /// The time that replies sent before the end may take to leave.
+    /// How long closing the endpoint may wait for its last replies to be sent.
     private static let linger = Duration.seconds(2)
 
-    /// Binds the endpoint; throws the reason if binding fails.
+    /// Creates and binds the socket. Throws the reason if binding fails.
     init(
         _ endpoint: String, _ configuration: ServerConfiguration, in context: borrowing Context
     ) throws(Reason) {
@@ -42,7 +42,7 @@ final class Endpoint {
         }
     }
 
-    /// Returns true if any host on the network can reach the endpoint and nothing protects it.
+    /// Returns true if hosts on the network can reach the endpoint and it is not encrypted.
     static func isOpenToAll(_ endpoint: String, _ configuration: ServerConfiguration) -> Bool {
         guard isTCP(endpoint), configuration.encryption == nil else { return false }
         let host = endpoint.dropFirst("tcp://".count)
@@ -51,8 +51,8 @@ final class Endpoint {
 
     private static func isTCP(_ endpoint: String) -> Bool { endpoint.hasPrefix("tcp://") }
 
-    /// Claims the path of an ipc endpoint; returns nil for tcp. Throws for any other endpoint, and for an
-    /// impossible port: libzmq would treat 70000 as 4464.
+    /// Claims the path of an ipc endpoint; returns nil for tcp. Throws for any other kind of endpoint, and for a
+    /// port above 65535, because libzmq would treat 70000 as 4464.
     static func claimPath(of endpoint: String) throws(Reason) -> IPCPath? {
         if isTCP(endpoint) {
             let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!

@@ -1,21 +1,21 @@
 internal import Platform
 
-/// The file of an ipc endpoint. A lock file next to it is held while the endpoint is served.
+/// The socket file of an ipc endpoint. While the server uses the endpoint, it holds a lock file next to the socket.
 ///
-/// libzmq silently takes over an ipc path that already exists. Therefore, two checks precede binding. Only one
-/// server can hold the lock file. A live socket of another process, or a file that is not a socket, is
-/// refused at the path; a dead socket is removed.
+/// libzmq silently takes over an ipc path that already exists. Therefore, binding is preceded by two checks. First,
+/// the server must get the lock, which only one server can hold. Second, the path must be free: a live socket of
+/// another process, or a file that is not a socket, is an error. A dead socket is removed.
 ///
-/// Release it only after the context has ended. libzmq removes the socket's file on its own thread, and would
-/// remove the next server's file.
+/// Release the path only after the context has ended. libzmq removes the socket's file on its own thread, and would
+/// otherwise remove the next server's file.
 final class IPCPath {
-    /// The maximum length of a path that fits a Unix socket's address.
+    /// The maximum length in bytes of a Unix socket's path.
     static let maxLength = MemoryLayout.size(ofValue: sockaddr_un().sun_path) - 1
 
     private let path: String
     private let lock: Descriptor
 
-    /// Claims the path. Throws the reason if it is not available.
+    /// Claims the path. Throws the reason if the path is unavailable.
     init(_ path: String) throws(Reason) {
         guard path.utf8.count <= Self.maxLength else {
             throw Reason(
@@ -61,8 +61,8 @@ final class IPCPath {
         unlink(path)
     }
 
-    /// Returns true if a process has this Unix socket open. Only a refused connection proves that none has: a
-    /// socket of another type, for example, is alive but cannot be connected to. Never waits.
+    /// Returns true if a process may be using this Unix socket. Only a refused connection proves that no process
+    /// does: a socket of another type, for example, is in use although connecting to it fails. Never waits.
     private static func isAnswered(_ path: String) -> Bool {
         do throws(SystemError) {
             let probe = try Descriptor.unixSocket()
@@ -73,7 +73,7 @@ final class IPCPath {
         }
     }
 
-    /// Calls `body` with a path's address and its size.
+    /// Calls `body` with the address of a Unix socket's path, and the size of the address.
     static func withAddress(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
         var address = sockaddr_un()
         address.sun_family = sa_family_t(AF_UNIX)

@@ -5,19 +5,19 @@ public import ZeroMQ
 
 /// The result of probing an endpoint.
 public enum ProbeResult: Equatable, Sendable {
-    /// The server is ready, and has this version.
+    /// The server is ready. Its version is given.
     case ready(version: String)
-    /// The server is about to stop or does not serve now, for the reason in the text.
+    /// The server is stopping or cannot serve now. The text is the reason.
     case notReady(String)
-    /// The handshake failed, for the reason in the text.
+    /// The handshake failed. The text is the reason.
     case rejected(String)
-    /// Nothing accepts connections.
+    /// Nothing accepts connections at the endpoint.
     case unreachable
-    /// No answer arrived in time.
+    /// The endpoint did not answer in time.
     case silent
 }
 
-/// Asks a server over a separate socket whether it is ready, like any client.
+/// Asks a server whether it is ready. Connects over a new socket, like any client.
 ///
 /// - Throws: ``Reason`` if the endpoint is invalid.
 public func probe(
@@ -61,7 +61,7 @@ public func probe(
     }
 }
 
-/// The number of failed handshakes without a reason after which the probe gives up. A single one may only mean that a
+/// The probe gives up after this many failed handshakes without a reason. A single failure may only mean that a
 /// server has just stopped.
 private let maxHangups = 3
 

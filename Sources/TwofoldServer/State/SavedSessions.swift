@@ -6,13 +6,13 @@ internal import TwofoldService
 package import TwofoldSessions
 internal import ZeroMQ
 
-/// The sessions between two runs of a server: restored from the state directory at the start, saved there at
-/// the end.
+/// The part of the machine that saves the sessions in the state directory when a server stops, and restores them
+/// when the next server starts.
 extension SessionMachine {
-    /// Restores the sessions that the previous server saved, and removes them from the directory. A session
-    /// that cannot be restored stays there. `names` are the clients' names by key.
+    /// Restores the sessions that the previous server saved, and removes the restored sessions from the directory.
+    /// A session that cannot be restored stays in the directory. `names` maps the clients' keys to their names.
     ///
-    /// Returns false if `isStopping` became true before all sessions were restored; the directory is then
+    /// Returns false if `isStopping` became true before all sessions were restored. In that case, the directory is
     /// unchanged.
     package func restoreSessions(
         from directory: StateDirectory, names: [String: String] = [:], logger: Logger, at now: Moment,
@@ -70,8 +70,8 @@ extension SessionMachine {
         return entry
     }
 
-    /// Ends all sessions and saves them in the directory, if there is one. A session whose request is still
-    /// running is lost. A session whose create is still running does not exist yet.
+    /// Ends all sessions and saves them in the directory, if there is one. A session is lost if one of its requests
+    /// is still running. A session whose create request is still running does not exist yet.
     package func endSessions(savingIn directory: StateDirectory?, logger: Logger, at now: Moment) {
         let file = directory?.newName
         var saved = 0

@@ -3,12 +3,12 @@ internal import Platform
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-/// The directory where a server saves its sessions when it stops, and from which the next server restores
-/// them. All sessions are in one file. Only the server's user can read it, because it contains the sessions'
-/// secret ids.
+/// The directory where a server saves its sessions when it stops, and from which the next server restores them. A
+/// server saves all its sessions in one file. Only the server's user can read the file, because it contains the
+/// sessions' secret ids.
 ///
-/// A file is a sequence of records, one for each session. Each record has its own checksums, so a server that
-/// is killed while it saves leaves valid records.
+/// A file is a sequence of records, one for each session. Each record has its own checksums. If a server is killed
+/// while it saves, the records written so far are therefore still valid.
 ///
 ///     0          8         12             16     24            28           28 + size
 ///     ┌──────────┬─────────┬──────────────┬──────┬─────────────┬────────────┐
@@ -16,27 +16,28 @@ internal import TwofoldProtocol
 ///     │          │ 2       │ SavedSession │      │ bytes 0-23  │            │  proto/twofold/v1/state.proto
 ///     └──────────┴─────────┴──────────────┴──────┴─────────────┴────────────┘
 ///
-/// In a file of version 1, a single SavedSession starts at byte 16 and ends at the end of the file. Such
-/// files are read but never written. A directory belongs to one server at a time.
+/// In a file of version 1, a single SavedSession starts at byte 16 and extends to the end of the file. The server
+/// reads such files but never writes them. Only one server at a time may use a directory.
 package final class StateDirectory {
     fileprivate static let magic = Array("TWOFOLDT".utf8)
     fileprivate static let version: UInt32 = 2
     fileprivate static let headSize = 28
-    /// The size of the head in version 1.
+    /// The size of a record's head in version 1, in bytes.
     fileprivate static let oldHeadSize = 16
     private static let suffix = ".sessions"
     private static let oldSuffix = ".session"
-    /// The maximum size of a message, which is protobuf's. A session with a damaged head is kept up to this size.
+    /// The maximum size of a saved session in bytes, which is protobuf's limit. If the head of a record is damaged,
+    /// up to this many bytes are kept.
     private static let maxSize = Int(Int32.max)
-    /// The size up to which bytes that are not a session are kept.
+    /// The maximum number of bytes to keep from a file whose content is not a saved session.
     private static let maxForeignSize = 1 << 20
-    /// The number of bytes copied at a time.
+    /// The number of bytes to copy at a time.
     private static let copySize = 1 << 20
 
     private let files: any StateFiles
 
-    /// Opens the directory. Removes the incomplete files of a version 1 server that was killed while it
-    /// wrote.
+    /// Opens the directory. Removes incomplete files, which a server with version 1 left behind if it was killed
+    /// while writing.
     package init(_ files: any StateFiles) {
         self.files = files
         for name in files.names where name.hasSuffix(Self.oldSuffix + ".partial") { files.remove(name) }
@@ -53,17 +54,17 @@ package final class StateDirectory {
         return (1...).lazy.map { "\($0)\(Self.suffix)" }.first { !names.contains($0) }!
     }
 
-    /// Returns the records of a file in order.
+    /// Returns the records of a file, in the order of the file.
     func records(of name: String) -> Records { Records(files, name) }
 
-    /// A session and its place in a file.
+    /// A saved session and its location in a file.
     struct Record {
         let file: String
         let range: Range<Int>
         let session: Result<SavedSession, Reason>
     }
 
-    /// The records of a file, read one after another, so that a large file never has to fit into memory.
+    /// The records of a file. They are read one at a time, so that a large file does not have to fit into memory.
     struct Records: Sequence, IteratorProtocol {
         private let files: any StateFiles
         private let name: String
@@ -96,7 +97,7 @@ package final class StateDirectory {
             }
         }
 
-        /// Reads the next record's head and returns the range of its message.
+        /// Reads the head of the next record. Returns the head and the byte range of the saved session.
         private func nextRange() throws(Reason) -> (head: Data, message: Range<Int>) {
             guard let size, let head = files.read(name, at: offset, count: StateDirectory.headSize) else {
                 throw Reason("it can't be read")
@@ -116,7 +117,7 @@ package final class StateDirectory {
             let begin = offset + StateDirectory.headSize
             guard let count = Int(exactly: head.number(at: 16, as: UInt64.self)),
                 count <= StateDirectory.maxSize
-            else { throw Reason("it is larger than any session") }
+            else { throw Reason("it is larger than a session can be") }
             guard count <= size - begin else { throw Reason("it is incomplete") }
             return (head, begin..<begin + count)
         }
@@ -134,9 +135,9 @@ package final class StateDirectory {
 
     // MARK: writing
 
-    /// Appends a session to a file. The session is durable once the file is settled.
+    /// Appends a session to a file. The session survives a power failure only after `settle`.
     ///
-    /// - Throws: ``Reason``, or an error of ``StateFiles``. The file is unchanged then.
+    /// - Throws: ``Reason``, or an error of ``StateFiles``. In either case, the file is unchanged.
     func append(_ session: SavedSession, to file: String) throws {
         guard let message = session.bytes else { throw Reason("it is too large to be saved") }
         var record = Data(Self.magic)
@@ -148,14 +149,14 @@ package final class StateDirectory {
         try files.append(record, to: file)
     }
 
-    /// Makes appended sessions survive a loss of power.
+    /// Forces the appended sessions to disk, so that they survive a power failure.
     func settle(_ file: String) throws {
         try files.flush(file)
         files.settle()
     }
 
-    /// Removes files whose sessions were restored. Moves the given records, which are kept, to a new file
-    /// first. Returns the names of the files that cannot be removed.
+    /// Removes files whose sessions have been restored. First copies the given records to a new file, because they
+    /// must be kept. Returns the names of the files that cannot be removed.
     func remove(_ names: [String], keeping records: [Record]) throws -> [String] {
         let failure = Result { try keep(records) }
         let remaining = names.filter { !files.remove($0) }
@@ -185,7 +186,7 @@ package final class StateDirectory {
 private func checksum(_ bytes: Data) -> UInt32 { bytes.withUnsafeBytes(Checksum.of) }
 
 extension Data {
-    /// Returns the little-endian number at an offset from the start.
+    /// Reads a little-endian number at an offset from the start of the data.
     fileprivate func number<Number: FixedWidthInteger & BitwiseCopyable>(
         at offset: Int, as _: Number.Type
     ) -> Number {

@@ -1,30 +1,33 @@
 package import FoundationEssentials
 internal import Platform
 
-/// The files of one state directory, either the system's or a simulation's.
+/// The files of one state directory. An implementation uses the file system or a simulation.
 package protocol StateFiles: AnyObject {
     /// The names of all files, sorted.
     var names: [String] { get }
     /// Returns the size of a file in bytes; nil if it cannot be read.
     func size(_ name: String) -> Int?
-    /// Reads `count` bytes from `offset` on, fewer at the end of the file; nil if they cannot be read.
+    /// Reads `count` bytes from `offset` on, or fewer at the end of the file. Returns nil if the file cannot be
+    /// read.
     func read(_ name: String, at offset: Int, count: Int) -> Data?
-    /// Appends bytes to a file, and creates it if necessary. If not all bytes fit, the file is unchanged.
+    /// Appends bytes to a file, which is created if necessary. If not all bytes can be written, the file is
+    /// unchanged.
     func append(_ bytes: Data, to name: String) throws
-    /// Writes a file to the disk, so that its content survives a loss of power.
+    /// Forces a file's content to disk, so that it survives a power failure.
     func flush(_ name: String) throws
-    /// Removes a file. Returns false if that fails.
+    /// Removes a file. Returns false if the file cannot be removed.
     @discardableResult func remove(_ name: String) -> Bool
-    /// Writes the names of the files to the disk, so that they survive a loss of power.
+    /// Forces the directory's entries to disk, so that they survive a power failure.
     func settle()
 }
 
-/// A directory of the file system, locked for this process.
+/// The files of a state directory in the file system. The directory is locked for this process.
 final class SystemStateFiles: StateFiles {
     private let path: String
     private let lock: Descriptor
 
-    /// Creates the directory if necessary. Throws if it cannot be used, or if another server uses it.
+    /// Creates the directory if necessary and locks it. Throws if the directory cannot be used, or if another
+    /// server uses it.
     init(_ path: String) throws(Reason) {
         try explaining("can't create the state directory '\(path)'") { () throws(SystemError) in
             try makeDirectories(path, mode: 0o700)
@@ -40,7 +43,7 @@ final class SystemStateFiles: StateFiles {
         self.lock = lock
     }
 
-    /// Whether users other than its owner can read the directory.
+    /// Whether users other than the directory's owner can read the directory.
     var isOpenToOthers: Bool { CurveFiles.isReadableByOthers(path) }
 
     var names: [String] { (try? fileNames(in: path))?.sorted() ?? [] }

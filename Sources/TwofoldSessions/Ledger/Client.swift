@@ -1,7 +1,7 @@
 /// The identity of a request's sender.
 package enum Client: Hashable, Sendable {
-    /// Any client of a carrier that requires no keys.
+    /// Any client without a key: of an endpoint that is not encrypted, or in this process.
     case anonymous
-    /// The holder of the secret key that belongs to this public key, in Z85.
+    /// A client that has proved that it owns the secret key for this public key. The public key is in Z85.
     case key(String)
 }

@@ -4,7 +4,7 @@ package import TwofoldProtocol
 package import TwofoldService
 
 extension SessionLedger {
-    /// One session's line in the ledger: its last executed request and the request in progress.
+    /// A session's entry in the ledger: the last executed request and the request in progress.
     ///
     ///     creating ──created──► idle ──start──► busy ──closed──► closed
     ///         │                  ▲               │
@@ -12,46 +12,49 @@ extension SessionLedger {
     ///        refused                or refused
     package final class Entry {
         package let id: SessionID
-        /// The client that created the session; for all other clients the session does not exist.
+        /// The client that created the session. For all other clients, the session does not exist.
         package let owner: Client
         /// The number of boards in the create request.
         package let boards: Int
         package let begin: Moment
-        /// The moment of the session's last request or reply, whichever is later.
+        /// The time of the session's last request or reply, whichever is later.
         package private(set) var idleSince: Moment
         /// The number of requests executed since creation.
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
-        /// The environment's id and the session's memory. Statistics read these copies, because reading thousands of
-        /// hosts takes milliseconds. Empty until create has succeeded.
+        /// The environment's id; `bytes` is the session's memory. The statistics read these copies, because reading
+        /// them from thousands of hosts would take milliseconds. Empty and 0 until the create request has
+        /// succeeded.
         package private(set) var environmentID = ""
         package private(set) var bytes = 0
         private var state: State
-        /// The number of earlier holders to remember. No network holds late copies of more resumes at a time.
+        /// The number of earlier holders to remember. A network never delays copies of more resume requests than
+        /// this.
         private static let maxFormerHolders = 64
 
         private enum State {
-            /// The create is admitted.
+            /// The create request has been admitted but not started.
             case new
-            /// The create is in progress.
+            /// The create request is in progress.
             case creating(Work)
-            /// Nothing is in progress.
+            /// The session is open, and no request is in progress.
             case idle(Open)
             case busy(Open, Work)
-            /// The session is only remembered, so that a repeated close gets its reply.
+            /// The session is closed. It is remembered only so that a repeated close gets its reply.
             indirect case closed(Done)
         }
 
-        /// The parts of an open session.
+        /// The properties of an open session.
         private final class Open {
             /// The host that executes the session's requests.
             let host: EnvironmentHost
-            /// The create request.
+            /// The create request, which a resume returns.
             let create: CreateRequest
-            /// The holders that have resumed the session, each as its 16 random bytes, the newest last. A late copy of
-            /// an earlier holder's resume must not shut out the newest holder.
+            /// The holders that have resumed the session, newest last. A holder is identified by 16 random bytes.
+            /// They are remembered so that a delayed copy of an earlier holder's resume request does not lock out
+            /// the newest holder.
             var holders: [Data]
-            /// The last executed request.
+            /// The last executed request and its reply.
             var last: Done
 
             init(_ host: EnvironmentHost, _ create: CreateRequest, holders: [Data] = [], last: Done) {
@@ -62,7 +65,7 @@ extension SessionLedger {
             }
         }
 
-        /// Creates the entry of a session whose create is admitted.
+        /// Creates the entry of a new session whose create request has been admitted.
         init(_ id: SessionID, of owner: Client, boards: Int, at now: Moment) {
             self.id = id
             self.owner = owner
@@ -93,7 +96,8 @@ extension SessionLedger {
             if case .closed = state { true } else { false }
         }
 
-        /// The host that executes the session's requests; nil before create has succeeded and after close.
+        /// The host that executes the session's requests; nil until the create request has succeeded, and after the
+        /// close.
         package var host: EnvironmentHost? {
             switch state {
             case .idle(let open), .busy(let open, _): open.host
@@ -101,7 +105,7 @@ extension SessionLedger {
             }
         }
 
-        /// The seq of the last executed request; 0 before the first.
+        /// The seq of the last executed request; 0 before the first one.
         package var lastSeq: UInt64 {
             switch state {
             case .new, .creating: 0
@@ -112,7 +116,7 @@ extension SessionLedger {
 
         // MARK: events
 
-        /// Returns the verdict on a request; throws to refuse it.
+        /// Decides what to do with a request. Throws an error to refuse it.
         func admit(
             _ seq: UInt64, epoch: UInt32, isCreate: Bool, _ header: Frame, _ payload: Frame?,
             from route: Route
@@ -141,7 +145,8 @@ extension SessionLedger {
             }
         }
 
-        /// Parks a repeat of the request in progress, whose reply then goes to `route`; throws if the bytes differ.
+        /// Parks a repeat of the request in progress, so that the reply goes to `route`. Throws if the repeat has
+        /// different bytes.
         private func park(
             _ header: Frame, _ payload: Frame?, from route: Route, for work: Work
         ) throws(ServiceError) -> Verdict {
@@ -152,7 +157,7 @@ extension SessionLedger {
             return .parked
         }
 
-        /// Notes that the admitted request is in progress.
+        /// Records that the admitted request is now in progress.
         func start(_ work: Work) {
             switch state {
             case .new: state = .creating(work)
@@ -161,7 +166,7 @@ extension SessionLedger {
             }
         }
 
-        /// Notes that the request in progress was executed.
+        /// Records that the request in progress has been executed.
         func complete(_ reply: StoredReply, at now: Moment) {
             requests += 1
             idleSince = now
@@ -181,8 +186,8 @@ extension SessionLedger {
             }
         }
 
-        /// Notes that the request in progress was refused and has changed nothing. After a refused create, the ledger
-        /// removes the session.
+        /// Records that the request in progress was refused and has changed nothing. After a refused create, the
+        /// ledger removes the entry.
         func abandon(at now: Moment) {
             idleSince = now
             switch state {
@@ -192,7 +197,7 @@ extension SessionLedger {
             }
         }
 
-        /// Hands the session over to a new holder, now or when the request in progress ends.
+        /// Transfers the session to a new holder, immediately or after the request in progress.
         func resume(
             _ request: Request, from route: Route, at now: Moment
         ) throws(ServiceError) -> Resumption {
@@ -208,7 +213,8 @@ extension SessionLedger {
             }
         }
 
-        /// Hands an idle session over. `given` is the epoch that the resume requires; 0 accepts any epoch.
+        /// Transfers an idle session to `holder`. `given` is the epoch that the resume request expects; 0 means any
+        /// epoch.
         private func resume(
             _ open: Open, by holder: Data, only given: UInt32
         ) throws(ServiceError) -> Resumption {
@@ -228,15 +234,16 @@ extension SessionLedger {
             return .answer(reply, last: open.last.reply)
         }
 
-        /// Subtracts a pause of the server, which ended at `now`, from the session's idle time.
+        /// Subtracts a pause of the server from the session's idle time. The pause ended at `now`.
         func excuse(_ pause: Duration, until now: Moment) { idleSince = min(idleSince + pause, now) }
 
         // MARK: between two runs of a server
 
-        /// The maximum seq and number of requests in a saved session: no session gets that far, and no count overflows.
+        /// The maximum seq, and the maximum number of requests, in a saved session. No real session reaches this
+        /// maximum. It prevents counters from overflowing.
         private static let maxSavedCount: UInt64 = 1 << 62
 
-        /// Returns the session in its saved form; nil while a request is in progress.
+        /// Returns the session as a protobuf message for saving; nil while a request is in progress.
         package func saved() throws(ServiceError) -> SavedSession? {
             guard case .idle(let open) = state else { return nil }
             var saved = SavedSession()
@@ -253,7 +260,7 @@ extension SessionLedger {
             return saved
         }
 
-        /// Creates the idle entry of a saved session; nil if the saved session is inconsistent.
+        /// Creates an idle entry from a saved session. Returns nil if the saved session is inconsistent.
         init?(
             _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
         ) {
@@ -274,7 +281,8 @@ extension SessionLedger {
         }
     }
 
-    /// An executed request and its reply, kept until the session's next request to recognise repeats.
+    /// An executed request and its reply. The ledger keeps them until the session's next request, so that it can
+    /// recognise repeats.
     struct Done {
         let seq: UInt64
         private let header: Frame
@@ -293,7 +301,7 @@ extension SessionLedger {
             self.reply = reply
         }
 
-        /// Returns the verdict on a request of the same seq; throws to refuse it.
+        /// Decides what to do with another request that has the same seq. Throws an error to refuse it.
         func repeated(_ header: Frame, _ payload: Frame?) throws(ServiceError) -> Verdict {
             guard self.header.isSame(as: header), Frame.areSame(self.payload, payload) else {
                 throw .conflict(seq)
@@ -301,14 +309,14 @@ extension SessionLedger {
             return .resend(reply)
         }
 
-        /// A copy of an executed close for a remembered session. A frame of a received message would keep libzmq's
-        /// whole buffer of 8 KiB alive. A close has no payload.
+        /// A copy for a closed session, which is only remembered. The copy is necessary because the frame of a
+        /// received message would keep libzmq's whole buffer of 8 KiB alive. A close request has no payload.
         var compact: Done {
             Done(
                 seq: seq, header: header.withBytes { Frame(copying: $0) }, payload: nil, nil, reply: reply)
         }
 
-        /// The request's frames in their saved form.
+        /// The request's header and payload, as a protobuf message for saving.
         var request: SavedFrames {
             var saved = SavedFrames()
             saved.header = header.withBytes { Data($0) }
@@ -316,7 +324,7 @@ extension SessionLedger {
             return saved
         }
 
-        /// Restores the last request of a saved session; copies the reply's payload to `pool`.
+        /// Restores the last request of a saved session. Copies the reply's payload to memory from `pool`.
         init(_ saved: SavedSession, _ pool: PayloadPool, _ budget: MemoryBudget) throws {
             seq = saved.lastSeq
             let request = saved.lastRequest

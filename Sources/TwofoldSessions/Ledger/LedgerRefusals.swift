@@ -10,7 +10,7 @@ extension ServiceError {
             "session has \(header.session.count) bytes; it must be 16 random bytes")
     }
 
-    /// Refuses a request for a session that is not open, or not this client's.
+    /// Returns the refusal of a request for a session that is not open or belongs to another client.
     static func unknown(_ id: SessionID) -> ServiceError {
         ServiceError(
             .notFound, field: "session",
@@ -38,8 +38,8 @@ extension ServiceError {
         ServiceError(.staleEpoch, field: "epoch", "another client has resumed the session")
     }
 
-    /// Refuses a request with another epoch than the session's. A larger epoch belongs to a lost session, which a late
-    /// copy of its create request has begun again.
+    /// Returns the refusal of a request whose epoch is not the session's current epoch. A larger epoch means that
+    /// the session was lost, and that a delayed copy of its create request has created it again.
     static func wrongEpoch(_ epoch: UInt32, of current: UInt32) -> ServiceError {
         epoch < current
             ? shutOut
@@ -48,7 +48,7 @@ extension ServiceError {
                 "this session is at epoch \(current) here; the one that had reached epoch \(epoch) is lost")
     }
 
-    /// Returns an error if a create is not its session's first request.
+    /// Returns the error for a create request whose seq or epoch is not 1; nil if both are 1.
     static func badBegin(_ header: Request) -> ServiceError? {
         guard header.seq == 1 else {
             return ServiceError(

@@ -1,7 +1,8 @@
 internal import TwofoldProtocol
 internal import TwofoldService
 
-/// The sessions and boards that count against the limits. All counts include sessions that are being created.
+/// The numbers of sessions and boards that count towards the limits. They include sessions that are still being
+/// created.
 struct LedgerUsage {
     let limits: Limits
     private(set) var sessions = 0
@@ -10,7 +11,7 @@ struct LedgerUsage {
 
     init(_ limits: Limits) { self.limits = limits }
 
-    /// Returns an error if a limit forbids the client a session of this many boards.
+    /// Returns an error if a limit prevents the client from creating a session with this many boards.
     func refusal(boards: Int, of client: Client) -> ServiceError? {
         guard sessions < limits.maxSessions else {
             return ServiceError(
@@ -46,14 +47,14 @@ struct LedgerUsage {
     }
 }
 
-/// The ids of the last closed sessions, which are remembered so that a repeated close gets its reply.
+/// The ids of the most recently closed sessions. They are remembered so that a repeated close gets its reply.
 struct Tombstones {
     static let limit = 10_000
 
     private var ids: [SessionID] = []
     private var oldest = 0
 
-    /// Adds an id; returns the oldest id if there are now too many.
+    /// Adds an id. If there are now too many ids, removes the oldest one and returns it.
     mutating func add(_ id: SessionID) -> SessionID? {
         ids.append(id)
         guard ids.count - oldest > Self.limit else { return nil }

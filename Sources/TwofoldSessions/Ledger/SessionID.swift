@@ -1,20 +1,20 @@
 package import FoundationEssentials
 
-/// The 16 random bytes that identify a session. They are secret, because any client that knows them can step the
-/// session.
+/// A session's id, which consists of 16 random bytes. The bytes are secret, because any client that knows them can
+/// step the session.
 ///
-/// The description is safe to log: eight hex digits of a hash whose key is drawn at each start.
+/// The description is safe to log: it is eight hex digits of a hash, whose key is chosen at random at each start.
 package struct SessionID: Hashable, Comparable, Sendable, CustomStringConvertible {
     private let high: UInt64
     private let low: UInt64
 
-    /// Creates an id of 16 `bytes`; nil for any other number.
+    /// Creates an id from 16 bytes. Returns nil for any other number of bytes.
     package init?(_ bytes: Data) {
         guard let id = bytes.withUnsafeBytes({ SessionID(bytes: $0) }) else { return nil }
         self = id
     }
 
-    /// Creates an id of 16 `bytes`; nil for any other number.
+    /// Creates an id from 16 bytes. Returns nil for any other number of bytes.
     package init?(bytes: UnsafeRawBufferPointer) {
         guard bytes.count == 16 else { return nil }
         high = bytes.loadUnaligned(as: UInt64.self)
@@ -28,7 +28,7 @@ package struct SessionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         return bytes
     }
 
-    /// Orders ids arbitrarily, but in the same way in each run.
+    /// Orders ids in an arbitrary way, which is the same in every run.
     package static func < (left: SessionID, right: SessionID) -> Bool {
         (left.high, left.low) < (right.high, right.low)
     }

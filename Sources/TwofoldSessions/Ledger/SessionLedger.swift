@@ -2,38 +2,41 @@ internal import TwofoldCore
 package import TwofoldProtocol
 internal import TwofoldService
 
-/// The record of all sessions. It decides for each request whether to execute it, resend the stored reply, park it, or
-/// refuse it.
+/// The record of all sessions. For each request, the ledger decides whether to execute it, resend the stored reply,
+/// park the request, or refuse it.
 ///
-/// In this module a *session* is a client's numbered sequence of requests, from its create to its close. An ``Entry``
-/// is its line in the ledger, and an ``EnvironmentHost`` executes its requests. The ledger has no clock and no sockets.
-/// Only one thread at a time may use it.
+/// In this module, a *session* is a client's numbered sequence of requests, from create to close. An ``Entry``
+/// represents the session in the ledger, and an ``EnvironmentHost`` executes its requests. The ledger has no clock
+/// and no sockets. Only one thread at a time may use it.
 ///
-///     seq == last       same bytes: the stored reply again       other bytes: CONFLICT
-///     seq == last + 1   execute it                               in progress, same bytes: park
+///     seq == last       same bytes: resend the stored reply      other bytes: CONFLICT
+///     seq == last + 1   execute the request                      already in progress, same bytes: park
 ///     anything else     OUT_OF_SEQUENCE, with the expected seq
 ///
-/// So a client may repeat a request as often as it likes, over any connection, and it is executed once. A refused
-/// request changes nothing. The ledger compares all bytes of a repeat with the kept request. Unlike a digest, this
-/// comparison can't be wrong, and it costs nothing while there are no repeats.
+/// Therefore, a client may repeat a request any number of times, over any connection, and the request is executed
+/// only once. A refused request changes nothing. The ledger recognises a repeat by comparing all its bytes with the
+/// stored request. Unlike the comparison of hashes, this can't be wrong, and it costs nothing while there are no
+/// repeats.
 package struct SessionLedger {
-    /// The decision about a request.
+    /// The ledger's decision about a request.
     package enum Verdict {
-        /// Start the create, which makes the session's environment; then complete or abandon it.
+        /// Start the create request, which creates the session's environment. Call `complete` or `abandon` when it
+        /// ends.
         case create(Entry)
-        /// Start the request on this host; then complete or abandon it.
+        /// Start the request on this host. Call `complete` or `abandon` when it ends.
         case execute(Entry, EnvironmentHost)
-        /// Send the stored reply again.
+        /// Send the stored reply.
         case resend(StoredReply)
-        /// Do nothing: the request is in progress, and its reply will go to this newest route.
+        /// Do nothing. The request is already in progress, and its reply will go to the route of this newer copy.
         case parked
     }
 
-    /// The decision about a resume.
+    /// The ledger's decision about a resume request.
     package enum Resumption {
-        /// Send this answer, with the session's last reply inside.
+        /// Send this answer. It includes the session's last reply.
         case answer(ResumeReply, last: StoredReply)
-        /// Do nothing: the resume waits for the request in progress. An earlier waiting resume gets no reply.
+        /// Do nothing. The resume request waits until the request in progress ends. If it replaces another waiting
+        /// resume, the other one gets no reply.
         case waits(inPlaceOfAnother: Bool)
     }
 
@@ -46,19 +49,19 @@ package struct SessionLedger {
     /// The number of open sessions, including those being created.
     package var openCount: Int { usage.sessions }
 
-    /// The number of boards of all open sessions, including those being created.
+    /// The total number of boards in all open sessions, including those being created.
     package var openBoards: Int { usage.boards }
 
     /// The open sessions, including those being created, in no particular order.
     package var openEntries: some Sequence<Entry> { entries.values.lazy.filter { !$0.isClosed } }
 
-    /// Returns the number of boards of a session that is open or being created; nil for any other id.
+    /// Returns the number of boards in a session that is open or being created; nil for any other id.
     package func boards(of id: SessionID) -> Int? { entries[id].flatMap { $0.isClosed ? nil : $0.boards } }
 
     // MARK: requests
 
-    /// Returns the verdict on a session's request; throws to refuse it. The caller must start a request to create or
-    /// execute at once.
+    /// Decides what to do with a request of a session. Throws an error to refuse it. After the verdict `create` or
+    /// `execute`, the caller must start the request immediately.
     mutating func admit(
         _ request: Request, _ header: Frame, _ payload: Frame?, from route: Route
     ) throws(ServiceError) -> Verdict {
@@ -74,7 +77,8 @@ package struct SessionLedger {
         return try admitCreate(id, request, create, from: route)
     }
 
-    /// Returns the verdict on a request of a known session; throws to refuse it, or if the session is unknown.
+    /// Decides what to do with a request of an existing session. Throws an error to refuse the request, or if the
+    /// session is unknown.
     func admit(
         _ id: SessionID, epoch: UInt32, seq: UInt64, isCreate: Bool, _ header: Frame, _ payload: Frame?,
         from route: Route
@@ -97,7 +101,8 @@ package struct SessionLedger {
         return .create(entry)
     }
 
-    /// Hands a session over: raises its epoch, unless this holder already has the session. Throws to refuse it.
+    /// Transfers a session to a new holder and raises the session's epoch. The epoch stays the same if this holder
+    /// already has the session. Throws an error to refuse the request.
     func resume(
         _ request: Request, from route: Route, at now: Moment
     ) throws(ServiceError) -> Resumption {
@@ -108,7 +113,7 @@ package struct SessionLedger {
 
     // MARK: outcomes
 
-    /// Notes that the session's request in progress was executed.
+    /// Records that the session's request in progress has been executed.
     mutating func complete(_ entry: Entry, _ reply: StoredReply, at now: Moment) {
         entry.complete(reply, at: now)
         guard entry.isClosed else { return }
@@ -116,20 +121,20 @@ package struct SessionLedger {
         if let forgotten = tombstones.add(entry.id) { entries[forgotten] = nil }
     }
 
-    /// Notes that the session's request in progress was refused and has changed nothing.
+    /// Records that the session's request in progress was refused and has changed nothing.
     mutating func abandon(_ entry: Entry, at now: Moment) {
         if entry.lastSeq == 0 { remove(entry) }
         entry.abandon(at: now)
     }
 
-    /// Ends the sessions that have been idle since before this moment; returns them.
+    /// Ends and returns the sessions that have been idle since before `moment`.
     mutating func endIdle(since moment: Moment) -> [Entry] {
         let idle = entries.values.filter { $0.isIdle && $0.idleSince < moment }
         for entry in idle { remove(entry) }
         return idle
     }
 
-    /// Subtracts a pause of the server, which ended at `now`, from the idle time of all sessions.
+    /// Subtracts a pause of the server from the idle time of all sessions. The pause ended at `now`.
     func excuse(_ pause: Duration, until now: Moment) {
         for entry in entries.values { entry.excuse(pause, until: now) }
     }
@@ -139,7 +144,7 @@ package struct SessionLedger {
         usage.remove(boards: entry.boards, of: entry.owner)
     }
 
-    /// Restores a saved session; returns nil if the saved session is inconsistent or its id is in use.
+    /// Restores a saved session. Returns nil if the saved session is inconsistent or its id is already in use.
     mutating func restore(
         _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
     ) -> Entry? {

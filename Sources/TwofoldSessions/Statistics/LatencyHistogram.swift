@@ -1,30 +1,30 @@
 internal import TwofoldCore
 
-/// A histogram of recent latencies of one kind of request. Longer times have wider buckets:
+/// A histogram of the recent latencies of one kind of request. Longer latencies have wider buckets:
 ///
 ///     1.00 1.12 1.25 … 1.87 | 2.00 2.25 … 3.75 | 4.00 …  microseconds
 ///     └──── 8 buckets ─────┘ └── 8 buckets ───┘
 ///
-/// A quantile is the upper end of its bucket, so it is at most an eighth too large. The histogram holds two windows of
-/// ten seconds: the current one and the one before.
+/// A quantile is reported as the upper end of its bucket, so it is at most one eighth too large. The histogram
+/// covers two windows of ten seconds: the current window and the previous one.
 struct LatencyHistogram: Sendable, Equatable {
     /// The length of a window in nanoseconds.
     private static let window = 10_000_000_000
     private static let perOctave = 8
-    /// The number of buckets, which reach 2^27 microseconds, about two minutes.
+    /// The number of buckets. They cover up to 2^27 microseconds, about two minutes.
     private static let count = 27 * perOctave
 
     private var current = [UInt32](repeating: 0, count: count)
     private var previous = [UInt32](repeating: 0, count: count)
     private var begin = 0
 
-    /// Counts a request that has ended now and took `nanoseconds`.
+    /// Adds a request that took `nanoseconds` and has just ended.
     mutating func add(_ nanoseconds: Int, now: Moment) {
         rotate(now)
         current[Self.bucket(nanoseconds)] &+= 1
     }
 
-    /// Returns the quantiles of the recent latencies, in seconds; zeros if there were no requests.
+    /// Returns quantiles of the recent latencies, in seconds. Returns zeros if there were no requests.
     mutating func quantiles(_ shares: [Double], now: Moment) -> [Double] {
         rotate(now)
         let total = current.reduce(0) { $0 + Int($1) } + previous.reduce(0) { $0 + Int($1) }

@@ -1,28 +1,28 @@
 package import TwofoldCore
 package import TwofoldProtocol
 
-/// Counts since the server's start. Each received message was executed, refused, resent, parked or dropped, or is in
-/// progress.
+/// Counters since the server's start. Each received message has been executed, refused, resent, parked or dropped,
+/// or is still in progress.
 public struct ServerStatistics: Equatable, Sendable {
-    /// The number of received messages.
+    /// The number of messages received.
     public package(set) var received = 0
-    /// The number of executed requests.
+    /// The number of requests executed.
     public package(set) var executed = 0
     /// The number of requests refused with an error.
     public package(set) var refused = 0
-    /// The number of repeats answered with the stored reply.
+    /// The number of repeated requests answered with the stored reply.
     public package(set) var resent = 0
-    /// The number of repeats that arrived while their request was in progress.
+    /// The number of repeated requests that arrived while the original was still in progress.
     public package(set) var parked = 0
-    /// The number of messages without an empty delimiter, which can't be answered.
+    /// The number of messages dropped because they have no empty delimiter, so that no reply is possible.
     public package(set) var dropped = 0
-    /// The number of board steps, including the steps of rollouts.
+    /// The number of board steps executed, including the steps of rollouts.
     public package(set) var steps = 0
-    /// The number of sessions created, or restored from another server.
+    /// The number of sessions created, including sessions restored from the state directory.
     public package(set) var sessionsCreated = 0
     /// The number of sessions that their clients closed.
     public package(set) var sessionsClosed = 0
-    /// The number of sessions that ended because they were idle for too long.
+    /// The number of sessions that ended because they were idle too long.
     public package(set) var sessionsExpired = 0
     /// The number of sessions that could not be saved in the state directory at the stop.
     public package(set) var sessionsLost = 0
@@ -39,7 +39,7 @@ public struct ServerStatistics: Equatable, Sendable {
 
     package init() {}
 
-    /// Counts a request that was executed just now; `steps` is its number of board steps.
+    /// Counts a request that has just been executed. `steps` is its number of board steps.
     package mutating func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int) {
         executed += 1
         self.steps += steps
@@ -49,7 +49,7 @@ public struct ServerStatistics: Equatable, Sendable {
         kinds[kind].latencies.add(nanoseconds, now: now)
     }
 
-    /// Counts a refused message; `kind` is nil if the message could not be decoded.
+    /// Counts a refused message. `kind` is nil if the message could not be decoded.
     package mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
         refused += 1
         refusals[code, default: 0] += 1
@@ -73,7 +73,7 @@ public struct ServerStatistics: Equatable, Sendable {
         return counters
     }
 
-    /// Returns the statistics of each kind of request that has arrived at least once.
+    /// Returns the statistics for each kind of request that has occurred.
     package mutating func requestStats(at now: Moment) -> [RequestStats] {
         var all: [RequestStats] = []
         for kind in RequestKind.allCases where kinds[kind].executed + kinds[kind].refused > 0 {
@@ -101,7 +101,7 @@ public struct ServerStatistics: Equatable, Sendable {
 }
 
 extension ErrorCode {
-    /// The name of the code in the protocol without its prefix, for example "INVALID_ARGUMENT".
+    /// The code's name in the protocol, without the prefix; for example "INVALID_ARGUMENT".
     var name: String {
         switch self {
         case .unspecified: "UNSPECIFIED"

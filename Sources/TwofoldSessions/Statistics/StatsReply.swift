@@ -3,14 +3,15 @@ internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 
-/// The answer to a stats request. The socket thread adds the values that it owns, and another thread adds the rest.
+/// A reply to a stats request, in two parts. The socket thread copies the values that belong to it, and another
+/// thread adds the rest.
 struct StatsWork {
     private var reply: StatsReply
     private let sessions: [Session]
     private let names: [String: String]
     private let now: Moment
 
-    /// A copy of a session's values in the ledger.
+    /// A copy of a session's values from the ledger.
     private struct Session {
         let id: SessionID
         let owner: Client
@@ -23,7 +24,7 @@ struct StatsWork {
         let isBusy: Bool
     }
 
-    /// Copies the values of each session of `client`; of all sessions if the client has no key.
+    /// Copies the values of the client's sessions, or of all sessions if the client has no key.
     fileprivate init(
         _ reply: StatsReply, _ ledger: SessionLedger, names: [String: String], for client: Client,
         at now: Moment
@@ -43,7 +44,7 @@ struct StatsWork {
         self.sessions = sessions
     }
 
-    /// Adds the sessions, oldest first, and the values that come from the operating system.
+    /// Returns the complete reply. Adds the sessions, oldest first, and the values from the operating system.
     func finish() -> StatsReply {
         var reply = reply
         reply.usage.residentBytes = UInt64(ProcessUsage.residentBytes)
@@ -66,8 +67,8 @@ struct StatsWork {
 }
 
 extension SessionMachine {
-    /// Returns the server's counters, usage and limits, and the client's sessions; all sessions if clients have no
-    /// keys.
+    /// Collects the server's counters, usage and limits, and the sessions that the client may see: its own, or all
+    /// if clients have no keys.
     func stats(for client: Client, at now: Moment) -> StatsWork {
         var reply = StatsReply()
         reply.serverVersion = EnvironmentService.version

@@ -1,12 +1,12 @@
 internal import CZeroMQ
 
 extension Message {
-    /// Makes a message from bytes that stay in place and that `owner` keeps valid. Nothing is copied, not even
-    /// for an inproc peer.
+    /// Creates a message from existing bytes without copying them, not even for an inproc peer. `owner` keeps the
+    /// bytes valid.
     ///
-    /// The message and its copies share one strong reference to `owner`. The last copy releases it at its
-    /// end, *on any thread*, often on an I/O thread of libzmq. So `isKnownUniquelyReferenced`, or `owner`'s
-    /// deinit, shows that a buffer is free again. Until then the bytes must not change.
+    /// The message and its copies share one strong reference to `owner`. When the last copy ends, it releases the
+    /// reference *on any thread*, often on an I/O thread of libzmq. To find out whether the buffer is free again,
+    /// use `isKnownUniquelyReferenced` or the `deinit` of `owner`. Until then, the bytes must not change.
     ///
     /// The corresponding C function is `zmq_msg_init_data`.
     ///

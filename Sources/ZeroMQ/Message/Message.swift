@@ -1,27 +1,29 @@
 internal import CZeroMQ
 internal import Platform
 
-/// A message: one frame of bytes with a single owner.
+/// A message, which is one frame of bytes with a single owner.
 ///
 /// ```
 ///              64 bytes, moved by value
 /// small        [ up to 33 bytes inside          ][flags]
-/// large        [ ─► refcount, size, bytes       ][flags]   one block of libzmq's
+/// large        [ ─► refcount, size, bytes       ][flags]   one block allocated by libzmq
 /// adopted      [ ─► refcount, size ─► your bytes][flags]   until the last reference is gone
 /// ```
 ///
-/// **Why by value.** The manual forbids moving a `zmq_msg_t` by hand, but Swift may move this struct. This is
-/// safe: the rule prevents two owners of one message, and `~Copyable` prevents them, too. No part of a message
-/// points into the message (msg.hpp, 4.2 to 4.3.5). libzmq itself moves messages by assignment, in
-/// `zmq_msg_move` and through every pipe. So a message needs no heap box, but there are two duties. The bytes of
-/// a small message are in the struct, so a pointer to them is valid only during the closure that gets it. A
-/// function that changes flags (`copy`) must be `mutating`, because changes to a borrowed struct may get lost.
+/// **Why by value.** The manual forbids moving a `zmq_msg_t` by hand, but Swift may move this struct. Moving is
+/// safe here: the rule prevents a message from having two owners, and `~Copyable` prevents that, too. No part of a
+/// message points into the message itself (msg.hpp, 4.2 to 4.3.5). libzmq also moves messages by assignment, in
+/// `zmq_msg_move` and through every pipe.
 ///
-/// Sendable because a message and its copies share only bytes that never change and an atomic reference count.
+/// A message therefore needs no heap allocation, but the code must follow two rules. First, the bytes of a small
+/// message are inside the struct, so a pointer to them is valid only during the closure that receives it. Second, a
+/// function that changes flags (`copy`) must be `mutating`, because changes to a borrowed struct may be lost.
+///
+/// Sendable because a message and its copies share only an atomic reference count and bytes that never change.
 public struct Message: ~Copyable, Sendable {
     var raw: zmq_msg_t
 
-    /// Makes an empty message.
+    /// Creates an empty message.
     ///
     /// The corresponding C function is `zmq_msg_init`.
     public init() {
@@ -30,7 +32,7 @@ public struct Message: ~Copyable, Sendable {
         zmq_msg_init(&raw)
     }
 
-    /// Makes a message with a copy of `bytes`.
+    /// Creates a message with a copy of `bytes`.
     ///
     /// The corresponding C function is `zmq_msg_init_size`.
     ///
@@ -42,14 +44,14 @@ public struct Message: ~Copyable, Sendable {
         self.raw = raw
     }
 
-    /// Makes a message with a copy of `bytes`.
+    /// Creates a message with a copy of `bytes`.
     ///
     /// - Throws: ENOMEM.
     public init(copying bytes: RawSpan) throws(ZeroMQError) {
         self = try bytes.withUnsafeBytes { (bytes) throws(ZeroMQError) in try Message(copying: bytes) }
     }
 
-    /// Makes a message with a copy of `bytes`.
+    /// Creates a message with a copy of `bytes`.
     ///
     /// - Throws: ENOMEM.
     public init(copying bytes: [UInt8]) throws(ZeroMQError) {
@@ -64,14 +66,14 @@ public struct Message: ~Copyable, Sendable {
         zmq_msg_close(&raw)
     }
 
-    /// The number of bytes.
+    /// The size of the message in bytes.
     ///
     /// The corresponding C function is `zmq_msg_size`.
     public var size: Int {
         withUnsafePointer(to: raw) { zmq_msg_size($0) }
     }
 
-    /// Whether the message has no bytes, like a delimiter.
+    /// Whether the message has no bytes, as a delimiter frame does.
     public var isEmpty: Bool { size == 0 }
 
     /// Whether this frame was received and another frame of the same message follows.
@@ -81,8 +83,8 @@ public struct Message: ~Copyable, Sendable {
         withUnsafePointer(to: raw) { zmq_msg_more($0) != 0 }
     }
 
-    /// Makes another message with the same bytes. Large and adopted bytes are shared and counted, small ones
-    /// are copied. Mutating because the call marks both messages as shared.
+    /// Creates another message with the same bytes. Large and adopted bytes are shared through a reference count;
+    /// small ones are copied. The function is mutating because it marks both messages as shared.
     ///
     /// The corresponding C function is `zmq_msg_copy`.
     public mutating func copy() -> Message {
@@ -95,8 +97,8 @@ public struct Message: ~Copyable, Sendable {
 }
 
 extension Message {
-    /// Calls `body` with the bytes, which are valid only during the call. They are not aligned, so load
-    /// unaligned.
+    /// Calls `body` with the bytes, which are valid only during the call. The bytes may be unaligned, so use
+    /// unaligned loads.
     ///
     /// The corresponding C function is `zmq_msg_data`.
     public func withUnsafeBytes<Result: ~Copyable, Failure: Error>(

@@ -1,13 +1,13 @@
-/// A multipart message: frames in order, which are sent and received together.
+/// A multipart message: a sequence of frames that are sent and received together.
 ///
 /// ```
 /// from a REQ, at a ROUTER      [routing id] [empty] [header] [payload]
 /// the same, REQ_CORRELATE      [routing id] [request id] [empty] [header] [payload]
 /// ```
 ///
-/// A loop can reuse one Multipart without allocations: `removeAll()`, receiving and sending keep its storage. To
-/// answer a request, remove its last frames with `removeLast`, which leaves the route, and append the reply's
-/// frames.
+/// A loop can reuse one Multipart without allocations, because receiving, sending and `removeAll()` keep its
+/// storage. To answer a request, remove the request's frames with `removeLast`, so that only the route is left.
+/// Then append the reply's frames.
 public struct Multipart: ~Copyable {
     // Only the first `count` messages of `storage` are initialized. No other object has the pointer.
     private var storage: UnsafeMutableBufferPointer<Message>
@@ -15,7 +15,7 @@ public struct Multipart: ~Copyable {
     /// The number of frames.
     public private(set) var count = 0
 
-    /// Makes a message without frames.
+    /// Creates a message without frames.
     public init() { storage = .allocate(capacity: 8) }
 
     deinit {
@@ -23,7 +23,7 @@ public struct Multipart: ~Copyable {
         storage.deallocate()
     }
 
-    /// The frame at `index`, to read or to change in place.
+    /// The frame at `index`. It can be read, or changed in place.
     public subscript(index: Int) -> Message {
         // because: `_read` and `_modify` lend the element; `get` would copy it.
         _read {
@@ -36,21 +36,21 @@ public struct Multipart: ~Copyable {
         }
     }
 
-    /// Adds a frame at the end.
+    /// Appends a frame.
     public mutating func append(_ frame: consuming Message) {
         if count == storage.count { grow() }
         storage.initializeElement(at: count, to: frame)
         count += 1
     }
 
-    /// Removes and returns the last frame, which must exist.
+    /// Removes and returns the last frame. The message must have at least one.
     public mutating func removeLast() -> Message {
         precondition(count > 0, "no frame to take")
         count -= 1
         return storage.moveElement(from: count)
     }
 
-    /// Drops all frames after the first `length`.
+    /// Removes all frames after the first `length`.
     public mutating func truncate(to length: Int) {
         precondition(length >= 0, "a negative length")
         guard length < count else { return }
@@ -58,11 +58,11 @@ public struct Multipart: ~Copyable {
         count = length
     }
 
-    /// Drops all frames and keeps the storage.
+    /// Removes all frames, but keeps the storage.
     public mutating func removeAll() { truncate(to: 0) }
 
-    /// Returns the index of the first frame for which `predicate` is true, or nil. `firstIndex { $0.isEmpty }`
-    /// finds the delimiter after a route.
+    /// Returns the index of the first frame for which `predicate` is true; nil if there is none. For example,
+    /// `firstIndex { $0.isEmpty }` finds the delimiter after a route.
     public func firstIndex(where predicate: (borrowing Message) -> Bool) -> Int? {
         for index in 0..<count where predicate(storage[index]) { return index }
         return nil

@@ -1,6 +1,6 @@
 internal import CZeroMQ
 
-/// A set of sockets and file descriptors that waits until one of them has something to receive.
+/// A set of sockets and file descriptors. A thread can wait until at least one of them has something to receive.
 ///
 /// ```swift
 /// var poller = Poller()
@@ -12,29 +12,30 @@ internal import CZeroMQ
 /// }
 /// ```
 ///
-/// Build it once and wait many times; waiting allocates nothing. It belongs to the thread of its sockets. The
-/// sockets must stay open while the poller is used: waiting for a closed one is a precondition failure.
+/// Create the poller once and wait many times; waiting allocates no memory. A poller belongs to the thread that
+/// owns its sockets. The sockets must stay open while the poller is in use: waiting for a closed socket is a
+/// precondition failure.
 public struct Poller: ~Copyable {
-    /// The identifier of a socket or descriptor in its poller.
+    /// The handle of a socket or descriptor in a poller.
     public struct Item: Sendable, Hashable {
         let index: Int
     }
 
     private var items: [zmq_pollitem_t] = []
-    /// The liveness of the socket at the same index; nil for a descriptor.
+    /// For each item, whether its socket is still open; nil for a descriptor.
     private var liveness: [SocketLiveness?] = []
 
-    /// Makes an empty poller.
+    /// Creates an empty poller.
     public init() {}
 
-    /// Adds a socket, which must stay open while this poller is used.
+    /// Adds a socket, which must stay open while the poller is in use.
     public mutating func add(_ socket: borrowing Socket) -> Item {
         add(
             zmq_pollitem_t(socket: socket.pointer, fd: -1, events: CShort(ZMQ_POLLIN), revents: 0),
             socket.liveness)
     }
 
-    /// Adds a file descriptor, for example of an event, a pipe or a system socket.
+    /// Adds a file descriptor, for example of an eventfd, a pipe or a system socket.
     public mutating func add(descriptor: CInt) -> Item {
         add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0), nil)
     }
@@ -45,12 +46,13 @@ public struct Poller: ~Copyable {
         return Item(index: items.count - 1)
     }
 
-    /// True if the last wait found something to receive, or a descriptor that has hung up or is not open.
+    /// True if the last wait found that the item has something to receive, or that its descriptor has hung up or is
+    /// not open.
     public subscript(item: Item) -> Bool { items[item.index].revents != 0 }
 
-    /// Waits until something is ready and returns the number of ready items; 0 means that `timeout` is over.
-    /// Without a timeout it waits indefinitely; with zero it returns at once. The timeout is rounded up to
-    /// whole milliseconds, and signals do not lengthen it.
+    /// Waits until at least one item is ready. Returns the number of ready items; 0 means that `timeout` has
+    /// expired. Without a timeout, the function waits indefinitely; with zero, it returns immediately. The timeout
+    /// is rounded up to whole milliseconds. Signals do not prolong it.
     ///
     /// The corresponding C function is `zmq_poll`.
     ///

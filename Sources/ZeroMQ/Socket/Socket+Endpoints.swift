@@ -1,23 +1,22 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// Accepts peers at `endpoint`: "tcp://127.0.0.1:5555", "tcp://127.0.0.1:*" (any free port, see
-    /// `lastEndpoint`), "ipc:///tmp/a-path", "inproc://a-name".
+    /// Starts to accept peers at `endpoint`: "tcp://127.0.0.1:5555", "tcp://127.0.0.1:*" (any free port, see
+    /// `lastEndpoint`), "ipc:///tmp/a-path" or "inproc://a-name".
     ///
-    /// Beware of what libzmq accepts. It silently takes over an ipc path to which another process is bound.
-    /// The path stays in the file system after the socket is closed, except for "ipc://*". A TCP port above
-    /// 65535 wraps around.
+    /// libzmq does not detect some mistakes. It silently takes over an ipc path to which another process is bound.
+    /// The path's file stays after the socket is closed, except for "ipc://*". A TCP port above 65535 wraps around.
     ///
     /// The corresponding C function is `zmq_bind`.
     ///
-    /// - Throws: EADDRINUSE, EADDRNOTAVAIL, ENODEV (no such network interface), EPROTONOSUPPORT (unknown transport),
-    ///   ENAMETOOLONG, `.invalidArgument` (not an endpoint), `.terminated`.
+    /// - Throws: EADDRINUSE, EADDRNOTAVAIL, ENODEV (no such network interface), EPROTONOSUPPORT (unknown
+    ///   transport), ENAMETOOLONG, `.invalidArgument` (not an endpoint), `.terminated`.
     public func bind(_ endpoint: String) throws(ZeroMQError) {
         try check("zmq_bind", on: endpoint) { zmq_bind(pointer, endpoint) }
     }
 
-    /// Starts connecting to `endpoint` in the background, for as long as it takes. A missing listener is not
-    /// an error.
+    /// Starts to connect to `endpoint` in the background. libzmq retries until it succeeds, so it is not an error
+    /// if nothing listens there yet.
     ///
     /// The corresponding C function is `zmq_connect`.
     ///
@@ -26,8 +25,8 @@ extension Socket {
         try check("zmq_connect", on: endpoint) { zmq_connect(pointer, endpoint) }
     }
 
-    /// The endpoint of the last bind or connect, with the real port instead of a wildcard; empty before the
-    /// first call.
+    /// The endpoint of the last bind or connect, with the actual port instead of a wildcard; empty before the first
+    /// call.
     ///
     /// The corresponding C function is `zmq_getsockopt` with `ZMQ_LAST_ENDPOINT`.
     public var lastEndpoint: String {

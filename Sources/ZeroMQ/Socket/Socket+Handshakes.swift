@@ -1,23 +1,25 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// A step on the way to a connection.
+    /// An event while a socket connects to a peer.
     public enum HandshakeReport: Sendable {
-        /// The peer has accepted the connection; the handshake begins.
+        /// The peer has accepted the connection. The handshake begins.
         case connected
-        /// libzmq will try to connect again: nothing accepts the connection, or it was lost.
+        /// libzmq will try to connect again, because nothing accepted the connection or because the connection was
+        /// lost.
         case retrying
-        /// The peer speaks another protocol, or only one side encrypts.
+        /// The peer uses a different protocol, or only one side encrypts.
         case mismatch
-        /// The peer refuses the key.
+        /// The peer has refused this socket's key.
         case refusal
-        /// The peer has closed the connection: it has another key than expected, or it has ended.
+        /// The peer has closed the connection. Either the peer's key is not the expected one, or the peer has
+        /// stopped.
         case hangup
     }
 
-    /// Starts to report connections and failed handshakes to a `.pair` socket, which this function connects.
-    /// Without reports, libzmq silently repeats failed handshakes. Call ``ignoreHandshakes()`` before either
-    /// socket closes: libzmq waits forever for a closed socket to receive its reports.
+    /// Starts to report connections and failed handshakes to the `.pair` socket `reports`, which this function
+    /// connects. Without reports, libzmq silently repeats failed handshakes. Call ``ignoreHandshakes()`` before
+    /// either socket closes. Otherwise, libzmq waits forever for a closed socket to receive its reports.
     ///
     /// The corresponding C function is `zmq_socket_monitor`.
     public func reportHandshakes(to reports: borrowing Socket) throws(ZeroMQError) {
@@ -29,13 +31,14 @@ extension Socket {
         try reports.connect(endpoint)
     }
 
-    /// Stops the reports. Safe to call if there are none.
+    /// Stops the reports. Does nothing if there are none.
     public func ignoreHandshakes() {
         // because: it fails only if the pointer is not an open socket, or the context has ended.
         _ = zmq_socket_monitor(pointer, nil, 0)
     }
 
-    /// Receives the next report of ``reportHandshakes(to:)`` on a `.pair` socket; waits until one arrives.
+    /// Receives the next report of ``reportHandshakes(to:)``. Call it on the `.pair` socket. Waits until a report
+    /// arrives.
     public func receiveHandshakeReport() throws(ZeroMQError) -> HandshakeReport {
         // because: a report is a frame with the event's number (16 bits) and a value, then one with the address.
         let event = try receive().withUnsafeBytes { $0.loadUnaligned(as: UInt16.self) }

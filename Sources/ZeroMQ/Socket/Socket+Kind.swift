@@ -1,17 +1,17 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// The kinds of sockets, which differ in their handling of messages.
+    /// The kind of a socket, which determines how it handles messages.
     public enum Kind: Sendable {
-        /// A client that sends a request, then receives its reply.
+        /// A client socket. It sends a request, then receives the reply.
         case req
-        /// A server that receives a request, then sends its reply.
+        /// A server socket. It receives a request, then sends the reply.
         case rep
-        /// An asynchronous REQ. Its user writes the empty delimiter.
+        /// An asynchronous REQ socket. The caller must send the empty delimiter.
         case dealer
-        /// An asynchronous REP. All messages, received or sent, start with the peer's routing id.
+        /// An asynchronous REP socket. Each message, received or sent, starts with the peer's routing id.
         case router
-        /// One end of a connection between exactly two sockets.
+        /// One end of an exclusive connection between two sockets.
         case pair
 
         var rawValue: CInt {

@@ -1,33 +1,32 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// Sends a message of one frame. Waits while the queues of all peers are full, or while there is no peer.
+    /// Sends a message of one frame. Waits if there is no peer, or while the queues of all peers are full.
     ///
     /// The corresponding C function is `zmq_msg_send`.
     ///
-    /// - Throws: `.wouldBlock` after `sendTimeout`, `.wrongState`, `.terminated`. The message is lost then;
-    ///   to keep it, use `trySend`.
+    /// - Throws: `.wouldBlock` after `sendTimeout`, `.wrongState`, `.terminated`. In these cases, the message is
+    ///   lost; to keep it, use `trySend`.
     public func send(_ message: consuming Message) throws(ZeroMQError) {
         // because: libzmq moves the content out and leaves an empty message, which deinit closes.
         try check("zmq_msg_send") { zmq_msg_send(&message.raw, pointer, 0) }
     }
 
-    /// Sends a frame unless it would have to wait. Returns true if it was sent; `message` is then empty.
-    /// Otherwise returns false. In that case, and after an error, `message` is unchanged. `more` means that
-    /// another frame of the same message follows. (While a thread sends all the time, libzmq checks the state of
-    /// its peers only once a millisecond, so "false" may be that old.)
+    /// Sends a frame if that is possible without waiting. Returns true if the frame was sent; `message` is then
+    /// empty. Otherwise returns false. In that case, and after an error, `message` is unchanged. Set `more` if
+    /// another frame of the same message follows. (While a thread sends continuously, libzmq checks the state of
+    /// its peers only once a millisecond. A result of false may therefore be a millisecond out of date.)
     ///
     /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
     ///
-    /// - Throws: The errors of `send` except `.wouldBlock`.
+    /// - Throws: The errors of `send`, except `.wouldBlock`.
     public func trySend(_ message: inout Message, more: Bool = false) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_send") {
             zmq_msg_send(&message.raw, pointer, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0))
         }
     }
 
-    /// Receives a frame; waits until one arrives. `Message.hasMore` is true if another frame of the same
-    /// message follows.
+    /// Waits for a frame and returns it. `Message.hasMore` is true if another frame of the same message follows.
     ///
     /// The corresponding C function is `zmq_msg_recv`.
     ///
@@ -38,19 +37,19 @@ extension Socket {
         return message
     }
 
-    /// Receives a frame, which replaces the content of `message`; waits until one arrives.
+    /// Waits for a frame, and replaces the content of `message` with it.
     ///
     /// - Throws: The errors of `receive()`.
     public func receive(into message: inout Message) throws(ZeroMQError) {
         try check("zmq_msg_recv") { zmq_msg_recv(&message.raw, pointer, 0) }
     }
 
-    /// Receives a frame, which replaces the content of `message`, if one has arrived. Otherwise returns
-    /// false, and `message` is empty.
+    /// If a frame has arrived, replaces the content of `message` with it and returns true. Otherwise empties
+    /// `message` and returns false. Never waits.
     ///
     /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.
     ///
-    /// - Throws: The errors of `receive()` except `.wouldBlock`.
+    /// - Throws: The errors of `receive()`, except `.wouldBlock`.
     public func tryReceive(into message: inout Message) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_recv") { zmq_msg_recv(&message.raw, pointer, ZMQ_DONTWAIT) }
     }

@@ -4,20 +4,19 @@ internal import CZeroMQ
 public enum Reception: Hashable, Sendable {
     /// All frames were received.
     case complete
-    /// The message had `frameCount` frames, more than allowed. The first ones are kept, the others were read
-    /// and dropped. The next receive starts with the next message.
+    /// The message had `frameCount` frames, which is more than allowed. The first frames are kept, and the rest
+    /// were read and dropped. The next receive starts with the next message.
     case overlong(frameCount: Int)
 }
 
 extension Socket {
-    /// Receives all frames of a message, which replace the content of `parts`, if a message has arrived.
-    /// Otherwise returns nil, and `parts` is empty. Keeps at most `maxFrames` frames, however many the peer
-    /// sends.
+    /// If a message has arrived, replaces the content of `parts` with its frames. Otherwise empties `parts` and
+    /// returns nil. Never waits. Keeps at most `maxFrames` frames, no matter how many the peer sends.
     ///
     /// (libzmq receives a whole message into memory before it returns the first frame. `maxMessageSize` limits the
-    /// size of each frame, but libzmq does not limit their number.)
+    /// size of each frame, but libzmq has no limit on the number of frames.)
     ///
-    /// - Throws: The errors of `tryReceive(into:)`; `parts` is empty then.
+    /// - Throws: The errors of `tryReceive(into:)`. After an error, `parts` is empty.
     public func tryReceive(
         into parts: inout Multipart, maxFrames: Int = 64
     ) throws(ZeroMQError) -> Reception? {
@@ -44,10 +43,11 @@ extension Socket {
         return frameCount <= maxFrames ? .complete : .overlong(frameCount: frameCount)
     }
 
-    /// Sends all frames as one message unless it would have to wait. Returns true if it was sent; `parts` is then
-    /// empty and keeps its storage. Otherwise returns false, and `parts` is unchanged.
+    /// Sends all frames as one message if that is possible without waiting. Returns true if the message was sent;
+    /// `parts` is then empty but keeps its storage. Otherwise returns false, and `parts` is unchanged.
     ///
-    /// - Throws: The errors of `trySend(_:more:)`. After `.terminated`, the frames already taken are empty.
+    /// - Throws: The errors of `trySend(_:more:)`. After `.terminated`, the frames that libzmq has already taken
+    ///   are empty.
     public func trySend(_ parts: inout Multipart) throws(ZeroMQError) -> Bool {
         precondition(parts.count > 0, "a message has at least one frame")
         guard try trySend(&parts[0], more: parts.count > 1) else { return false }

@@ -1,12 +1,12 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// Sets an option.
+    /// Sets a socket option.
     ///
     /// The corresponding C function is `zmq_setsockopt`.
     ///
-    /// - Throws: `.invalidArgument` for a value out of range or an option that this kind of socket does not
-    ///   have, `.terminated`.
+    /// - Throws: `.invalidArgument` if the value is out of range or this kind of socket does not have the option,
+    ///   `.terminated`.
     public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws(ZeroMQError) {
         let number = option.encode(value)
         // because: libzmq distinguishes int from int64 by the exact size of the value.

@@ -1,22 +1,23 @@
 internal import CZeroMQ
 
-/// A socket: one end of a message pattern, owned by one thread.
+/// A socket, which is one end of a ZeroMQ messaging pattern. One thread owns it.
 ///
-/// Not Sendable, because libzmq's sockets are not thread-safe: make the socket in the thread that uses it. Its
-/// deinit closes it and drops unsent messages after `linger`, which is zero by default.
+/// Not Sendable, because libzmq's sockets are not thread-safe: create the socket on the thread that uses it. On
+/// deinitialisation, the socket is closed, and unsent messages are dropped after `linger`, which is zero by
+/// default.
 ///
 /// Signals do not interrupt a call that waits. A waiting call throws `.terminated` when the context ends.
 public struct Socket: ~Copyable {
-    /// libzmq's socket, which only deinit closes.
+    /// The pointer to libzmq's socket. Only `deinit` closes the socket.
     let pointer: UnsafeMutableRawPointer
 
-    /// A reference that keeps the context from terminating while this socket is open.
+    /// A reference that prevents the context from terminating while this socket is open.
     private let context: ContextHandle
 
-    /// The liveness that pollers check before they use this socket.
+    /// Whether the socket is still open. Pollers check this before they use the socket.
     let liveness: SocketLiveness
 
-    /// Makes a socket of `kind` that is neither bound nor connected.
+    /// Creates a socket of `kind`, without binding or connecting it.
     ///
     /// The corresponding C function is `zmq_socket`.
     ///
@@ -39,9 +40,9 @@ public struct Socket: ~Copyable {
 @available(*, unavailable, message: "a socket belongs to one thread: make it there, in a shared Context")
 extension Socket: Sendable {}
 
-/// The state of a socket, open or closed, shared with the pollers that watch it.
+/// Records whether a socket is open. The pollers that watch the socket share this object.
 ///
-/// Not Sendable: a socket and its pollers live on one thread.
+/// Not Sendable: a socket and its pollers belong to one thread.
 final class SocketLiveness {
     var isOpen = true
 }

@@ -10,9 +10,9 @@ internal import CZeroMQ
 /// Set options before bind or connect: most do not affect existing connections.
 public struct SocketOption<Value>: Sendable {
     let code: CInt
-    /// The name in zmq.h, for error messages.
+    /// The option's name in zmq.h, used in error messages.
     let name: String
-    /// The width of libzmq's number.
+    /// The width of the integer that libzmq expects.
     let width: Width
     let encode: @Sendable (Value) -> Int64
 
@@ -29,12 +29,12 @@ extension SocketOption where Value == Duration? {
         }
     }
 
-    /// The time for which a closed socket still tries to send its messages; zero by default in our contexts. With
-    /// nil, it waits until they are sent, so the process may never end. (`ZMQ_LINGER`)
+    /// How long a closed socket still tries to send its messages. The default is zero in this library's contexts.
+    /// With nil, the socket waits until all messages are sent, so the process may never end. (`ZMQ_LINGER`)
     public static var linger: Self { Self(ZMQ_LINGER, "ZMQ_LINGER") }
 
-    /// The time after which a receive throws `.wouldBlock`; nil, the default, means never. A signal restarts
-    /// the time, so poll for a firm deadline. (`ZMQ_RCVTIMEO`)
+    /// The time after which a receive throws `.wouldBlock`; nil, the default, means never. A signal restarts the
+    /// time. For a firm deadline, use a ``Poller``. (`ZMQ_RCVTIMEO`)
     public static var receiveTimeout: Self { Self(ZMQ_RCVTIMEO, "ZMQ_RCVTIMEO") }
 
     /// The time after which a send throws `.wouldBlock`; nil, the default, means never. A signal restarts the
@@ -44,7 +44,7 @@ extension SocketOption where Value == Duration? {
 
 extension SocketOption where Value == Int64? {
     /// The maximum size of one *frame* in bytes; nil, the default, means no limit. libzmq silently disconnects a
-    /// peer that sends a larger frame. The number of frames in a message has no limit. (`ZMQ_MAXMSGSIZE`)
+    /// peer that sends a larger frame. There is no limit on the number of frames in a message. (`ZMQ_MAXMSGSIZE`)
     public static var maxMessageSize: Self {
         Self(code: ZMQ_MAXMSGSIZE, name: "ZMQ_MAXMSGSIZE", width: .int64) { size in
             precondition(size ?? 0 >= 0, "a negative size")
@@ -54,7 +54,7 @@ extension SocketOption where Value == Int64? {
 }
 
 extension SocketOption where Value == Int {
-    /// The maximum number of messages from one peer that wait to be received; 1000 by default. At this limit
+    /// The maximum number of messages from one peer that may wait to be received; 1000 by default. At this limit,
     /// libzmq stops reading from the peer. (`ZMQ_RCVHWM`)
     public static var receiveHighWaterMark: Self {
         Self(code: ZMQ_RCVHWM, name: "ZMQ_RCVHWM", width: .int32) { mark in
@@ -65,8 +65,8 @@ extension SocketOption where Value == Int {
 }
 
 extension SocketOption where Value == Bool {
-    /// Whether a REQ puts a number before each request and drops replies with another number, as our clients
-    /// do. (`ZMQ_REQ_CORRELATE`)
+    /// Whether a REQ socket adds a number to each request and drops replies with a different number. Twofold's
+    /// clients enable it. (`ZMQ_REQ_CORRELATE`)
     public static var reqCorrelate: Self {
         Self(code: ZMQ_REQ_CORRELATE, name: "ZMQ_REQ_CORRELATE", width: .int32) { $0 ? 1 : 0 }
     }
