@@ -1,4 +1,4 @@
-// A complete client for a Twofold server, with libzmq and nothing else; protocol.md explains its bytes.
+// A complete client for a Twofold server, which needs only libzmq. protocol.md explains the bytes.
 //
 //     cc -std=c11 -Wall -Wextra -Werror -o minimal_client minimal_client.c -lzmq
 //     ./minimal_client tcp://127.0.0.1:5555
@@ -12,7 +12,7 @@
 #include <zmq.h>
 
 enum { ERROR = 15, CREATE = 17, RESET = 18, STEP = 19, CLOSE = 22, SHUTTING_DOWN = 10 };
-enum { BOARDS = 4, ACTIONS = 4, STEPS = 100, DEADLINE = 5000 };  // DEADLINE: of a request, in milliseconds
+enum { BOARDS = 4, ACTIONS = 4, STEPS = 100, DEADLINE = 5000 };  // DEADLINE of a request, in milliseconds
 
 static const char *endpoint;
 static void *context, *req;
@@ -39,7 +39,7 @@ static uint64_t read_varint(Field *message) {
     fail("a reply is damaged; is this a Twofold server?");
 }
 
-static int next_field(Field *message, Field *field) {  // 0 at the end of the message
+static int next_field(Field *message, Field *field) {  // returns 0 at the end
     if (!message->size) return 0;
     uint64_t tag = read_varint(message), type = tag & 7;
     *field = (Field){.number = tag >> 3};
@@ -51,7 +51,7 @@ static int next_field(Field *message, Field *field) {  // 0 at the end of the me
     return 1;
 }
 
-static Field find(Field message, uint64_t number) {  // zero if it is absent
+static Field find(Field message, uint64_t number) {  // an empty field if absent
     Field found = {0};
     for (Field field; next_field(&message, &field);)
         if (field.number == number) found = field;
@@ -62,7 +62,7 @@ static Field whole(zmq_msg_t *frame) {
     return (Field){.size = zmq_msg_size(frame), .bytes = zmq_msg_data(frame)};
 }
 
-static int retry_after(Field error) {  // prints the error; milliseconds, or -1 for never
+static int retry_after(Field error) {  // prints it; returns milliseconds, or -1
     Field code = find(error, 1), text = find(error, 2), field = find(error, 3), lane = find(error, 4);
     fprintf(stderr, "error %d, field '%.*s', lane %d: %.*s\n", (int)code.value, (int)field.size, field.bytes,
             lane.number ? (int)lane.value : -1, (int)text.size, text.bytes);
@@ -95,7 +95,7 @@ static Field ask(unsigned op, const char *body, size_t size, const uint8_t *arra
             if (wait < 0) exit(1);
             zmq_poll(NULL, 0, wait);  // sleeps
         }
-        zmq_close(req);  // and the same bytes again, over another socket
+        zmq_close(req);  // then sends the same bytes again over another socket
         req = NULL;
     }
     fail("no reply; is a server running there?");
