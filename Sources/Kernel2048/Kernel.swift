@@ -25,7 +25,7 @@ internal import Kernel2048
 
 // MARK: - slide: every direction becomes "left"
 
-/// The turn of the boards that makes each lane's action a slide to the left. Actions are 0 up, 1 right, 2
+/// The rotation of the boards after which each lane's action is a slide to the left. Actions are 0 up, 1 right, 2
 /// down, 3 left.
 struct Turn {
     /// Whether columns are read as rows.
@@ -55,7 +55,7 @@ struct Line {
         if length > 3 { d = Lanes(first + 3 * step, lane) }
     }
 
-    /// Returns the cells of `yes` where the condition holds, elsewhere the cells of `no`.
+    /// Selects the cells of `yes` in the lanes where the condition holds, and the cells of `no` in other lanes.
     @inline(__always) static func select(_ condition: Lanes, _ yes: Line, _ no: Line) -> Line {
         var line = Line()
         line.a = .select(condition, yes.a, no.a)
@@ -145,7 +145,7 @@ extension KernelSize {
         Line(cells + number * 64, step: columns * 64, length: number < columns ? rows : 0, lane)
     }
 
-    /// Returns the line with this number of the turned boards.
+    /// Returns the line with this number on the rotated boards.
     @inline(__always) static func line(_ cells: Bytes, _ number: Int, _ turn: Turn, _ lane: Int) -> Line {
         var line = Line.select(
             turn.isVertical, column(cells, number, lane), row(cells, number, lane))
@@ -153,14 +153,14 @@ extension KernelSize {
         return line
     }
 
-    /// Reverses the line where the turn reads lines backwards.
+    /// Reverses the line in the lanes that read lines backwards.
     @inline(__always) static func mirror(_ line: inout Line, _ turn: Turn) {
         guard rows != columns else { return line.mirror(rows, where: turn.isReversed) }
         line.mirror(rows, where: turn.isReversed & turn.isVertical)
         line.mirror(columns, where: turn.isReversed & ~turn.isVertical)
     }
 
-    /// Turns a line back and writes it to its row or column.
+    /// Undoes the rotation of a line, and writes the line to its row or column.
     @inline(__always) static func store(
         _ first: Line, _ second: Line, _ third: Line, _ fourth: Line, _ turn: Turn, into cells: Bytes,
         _ lane: Int
@@ -226,7 +226,7 @@ func addValues(_ exponents: Bytes, rows: Int, into sums: Ints) {
 
 // MARK: - draw and place: the new tile
 
-/// Widens a byte's condition to 32 bits.
+/// Widens a condition (0x00 or 0xff) to 32 bits.
 @inline(__always) func widen(_ condition: UInt8) -> Int32 { Int32(Int8(bitPattern: condition)) }
 
 /// Draws a number below `count`, which is at most 16. The number is the upper half of the 32-bit product with
@@ -452,7 +452,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     ((view.maxExponent .>= Lanes(goalExponent)) & Lanes(1)).store(outputs.goalReached, lane)
 }
 
-/// Writes the other results of both a step and a reset, without the observation.
+/// Writes the remaining results of both a step and a reset, except the observation.
 private func write(_ block: KernelBlock, _ outputs: KernelOutputs, _ scratch: KernelScratch) {
     writeLegal(scratch, into: outputs.actionMask)
     outputs.score.copyMemory(from: block.score, byteCount: 256)
@@ -468,7 +468,7 @@ private func writeRewards(_ earned: Ints, into rewards: UnsafeMutableRawPointer,
 
 // MARK: - count: the episode
 
-/// Updates the episode's counts; an illegal action counts as a step but not as a move.
+/// Updates the episodes' counts of steps and moves. An illegal action counts as a step but not as a move.
 private func count(_ block: KernelBlock, limit: Int32, _ scratch: KernelScratch) {
     let (score, length, moves, earned) = (block.score, block.length, block.moves, scratch.earned)
     let (played, moved, isLast) = (scratch.played, scratch.moved, scratch.isLast)

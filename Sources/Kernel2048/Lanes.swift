@@ -14,11 +14,11 @@ private typealias Mask = SIMDMask<SIMD16<Int8>>
 
 /// A vector register: one byte of each of 32 neighbouring lanes with AVX2, of 16 lanes elsewhere.
 ///
-/// A condition is also a byte, 0x00 or 0xff: `&` selects by it, and subtracting it adds 1.
+/// A condition is a byte, too: 0x00 for false, 0xff for true. `&` selects by a condition; subtracting it adds 1.
 struct Lanes {
     private let bytes: Register
 
-    /// The lanes at which the registers of a row start.
+    /// The first lane of each register in a row of 64 lanes.
     static var starts: StrideTo<Int> { stride(from: 0, to: 64, by: Register.scalarCount) }
 
     @inline(__always) private init(_ bytes: Register) { self.bytes = bytes }
@@ -27,7 +27,7 @@ struct Lanes {
 
     /// Repeats one byte in every lane.
     @inline(__always) init(_ byte: UInt8) { bytes = Register(repeating: byte) }
-    /// Loads a register from a row aligned like a block.
+    /// Loads a register from a row, which must be aligned like a block.
     @inline(__always) init(_ row: UnsafeRawPointer, _ lane: Int) {
         bytes = row.load(fromByteOffset: lane, as: Register.self)
     }
@@ -49,7 +49,7 @@ struct Lanes {
 
     /// A condition that holds where the byte is 0.
     @inline(__always) var isZero: Lanes { self .== Lanes(0) }
-    /// Returns `yes` where the condition holds, elsewhere `no`.
+    /// Selects `yes` in the lanes where the condition holds, and `no` in other lanes.
     @inline(__always) static func select(_ condition: Lanes, _ yes: Lanes, _ no: Lanes) -> Lanes {
         (yes & condition) | (no & ~condition)
     }

@@ -1,8 +1,8 @@
 // The kernel's data: the memory of 64 boards, the arrays that it fills, and the rules as numbers.
 
-/// The parameters of the rules, in the form that the loops use.
+/// The parameters of the rules, in the form that the kernel's loops use.
 public struct KernelRules: Sendable {
-    /// The bound below which a 32-bit word makes the new tile a 4, in 0 ... 2^32. Any other word makes a 2.
+    /// The threshold for new tiles, in 0 ... 2^32. A 32-bit word below it makes a 4; any other word makes a 2.
     public var fourThreshold: UInt64
     /// The number of tiles on a new board.
     public var startTiles = 2
@@ -134,7 +134,7 @@ public struct KernelStepOutputs {
     }
 }
 
-/// The event or potential of a reward term; TwofoldCore's `Game2048.Term` has the formulas.
+/// The kind of a reward term: an event or a potential. TwofoldCore's `Game2048.Term` has the formulas.
 public enum KernelTermKind: Sendable {
     case mergeScore, mergeExponent, mergeCount, mergeTable
     case newMaxTile, goal, survival, illegalAction, gameOver

@@ -17,7 +17,7 @@ public protocol KernelOperations: SendableMetatype {
     /// Starts a new episode in one lane by drawing its start tiles.
     static func start(_ block: KernelBlock, lane: Int, rules: KernelRules)
 
-    /// Writes the state of a block's boards without a step.
+    /// Writes the observations and infos of a block's boards without a step.
     static func observe(
         _ block: KernelBlock, phases: KernelPhases, rules: KernelRules, _ outputs: KernelOutputs,
         scratch: KernelScratch)

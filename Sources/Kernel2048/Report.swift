@@ -36,7 +36,7 @@ extension KernelSize {
         return count
     }
 
-    /// Sums a table's entries for the merged tiles, in the order of the merges; entry 0 is 0. This is the
+    /// Sums a table's entries for the merged tiles, in the order of the merges. Entry 0 must be 0. This is the
     /// only loop that is not vector code, because it looks up each entry.
     private static func tableSums(_ table: UnsafePointer<Double>, _ scratch: KernelScratch) {
         let (made, sums) = (scratch.boards, scratch.values)
@@ -191,7 +191,7 @@ private func addRows(_ rows: Bytes, _ count: Int, into sums: Ints, isNegative: B
     }
 }
 
-/// Adds an event's counts, which are a row of bytes, in the lanes that played.
+/// Adds an event's weighted counts, a row of bytes, in the lanes that played.
 @inline(__always) private func weighEvent(
     _ term: KernelRewardTerm, _ scratch: KernelScratch, _ events: (_ lane: Int) -> Lanes
 ) {

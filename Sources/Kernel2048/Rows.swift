@@ -61,7 +61,7 @@ extension KernelScratch {
     var scores: Ints { memory.ints(5120) }
     /// The rewards of four actions, lane by lane.
     var rewards: Floats { memory.floats(6144) }
-    /// Three buffers of 1024 bytes each, for boards on their way to a reply.
+    /// Three buffers of 1024 bytes each, for boards that are being transposed for a reply.
     var boards: Bytes { memory.bytes(7168) }
     var shuffled: Bytes { memory.bytes(8192) }
     var halfShuffled: Bytes { memory.bytes(9216) }
@@ -69,7 +69,7 @@ extension KernelScratch {
 
     // Rows that only the report uses.
 
-    /// Four rows of bytes, the parts of a term.
+    /// Four rows of bytes, which add up to a term's value.
     var part: Bytes { memory.bytes(10_240) }
     /// The counts of an event; 0 in a lane that did not play.
     var counts: Ints { memory.ints(10_496) }
@@ -81,7 +81,7 @@ extension KernelScratch {
     var values: Doubles { memory.doubles(11_264) }
     /// The sum of the terms so far.
     var total: Doubles { memory.doubles(11_776) }
-    /// One weighted term, and then all of them, lane by lane.
+    /// The current weighted term, and then all weighted terms lane by lane.
     var weighted: Floats { memory.floats(12_288) }
     var terms: Floats { memory.floats(16_384) }
 }

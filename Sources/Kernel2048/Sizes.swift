@@ -14,7 +14,7 @@ protocol KernelSize: KernelOperations {
 extension KernelSize {
     /// The number of cells of a board.
     @inline(__always) static var cellCount: Int { rows * columns }
-    /// The number of cells in the longest line. Boards may turn, so it is also the maximum number of lines.
+    /// The number of cells in the longest line. Boards may be rotated, so it is also the maximum number of lines.
     @inline(__always) static var longest: Int { rows > columns ? rows : columns }
     /// The number of rows of `KernelScratch.merges` for each line: two merges need four cells.
     @inline(__always) static var mergesPerLine: Int { longest / 2 }

@@ -55,7 +55,7 @@ public struct BenchmarkSignature: Encodable, Sendable {
     public let signature: String
 }
 
-/// The lanes and steps of a signature's run. They cover a partly used last block, several chunks and ended
+/// The numbers of lanes and steps in a signature's run. They cover a partly used last block, several chunks and ended
 /// episodes.
 private let signatureRun = (lanes: 1000, steps: 400)
 

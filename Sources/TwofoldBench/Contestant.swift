@@ -30,7 +30,7 @@ enum Contestant: String, CaseIterable {
         allCases.filter { ![.avx2, .avx2Terms, .avx2Small].contains($0) || Engine.hasAVX2 }
     }
 
-    /// Whether the benchmark measures its speed.
+    /// Whether the benchmark measures the engine's speed.
     var isMeasured: Bool { self != .referenceTerms && self != .referenceSmall }
 
     /// The game, and its size if that is not the default.

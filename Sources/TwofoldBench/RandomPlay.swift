@@ -81,7 +81,7 @@ final class RandomPlay {
     }
 }
 
-/// One draw of actions for all lanes.
+/// The data for drawing an action in each lane.
 ///
 /// `@unchecked Sendable` because workers have disjoint ranges of lanes, and nothing else uses the memory meanwhile.
 private struct Draw: @unchecked Sendable {

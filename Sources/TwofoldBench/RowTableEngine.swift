@@ -1,7 +1,7 @@
 internal import Platform
 internal import TwofoldCore
 
-/// 2048 in the style of the fastest known scalar engines: a board is one 64-bit word, and tables move its rows. The
+/// An engine in the style of the fastest known scalar ones: a board is one 64-bit word, and tables slide its rows. The
 /// benchmark compares the kernel with it.
 ///
 /// It plays Twofold's boards with the default arguments and NEXT_STEP autoreset. Its bytes are equal to the
@@ -153,7 +153,7 @@ final class RowTableEngine: BatchEngine {
         arrays.address(infos.goalReached, lane: index).storeBytes(of: largest >= 11, as: Bool.self)
     }
 
-    /// Spreads eight nibbles over eight bytes.
+    /// Spreads eight 4-bit numbers to eight bytes.
     @inline(__always)
     private func spread(_ nibbles: UInt32) -> UInt64 {
         var bytes = UInt64(nibbles)

@@ -1,6 +1,6 @@
 public import TwofoldCore
 
-/// The problem of an optimum: a small board of 2048, its law of new tiles, and the quantity to maximise.
+/// An optimisation problem: a small board of 2048, the probabilities of new tiles, and the quantity to maximise.
 public struct OptimumProblem: Hashable, Sendable {
     /// The quantity to maximise.
     public enum Objective: String, CaseIterable, Sendable {
@@ -25,7 +25,7 @@ public struct OptimumProblem: Hashable, Sendable {
     /// the game stops; 0 without such a tile.
     public let endExponent: Int
 
-    /// Makes the problem of a game's optimum. Throws with the name of an argument for which there is no
+    /// Makes the problem for a game. Throws an error that names the argument if the game has an argument without an
     /// optimum.
     public init(_ config: Game2048.Config, _ objective: Objective) throws(EnvironmentError) {
         let cells = config.rows * config.columns
@@ -57,7 +57,7 @@ public struct OptimumProblem: Hashable, Sendable {
         endExponent = hasEnd ? goal : 0
     }
 
-    /// Makes the problem that a file states; nil if no game has this problem.
+    /// Makes the problem that a table's file describes; nil if no game has this problem.
     init?(
         rows: Int, columns: Int, fourProbability: Double, startTiles: Int, objective: Objective,
         endExponent: Int

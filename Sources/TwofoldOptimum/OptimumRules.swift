@@ -23,7 +23,7 @@ final class OptimumRules: Sendable {
             && boards.contains(afterstate, UInt64(truncatingIfNeeded: problem.endExponent))
     }
 
-    /// Returns a move's own contribution to the objective.
+    /// Returns the contribution of a single move to the objective.
     @inline(__always)
     func reward(score: UInt32, isEnd: Bool) -> Double {
         switch problem.objective {

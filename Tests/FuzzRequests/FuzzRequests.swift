@@ -17,7 +17,7 @@ import TwofoldProtocol
 
 /// The number of boards in the session: a whole block of the kernel and part of another.
 private let lanes = 67
-/// Room for the largest reply that is requested again after it did not fit.
+/// The size of the buffer for replies. It has room for the largest reply that is requested again.
 private let room = 64 << 20
 
 /// `nonisolated(unsafe)` is correct here and below because libFuzzer calls from one thread.
@@ -141,7 +141,7 @@ private func step(
     return status == TWOFOLD_STEPPED
 }
 
-/// Calls with room for a few bytes first, and then, as a caller would, with the room that the reply needs.
+/// If `isTight`, calls with room for a few bytes first, and then, like a real caller, with enough room for the reply.
 private func answer(
     _ isTight: Bool, _ body: (inout twofold_reply) -> Int32
 ) -> (status: Int32, result: Reply.OneOf_Result?) {

@@ -3,7 +3,7 @@ import Testing
 @testable import Platform
 
 @Suite struct AvailableMemoryTests {
-    /// Returns the memory limit that a process sees for these files.
+    /// Returns the memory limit that Twofold finds in a root directory with these files.
     private func limit(_ files: [String: String]) throws -> Int? {
         try withRoot(files) { cgroupMemoryLimit(root: $0) }
     }

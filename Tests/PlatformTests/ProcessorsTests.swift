@@ -21,7 +21,7 @@ import Testing
         #expect(processorLimit(cpuMax: text) == nil)
     }
 
-    /// Returns the limit that a process sees for these files.
+    /// Returns the processor limit that Twofold finds in a root directory with these files.
     private func limit(_ files: [String: String]) throws -> Int? {
         try withRoot(files) { cgroupProcessorLimit(root: $0) }
     }

@@ -84,7 +84,7 @@ extension PayloadLayoutMessage {
     }
 }
 
-/// A generator of random-looking numbers that are the same in every run.
+/// A seeded generator, whose numbers are the same in every run.
 package struct Dice: RandomNumberGenerator {
     private var state: UInt64
 

@@ -5,7 +5,7 @@ import Testing
 @Suite struct SlideTests {
     // MARK: against the naive slide
 
-    /// Returns the four cells of a row by its number: 16 exponents each.
+    /// Returns the four cells of the row with this number, 0 ... 65,535. Each cell has 16 possible exponents.
     private func row(_ number: Int) -> [UInt8] { (0..<4).map { UInt8(number >> ($0 * 4) & 15) } }
 
     /// Returns boards with the row as one of two rows or columns; the other is empty.

@@ -2,7 +2,7 @@ import Platform
 
 @testable import TwofoldCore
 
-/// A game very unlike 2048, which shows the behaviour that every game inherits. A marker walks along six
+/// A game very unlike 2048, for tests of the behaviour that every game inherits. A marker walks along six
 /// places. It starts at a random one of the first three, and wins at the last.
 ///
 ///     . . m . . *      actions: back, stay, on, leap (to a random place before the last)
@@ -113,7 +113,7 @@ struct ToyGame: Game {
     }
 
     enum ExtraInfo: String, CaseIterable, Sendable {
-        /// The place before and the place after; -1 without a step.
+        /// The marker's place before and after the step; -1 without a step.
         case way
     }
 

@@ -10,7 +10,7 @@ final class Library {
     let number: UInt64
     private static let margin = 64
 
-    /// Room for the next replies.
+    /// The size of the buffer for the headers of the next replies.
     var headerRoom = 1 << 16
     var payloadRoom = 1 << 20
 
@@ -22,7 +22,7 @@ final class Library {
 
     deinit { _ = destroy(number) }
 
-    /// The returned and written results of a call.
+    /// The result of a call: its status, and the bytes that it wrote.
     struct Answer {
         let status: Int32
         let header: [UInt8]

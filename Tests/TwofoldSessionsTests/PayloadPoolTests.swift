@@ -67,7 +67,7 @@ import TwofoldProtocol
     }
 }
 
-/// Weak references to buffers.
+/// References to buffers that do not keep them alive.
 private final class Others {
     private struct Watched {
         weak var buffer: PayloadPool.Buffer?

@@ -16,7 +16,7 @@ private struct Model {
         var session = 0
         var epoch: UInt32 = 1
         var seq: UInt64 = 0
-        /// A stand-in for the rest of the bytes.
+        /// A number that stands for all other bytes of the request.
         var variant = 0
     }
 

@@ -2,13 +2,13 @@
 ///
 /// Cards are numbered row by row. Between two steps a card is in one of four states:
 ///
-///     face down ──turn──► open ──the second matches──► matched
+///     face down ──turn──► open ──the second card matches──► matched
 ///         ▲                 │
 ///         └────next step────┴─ the second does not: both are visible once, and face down for the rules
 ///
 /// The value needs no heap storage.
 public struct CardTable: Equatable, Sendable {
-    /// The outcome of an action, as rewards need it.
+    /// The outcome of an action, from which rewards are computed.
     public struct Outcome: Equatable, Sendable, BitwiseCopyable {
         /// A pair was found.
         public var isMatch = false
@@ -69,7 +69,7 @@ public struct CardTable: Equatable, Sendable {
         (symbols[first], symbols[second]) = (symbols[second], symbols[first])
     }
 
-    /// Continues a game from the middle. The caller has checked all values.
+    /// Sets the state of a game in progress. The caller has checked all values.
     mutating func resume(
         matched: CardSet, visible: CardSet, open: Int32, turns: Int32, peeks: Int32, lastAction: Int32
     ) {
@@ -112,7 +112,7 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(touched: cards, isIllegal: true)
     }
 
-    /// Shows all cards in play for one observation; the turn continues.
+    /// Shows all cards in play for one observation. The current turn continues afterwards.
     @inline(__always)
     mutating func peek(action: Int) -> Outcome {
         lastAction = Int32(action)

@@ -54,7 +54,7 @@ extension Concentration {
         ])
     }
 
-    /// Returns the default reward as one number. At most one of its terms applies to a step.
+    /// Returns the default reward of a step, to which at most one of its terms applies.
     static func reward(_ outcome: CardTable.Outcome) -> Float {
         if outcome.isMatch { return Float(weights.match) }
         if outcome.isMismatch { return Float(weights.mismatch) }
@@ -94,7 +94,7 @@ extension Concentration {
         }
     }
 
-    /// Returns the change of a card. Cards that were visible for one observation turn back first.
+    /// Returns the change of a card in a step. A step first turns back the cards that were visible for one observation.
     private func flip(of card: Int, in move: Move<Concentration>) -> Flip {
         let (before, outcome) = (move.before, move.transition.outcome)
         let isTouched = card == move.transition.action

@@ -3,7 +3,7 @@ public import Platform
 /// Concentration, the memory game. Each turn shows two cards. Equal cards are a pair and leave play;
 /// different cards turn back. The episode ends when all pairs are found.
 ///
-/// An action turns one card, numbered row by row. A game with peeks has one more action for them.
+/// An action turns one card, numbered row by row. A game with peeks has one more action, the peek.
 public struct Concentration: Game {
     /// The arguments of the environment. The defaults give the tutorial's game.
     public struct Config: Equatable, Sendable {
@@ -16,7 +16,7 @@ public struct Concentration: Game {
         public var symbols: Int?
         /// The number of peeks in an episode; 0 for no peek action, nil for any number.
         public var peeks: Int?
-        /// The observation of the cards of a found pair.
+        /// The appearance of a found pair's cards in observations.
         public var matchedCards = MatchedCards.removed
         /// The effect of an action that the mask forbids.
         public var illegalAction = IllegalAction.noop
@@ -29,7 +29,7 @@ public struct Concentration: Game {
         public init() {}
     }
 
-    /// The observation of a found pair's cards from the next step on.
+    /// The appearance of a found pair's cards in observations, from the next step on.
     public enum MatchedCards: Sendable {
         /// ``Concentration/removedCode``.
         case removed
@@ -140,9 +140,9 @@ public struct Concentration: Game {
 
     // MARK: observations and infos
 
-    /// The observation of a card that is face down; symbols are smaller.
+    /// The number that stands for a face-down card in observations. It is larger than any symbol.
     public var faceDownCode: UInt8 { UInt8(symbols) }
-    /// The observation of a card that is out of play, with ``MatchedCards/removed``.
+    /// The number that stands for a removed card in observations, with ``MatchedCards/removed``.
     public var removedCode: UInt8 { UInt8(symbols + 1) }
 
     var actionCount: Int { cards + (config.peeks == 0 ? 0 : 1) }

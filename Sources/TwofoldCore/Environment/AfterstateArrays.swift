@@ -1,4 +1,4 @@
-/// The arrays of a board's afterstates, the boards that its actions would leave before the spawn.
+/// The arrays that describe afterstates: the board after each possible action, before the spawn.
 public struct AfterstateArrays: Sendable {
     /// The arrays.
     public let specs: [ArraySpec]

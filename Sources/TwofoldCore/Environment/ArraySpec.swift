@@ -1,10 +1,10 @@
-/// The specification of one named array of a batch, per lane.
+/// The name, element type and shape of one array of a batch. The shape is that of a single lane.
 public struct ArraySpec: Equatable, Sendable {
     /// The name that users see: "observation", "action_mask".
     public let name: String
     /// The element type.
     public let dtype: DataType
-    /// The shape of one lane's part. The batch adds a leading axis of lanes.
+    /// The shape for one lane. In a batch, the array has a leading axis of lanes.
     public let shape: [Int]
 
     /// Makes an array of this name, element type and shape per lane.
@@ -14,11 +14,11 @@ public struct ArraySpec: Equatable, Sendable {
         self.shape = shape
     }
 
-    /// The bytes of one lane's part.
+    /// The number of bytes for one lane.
     public var bytesPerLane: Int { shape.reduce(dtype.size, *) }
 }
 
-/// A key that finds an array of an ``ArrayList`` and knows its element type. Only a list makes keys.
+/// A key for an array in an ``ArrayList``, with the array's element type. Only the list makes keys.
 public struct ArrayKey<Element: ArrayElement>: Sendable {
     @usableFromInline let index: Int
 }

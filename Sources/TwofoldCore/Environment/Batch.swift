@@ -4,7 +4,7 @@ internal import Platform
 ///
 ///     step ──► check ──► engine ──► passes ──► phases        for each chunk of lanes
 ///
-/// The batch checks, seeds, starts, restarts, stores and restores. Its ``BatchEngine`` plays. So engines can differ
+/// The batch checks, seeds, starts, restarts, stores and restores. Its ``BatchEngine`` plays. Engines therefore differ
 /// only in how they run the rules.
 ///
 /// One caller at a time uses a batch. A call may spread its work over threads; it returns when all lanes are done. A
@@ -35,7 +35,7 @@ public final class Batch {
     let phases: LanePhases
     private let passes: [any StepPass]
     private let actionCount: Int
-    /// The bytes of one board of ``ResetInput/boards``.
+    /// The number of bytes of one board in ``ResetInput/boards``.
     private let bytesPerBoard: Int
     private let finalLane: ArrayKey<UInt64>
     /// Whether all lanes have been reset. The first reset must include all of them.
@@ -105,15 +105,15 @@ public final class Batch {
     public var lanes: Int { options.lanes }
     /// The treatment of a lane whose episode has ended.
     public var autoreset: AutoresetMode { options.autoreset }
-    /// The observations of one board.
+    /// The observation space of one board.
     public var observationSpace: ObservationSpace { game.observationSpace }
-    /// The boards that ``ResetInput/boards`` may give.
+    /// The space of the boards in ``ResetInput/boards``.
     public var boardSpace: ObservationSpace { game.boardSpace }
     /// The actions' names, in the order of their numbers.
     public var actions: [String] { game.actions }
     /// The arrays that ``afterstates(into:)`` fills; empty if the game has no afterstates.
     public var afterstateArrays: [ArraySpec] { game.afterstates?.specs ?? [] }
-    /// The bytes of one lane in a snapshot.
+    /// The number of bytes of one lane in a snapshot.
     public var recordSize: Int { game.recordSize }
 
     // MARK: step
@@ -181,14 +181,14 @@ public final class Batch {
         observeNew(into: arrays)
     }
 
-    /// Writes the current state of all lanes again.
+    /// Writes the current observations and infos of all lanes.
     public func observe(into arrays: BatchArrays) throws(EnvironmentError) {
         try checkSeeded()
         let engine = engine
         forEachBlock { block, worker in engine.observe(block, into: arrays, worker: worker) }
     }
 
-    /// Writes the state of all lanes after some of them have received other boards.
+    /// Writes the observations and infos of all lanes after a reset or a restore of some lanes.
     private func observeNew(into arrays: BatchArrays) {
         let (engine, passes) = (engine, passes)
         forEachBlock { block, worker in
@@ -217,7 +217,7 @@ public final class Batch {
         forEach(of: lanes) { index, lane in engine.store(lane, into: records[index]) }
     }
 
-    /// Puts records into lanes and writes the current state of all lanes.
+    /// Restores lanes from records, and writes the current observations and infos of all lanes.
     public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(input)
         isSeeded = true
@@ -254,7 +254,7 @@ public final class Batch {
 // MARK: checks, made before the first lane is touched
 
 extension Batch {
-    /// Throws before the first reset, which has to reset all lanes.
+    /// Throws an error unless all lanes have been reset.
     public func checkSeeded() throws(EnvironmentError) {
         guard isSeeded else {
             throw .precondition("reset", lane: 0, "lane 0 was never reset: call reset first")
@@ -281,7 +281,7 @@ extension Batch {
         }
     }
 
-    /// `game` is the batch's game. It is an argument because calls of its functions need its type.
+    /// Checks a reset. `game` is the batch's game, passed as an argument so that its concrete type is known.
     private func check(_ input: ResetInput, _ game: some Game) throws(EnvironmentError) {
         var scratch = game.makeState()
         for lane in 0..<lanes {
@@ -331,8 +331,8 @@ extension Batch {
 
 // MARK: SAME_STEP
 
-/// In SAME_STEP, autoreset follows the step instead of being a part of it. The kernel's loops and the other modes
-/// therefore don't deal with it:
+/// In SAME_STEP, autoreset is a separate operation after the step. The kernel's loops and the other modes
+/// therefore need no code for it:
 ///
 ///     step ──► ended lanes ──► keep their final rows, restart them, write their new rows ──► reply
 extension Batch {
@@ -344,7 +344,7 @@ extension Batch {
         return ended
     }
 
-    /// Returns the number of all lanes that ``endedLanes(in:among:)`` returns.
+    /// Returns the number of lanes whose episodes ended in the last step.
     public func endedCount(in arrays: BatchArrays) -> Int {
         var count = 0
         forEachEnded(in: arrays, among: 0..<lanes) { _ in count += 1 }
@@ -391,5 +391,5 @@ extension Batch {
     }
 }
 
-/// The number of lanes that ``Batch/restartEnded(in:keeping:)`` lists at a time.
+/// The maximum number of lanes that ``Batch/restartEnded(in:keeping:)`` processes at a time.
 private let endedAtATime = 1 << 16

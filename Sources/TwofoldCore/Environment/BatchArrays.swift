@@ -102,7 +102,7 @@ struct ArrayRow<Element: ArrayElement> {
     }
 }
 
-/// A request's array with one fixed-width number per lane, of any alignment.
+/// An array in a request: one fixed-width number per lane, at any alignment.
 ///
 /// `@unchecked Sendable` because nothing writes to it, and the carrier keeps the memory during the call.
 public struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {

@@ -1,7 +1,7 @@
 package import Platform
 
-/// The player of a batch's boards: the readable rules of any game, or the kernel of 2048. All engines give the same
-/// bytes.
+/// The code that plays a batch's boards: the readable rules of any game, or the kernel of 2048. All engines give the
+/// same bytes.
 ///
 /// An engine only plays: it steps and observes a range of lanes, and starts, stores and loads single lanes. ``Batch``
 /// checks, seeds and restarts. Workers that call it at the same time pass disjoint lanes. A range begins with a block
@@ -25,15 +25,15 @@ package protocol BatchEngine: AnyObject, Sendable {
     func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?)
     /// Writes the arrays of a reset for any lane.
     func observe(lane: Int, into arrays: BatchArrays)
-    /// Writes a lane's record.
+    /// Writes a lane's state to a snapshot's record.
     func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer)
     /// Throws if a lane can't be in the state of this record.
     func check(_ record: UnsafeRawBufferPointer) throws(Reason)
-    /// Puts a checked record into a lane and returns its phase. A seed replaces the record's stream.
+    /// Restores a lane from a checked record, and returns the lane's phase. A seed replaces the record's stream.
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase
 }
 
-/// The parts that an engine of a game is made from.
+/// The arguments for making an engine of a game.
 package struct BatchPlan<Rules: Game> {
     package let game: Rules
     package let options: BatchOptions

@@ -52,7 +52,7 @@ public struct BatchLayout: Sendable {
     }
 }
 
-/// Arrays in newly allocated memory, of which only the gaps are initialised.
+/// Arrays in newly allocated memory. Only the gaps between the arrays are initialised.
 ///
 /// This type holds that unsafe memory. `@unchecked Sendable` because lanes own disjoint rows, as in ``BatchArrays``.
 public final class ArrayMemory: @unchecked Sendable {

@@ -29,7 +29,7 @@ public struct BatchOptions: Sendable {
         self.engine = engine
     }
 
-    /// The limit that the engines compare with an episode's length. Without ``maxEpisodeSteps`` it is never reached.
+    /// The step limit as a number that engines compare with an episode's length. Without a limit it is `Int32.max`.
     var stepLimit: Int32 { maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max }
 }
 

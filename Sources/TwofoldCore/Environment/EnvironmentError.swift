@@ -1,6 +1,6 @@
 package import Platform
 
-/// An environment's refusal of a request, which has changed nothing.
+/// The error for a request that an environment refuses. The refused request has changed nothing.
 public struct EnvironmentError: Error, Equatable, Sendable {
     /// The kinds of refusal.
     public enum Kind: Sendable {

@@ -55,7 +55,7 @@ public protocol Game: Sendable {
 
     // MARK: snapshots
 
-    /// The rules that a state's future depends on. A snapshot is restored only where they are the same.
+    /// The rules that affect a state's future. A snapshot can be restored only if all of these rules are the same.
     var rules: [Rule] { get }
     /// The bytes of a state in a snapshot.
     var stateSize: Int { get }
@@ -78,13 +78,13 @@ public protocol Game: Sendable {
     /// Returns the value of a term that is not a potential. `table` is the term's own table.
     func value(of term: Term, table: [Double], in move: Move<Self>) -> Double
 
-    /// Returns the potential phi of a state for a potential term. It is an integer, so that it is exact.
+    /// Returns the potential phi of a state for a potential term. It is an integer, so the value is exact.
     func potential(_ term: Term, table: [Double], of state: State) -> Double
 
     /// Adds the array of an extra info.
     func add(_ info: ExtraInfo, to arrays: inout ArrayList) -> ExtraKey
 
-    /// Writes all elements of an extra info. The move is nil for a lane that has not played its action.
+    /// Writes all elements of an extra info. `move` is nil for a lane that has not played its action.
     func write(_ key: ExtraKey, of move: Move<Self>?, to row: LaneRow)
 }
 
@@ -105,7 +105,7 @@ public protocol GameTransition: Sendable {
     var isTerminated: Bool { get }
 }
 
-/// One rule of a game. A snapshot is restored only where all rules are the same, so that its lanes continue as they
+/// One rule of a game. A snapshot can be restored only if all rules are the same, so that its lanes continue as they
 /// would have continued in the original session.
 public struct Rule: Equatable, Sendable {
     /// The argument's name, as users write it.

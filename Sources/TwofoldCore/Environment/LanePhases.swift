@@ -9,7 +9,7 @@ package enum LanePhase: UInt8, Sendable {
     case truncated = 2
 }
 
-/// The phases of a batch's lanes, and the law of autoreset, which engines, passes and rollouts follow:
+/// The phases of a batch's lanes, and the rules of autoreset for engines, passes and rollouts:
 ///
 ///     first reset ──► playing ──step──► terminated or truncated ──┬─ NEXT_STEP: the next step ──► playing …
 ///                                                                 ├─ SAME_STEP: restart, after the step

@@ -50,5 +50,5 @@ extension Game {
 
 private let recordHeadSize = 21
 
-/// The maximum number of steps or moves in a record, which is far from an overflow of any count.
+/// The maximum number of steps or moves in a record. It is so small that no counter can overflow.
 let maxRecordedCount: Int32 = 1 << 30

@@ -28,16 +28,16 @@ public struct RestoreInput: @unchecked Sendable {
         self.returns = returns
     }
 
-    /// Returns the record for the lane with this index in ``lanes``.
+    /// Returns the record for `lanes[index]`.
     func record(_ index: Int) -> UnsafeRawBufferPointer {
         let start = rows[index] * recordSize
         return UnsafeRawBufferPointer(rebasing: records[start..<start + recordSize])
     }
 
-    /// Returns the return of that lane's episode.
+    /// Returns the episode return for `lanes[index]`.
     func episodeReturn(_ index: Int) -> Double { returns?[rows[index]] ?? 0 }
 
-    /// Returns the new seed for that lane; nil if its stream continues.
+    /// Returns the new seed for `lanes[index]`; nil if the lane's stream continues.
     public func seed(_ index: Int) -> UInt64? {
         seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
     }

@@ -7,7 +7,7 @@
 ///     │          │ 1 or 2  │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │ 2: k x 8  │       │
 ///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────────┴───────┘
 ///
-/// The lanes' policies draw from the streams in rollouts. Only version 2 has returns; environments that keep returns
+/// The streams are those of policies in rollouts. Only version 2 has returns; environments that keep returns
 /// write it. Both versions are read.
 public struct SnapshotFormat: Sendable {
     private static let magic = Array("TWOFOLDS".utf8)
@@ -15,7 +15,7 @@ public struct SnapshotFormat: Sendable {
     private static let checksumSize = 4
     private static let streamSize = 16
     private static let returnSize = 8
-    /// The maximum size of the rules that are read, many times the size of any game's rules.
+    /// The maximum size of the rules text in a snapshot. The text of any game is much smaller.
     private static let maxRulesSize = 4096
 
     /// The environment's id and the rules of its game, one line `name=value` each.
@@ -74,7 +74,7 @@ public struct SnapshotFormat: Sendable {
         }
     }
 
-    /// Writes the head, the rules and the checksum around records and streams.
+    /// Completes a snapshot: writes the head and the rules before the records, and the checksum at the end.
     public func seal(_ memory: UnsafeMutableRawBufferPointer, lanes: Int) {
         memory.copyBytes(from: Self.magic)
         let version: UInt32 = hasReturns ? 2 : 1

@@ -23,7 +23,7 @@ package protocol StepPass: AnyObject, Sendable {
     func restart(_ lane: Int, in arrays: BatchArrays)
 }
 
-/// The defaults suit a pass that only reads and writes the rows of steps.
+/// Default implementations for a pass that only reads and writes the rows of steps.
 extension StepPass {
     package func declare(_ info: String, in arrays: inout ArrayList, _ keys: BatchKeys) -> Bool { false }
     package func declareFinals(in finals: inout ArrayList) {}

@@ -12,7 +12,7 @@ final class BlockStorage: @unchecked Sendable {
     private let kernel: any KernelOperations.Type
     private let lanes: Int
     private let memory: OwnedMemory
-    /// The blocks, one after another, in that memory.
+    /// The address of the first block. The blocks are consecutive.
     private let blocks: UnsafeMutableRawPointer
     private let scratches: UnsafeMutableRawPointer
     private let tailActions: UnsafeMutableRawPointer
@@ -44,10 +44,10 @@ final class BlockStorage: @unchecked Sendable {
             afterstateArrays, lanes: KernelBlock.lanes, reserve: options.reserve)
     }
 
-    /// 64 rows of each array that a step fills, for a partly used last block.
+    /// Spare rows for a partly used last block: 64 rows of each array that a step fills.
     var tail: BatchArrays { stepTail.arrays }
 
-    /// 64 rows of each array of afterstates, for the same block.
+    /// Spare rows for a partly used last block: 64 rows of each array of afterstates.
     var afterstatesTail: BatchArrays { afterstateTail.arrays }
 
     /// Returns the block of a lane.
@@ -71,7 +71,7 @@ final class BlockStorage: @unchecked Sendable {
 
     // MARK: single lanes
 
-    /// Returns a lane in the form of the readable rules.
+    /// Returns a lane's state in the form of the readable rules.
     func lane(_ lane: Int) -> LaneState<Game2048.State> {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         let words = block.words + column
@@ -85,7 +85,7 @@ final class BlockStorage: @unchecked Sendable {
             episodeLength: block.length[column])
     }
 
-    /// Replaces a lane by one in the form of the readable rules.
+    /// Replaces a lane's state with a state in the form of the readable rules.
     func put(_ new: LaneState<Game2048.State>, into lane: Int) {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         let board = new.state.board

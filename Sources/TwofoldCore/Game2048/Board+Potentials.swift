@@ -57,7 +57,7 @@ extension Board {
         return corners.contains { self[$0] == largest } ? Int(largest) : 0
     }
 
-    /// Returns the sum of the exponents, each times the weight of its cell; the weights are integers.
+    /// Returns the sum of exponent x weight over all cells. The weights are integers.
     func weighted(by weights: [Double]) -> Int {
         var sum = 0
         for cell in 0..<count { sum += Int(weights[cell]) * Int(self[cell]) }

@@ -11,7 +11,7 @@ public struct BoardRules: Sendable {
     /// The largest exponent on a board that slides. Two such tiles merge into exponent 27. A slide of a 4 x 4
     /// board can earn at most eight such merges: 2^30, which fits an Int32.
     public static let maxExponent: UInt8 = 26
-    /// The largest exponent on a board that does not slide, which is the maximum of observations.
+    /// The largest exponent for functions that do not slide the board. Observations have the same maximum.
     public static let largestExponent: UInt8 = 31
 
     private let rows: Int
@@ -33,7 +33,7 @@ public struct BoardRules: Sendable {
     /// The arrays of ``spawn(_:seeds:into:)``.
     public let spawnArrays: [ArraySpec]
 
-    /// Makes the rules of this game's board size and spawn law.
+    /// Makes the rules for this game's board size and spawn probabilities.
     public init(_ game: Game2048, workers: Workers, engine: Engine = .automatic) {
         rows = game.config.rows
         columns = game.config.columns
@@ -295,12 +295,12 @@ private final class BlockMemory {
         tailMemory.deallocate()
     }
 
-    /// Returns 64 boards in place, or a padded copy of fewer boards.
+    /// Returns the address of 64 boards, or of a padded copy if there are fewer.
     func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(boards.bytes.baseAddress! + range.lowerBound * cells, bytes: cells, range.count, at: 0)
     }
 
-    /// Returns 64 actions in place, or a padded copy of fewer actions.
+    /// Returns the address of 64 actions, or of a padded copy if there are fewer.
     func whole(_ actions: LaneInput<UInt8>, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(actions.address(range.lowerBound), bytes: 1, range.count, at: cells * KernelBlock.lanes)
     }

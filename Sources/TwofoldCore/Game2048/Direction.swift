@@ -7,7 +7,7 @@ public enum Direction: UInt8, CaseIterable, Sendable {
 }
 
 extension Direction {
-    /// Returns the number of a board's lines along this direction.
+    /// Returns the number of lines of a board that slide in this direction.
     func lineCount(of board: Board) -> Int {
         switch self {
         case .up, .down: board.columns

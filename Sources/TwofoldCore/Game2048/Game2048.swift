@@ -111,7 +111,7 @@ public struct Game2048: Game {
 
     private func isGoalReached(_ state: State) -> Bool { state.board.maxExponent >= goalExponent }
 
-    /// Returns true if the state ends the episode by its goal. A start board may already hold a goal of 4:
+    /// Returns true if the board has reached a goal that ends the episode. A start board may already hold a goal of 4:
     /// then any step ends the episode, even an illegal one.
     private func stopsAtGoal(_ state: State) -> Bool { config.stopAtGoal && isGoalReached(state) }
 

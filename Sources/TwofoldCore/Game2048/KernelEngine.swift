@@ -9,7 +9,7 @@ extension Game2048 {
         try makeBatch(options, passes: [])
     }
 
-    /// Makes the same batch with more passes. Each pass serves infos that users can request.
+    /// Makes the same batch with additional passes. Each pass writes infos that users can request.
     package func makeBatch(
         _ options: BatchOptions, passes: [any StepPass]
     ) throws(EnvironmentError) -> Batch {
@@ -34,7 +34,7 @@ final class KernelEngine: BatchEngine {
     private let afterstateArrays: AfterstateArrays
     private let phases: LanePhases
     private let blocks: BlockStorage
-    /// The requested report of a step; nil without a request.
+    /// The declared reward and the extra infos of a step; nil if neither was requested.
     private let report: KernelReport?
 
     init(

@@ -14,7 +14,7 @@ final class KernelReport: @unchecked Sendable {
     private let termsKey: ArrayKey<Float>?
     private let infos: [Game2048.ExtraKey]
 
-    /// The number of a table's entries: one for every byte.
+    /// The number of entries in a table: one for each possible byte.
     private static let exponents = 256
 
     init(_ plan: BatchPlan<Game2048>) {

@@ -30,7 +30,7 @@ public struct TrackedBoard: Equatable, Sendable {
     private(set) var tiles: [Int: TileID] = [:]
     private var lastID: UInt32 = 0
 
-    /// Gives the tiles of a board their identities, row by row.
+    /// Creates a tracked board. Its tiles get their identities row by row.
     public init(_ board: Board) {
         self.board = board
         for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = newID() }

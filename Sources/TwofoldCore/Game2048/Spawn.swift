@@ -12,9 +12,9 @@ public struct Spawn: Equatable, Sendable, BitwiseCopyable {
     }
 }
 
-/// The probability that a new tile is a 4, in the exact form that the draw uses.
+/// The probability that a new tile is a 4, stored as the threshold to which a draw is compared.
 public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
-    /// The bound below which a 32-bit word makes a 4: round(probability x 2^32).
+    /// The threshold round(probability x 2^32). A random 32-bit word below it makes a 4.
     public let threshold: UInt64
 
     /// Makes the law for a probability in 0 ... 1.

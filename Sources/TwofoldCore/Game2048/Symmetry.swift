@@ -1,8 +1,8 @@
-/// A symmetry of a board, as the set of exchanges that it makes. Rows and columns are exchanged first.
+/// A symmetry of a board, as the set of its reflections. The transposition is applied first.
 package struct Symmetry: OptionSet, Sendable {
-    /// Exchanges left and right.
+    /// Mirrors left and right.
     package static let mirrors = Symmetry(rawValue: 1)
-    /// Exchanges top and bottom.
+    /// Flips top and bottom.
     package static let flips = Symmetry(rawValue: 2)
     /// Exchanges rows and columns, on square boards only.
     package static let transposes = Symmetry(rawValue: 4)

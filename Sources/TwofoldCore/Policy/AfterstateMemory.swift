@@ -1,4 +1,4 @@
-/// The afterstates of a batch for policies that compare them. They are written before the workers read them.
+/// The afterstates of a batch, for policies that compare them. They are written before any worker reads them.
 public final class AfterstateMemory: Sendable {
     private let memory: ArrayMemory
     private let arrays: AfterstateArrays

@@ -7,7 +7,7 @@
 ///
 /// A row holds all lanes. One caller at a time uses a rollout.
 public struct BatchRollout {
-    /// The source of a rollout's actions.
+    /// The source of the actions in a rollout.
     public enum Source {
         /// A policy that draws from these streams.
         case policy(any Policy, PolicyStreams)
@@ -15,11 +15,11 @@ public struct BatchRollout {
         case actions(UnsafeRawBufferPointer)
     }
 
-    /// One row before each step and one at the end.
+    /// The arrays with one row before each step and one at the end.
     public let frameArrays: [ArraySpec]
-    /// One row for each step.
+    /// The arrays with one row for each step.
     public let stepArrays: [ArraySpec]
-    /// One row for each ended episode in SAME_STEP; empty in the other modes.
+    /// The arrays with one row for each ended episode in SAME_STEP; empty in the other modes.
     public let finalArrays: [ArraySpec]
 
     private let batch: Batch

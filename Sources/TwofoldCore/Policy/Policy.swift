@@ -1,4 +1,4 @@
-/// The rule by which a rollout chooses an action for each lane before each step.
+/// A rule that chooses an action for each lane before each step of a rollout.
 ///
 /// One caller at a time uses a policy; the policy may spread its work over threads.
 public protocol Policy: AnyObject {

@@ -1,6 +1,6 @@
 internal import Platform
 
-/// The policy's random stream for each lane. It is separate from the board's stream, so a policy's draws
+/// A policy's random streams, one for each lane. They are separate from the boards' streams, so a policy's draws
 /// never change the board.
 ///
 /// A lane's stream starts at its salted seed. Each step takes one word of each lane, even if the policy does

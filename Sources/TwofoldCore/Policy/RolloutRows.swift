@@ -1,4 +1,4 @@
-/// The rows of a rollout's arrays that each step of the batch fills. Arrays that the rollout does not report
+/// The rows of a rollout's arrays that a step of the batch fills. Arrays that the rollout does not report
 /// go to memory that nothing reads.
 struct RolloutRows {
     /// The destination of one of the batch's step arrays in the rollout.

@@ -20,7 +20,7 @@ public final class EpisodeReturns: StepPass {
         array = arrays.add(Self.name)
     }
 
-    /// 0: the time is negligible next to any engine's.
+    /// Zero, because the time is negligible compared with any engine's.
     package var nanosecondsPerLane: Int { 0 }
 
     /// The return of a lane.

@@ -158,7 +158,7 @@ private func checked(
 }
 
 extension Double? {
-    /// Returns one bound of the clip.
+    /// Returns the checked bound of a clip, or `open` if there is none.
     fileprivate func checkedClip(or open: Double, limit: Double) throws(EnvironmentError) -> Double {
         guard let self else { return open }
         return try checked(self, "reward.clip", of: "the reward", limit: limit) + 0.0

@@ -4,7 +4,7 @@ internal import Platform
 /// statistics) receives the moment. Code that reads the time during its work, such as a search, receives a
 /// ``Clock``.
 ///
-/// It is a plain number, because each request takes two of them.
+/// It is a plain number, because each request reads the clock twice.
 public struct Moment: Comparable, Sendable {
     /// The nanoseconds since the clock's start.
     public let nanoseconds: Int
@@ -50,7 +50,7 @@ public struct Clock: Sendable {
     public static let system = Clock { .now }
 }
 
-/// The end of work that may take long: a moment, or an earlier stop.
+/// The time limit of work that may take long. A flag can end the work earlier.
 public struct Deadline: Sendable {
     private let moment: Moment
     private let clock: Clock

@@ -10,12 +10,12 @@
 final class BoardNumbers: @unchecked Sendable {
     /// The largest exponent.
     let limit: Int
-    /// The number of possible numbers. A few of them have no canonical board.
+    /// The count of numbers. A few numbers belong to no canonical board.
     let count: Int
 
     private let otherBits: UInt64
     private let others: Int
-    /// The corners' number times the combinations of the other cells, for each content of the corners.
+    /// For each content of the corners, the first number of the boards with these corners.
     private let corners: UnsafeMutablePointer<Int>
     /// The parts of the other cells' number: for the three cells of lowest place value, and for the cells above them.
     private let low: UnsafeMutablePointer<Int>

@@ -25,14 +25,14 @@ final class PackedBoards: @unchecked Sendable {
     /// The shift of each cell's exponent. Cells are numbered row by row.
     let shifts: [UInt64]
 
-    /// The cells that an image shifts by the same distance, to the left and around the 64 bits.
+    /// A group of cells that an image moves by the same number of bits. Bits rotate within the 64-bit number.
     private struct Piece {
         var mask: UInt64 = 0
         var shift: UInt64 = 0
     }
 
     private let pieces: UnsafeMutablePointer<Piece>
-    /// The end of each image's pieces.
+    /// For each image, the index after its last piece.
     private let ends: UnsafeMutablePointer<Int>
     private let shiftTable: UnsafeMutablePointer<UInt64>
     private let actionTable: UnsafeMutablePointer<UInt8>
@@ -134,7 +134,7 @@ final class PackedBoards: @unchecked Sendable {
     @inline(__always)
     func canonical(_ board: UInt64) -> UInt64 { canonicalWithImage(board) &>> 3 }
 
-    /// Returns an image's action for each of the four actions: four bytes.
+    /// Returns four bytes: for each action on the board, the matching action on the image.
     @inline(__always)
     func actions(ofImage image: Int) -> UnsafePointer<UInt8> { UnsafePointer(actionTable + image &* 4) }
 

@@ -2,8 +2,8 @@ internal import TwofoldCore
 
 /// The moves of packed boards, from tables of their rows and columns.
 ///
-/// For each content of a line, a table has the slid line at its place on the board. A slide of the board is
-/// therefore the bitwise or of its lines' entries. Merges score the same in both directions: of n equal tiles
+/// For each content of a line, a table contains the slid line, shifted to its place on the board. A slide of the board
+/// is therefore the bitwise or of its lines' entries. Merges score the same in both directions: of n equal tiles
 /// in a row, with only empty cells between them, n / 2 pairs merge.
 ///
 /// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes to them after
@@ -13,7 +13,7 @@ final class PackedMoves: @unchecked Sendable {
     private struct Axis {
         let lineCount: Int
         let length: Int
-        /// The actions towards a line's first cell and its last cell.
+        /// The actions that slide towards a line's first cell and towards its last cell.
         let actions: (first: Int, last: Int)
         /// The shifts of each line's cells: `length` for each line.
         let shifts: UnsafeMutablePointer<UInt64>
@@ -69,7 +69,7 @@ final class PackedMoves: @unchecked Sendable {
         return axis
     }
 
-    /// Returns the tiles of a line at their places on the board.
+    /// Returns a line's tiles, shifted to their places on the board.
     private static func place(_ line: UInt64, _ shifts: [UInt64]) -> UInt64 {
         shifts.enumerated().reduce(0) { $0 | (line >> UInt64(4 * $1.offset) & 15) << $1.element }
     }

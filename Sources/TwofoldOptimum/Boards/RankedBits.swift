@@ -33,7 +33,7 @@ struct RankedBits: @unchecked Sendable {
         return (word, members)
     }
 
-    /// Returns the number of members in `count` lines; nil if a line's first word is wrong. If it is not nil,
+    /// Returns the number of members in `count` lines, or nil if a line's first word is wrong. Unless it is nil,
     /// all ranks are below it.
     func checkedCount(lines count: Int) -> Int? {
         var members = 0

@@ -10,6 +10,6 @@ public enum OptimumInfo: String, CaseIterable, Sendable {
     /// value. It is 0 if no action was played.
     case regret
 
-    /// The infos' names for users.
+    /// The names of the infos, as users write them.
     public static let names = allCases.map(\.rawValue)
 }

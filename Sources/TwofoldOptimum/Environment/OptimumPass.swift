@@ -69,7 +69,7 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         return true
     }
 
-    /// Declares every info but the regret, which belongs to the step rather than to a board.
+    /// Declares all requested infos except the regret, which belongs to a step and not to a board.
     func declareFinals(in arrays: inout ArrayList) {
         for info in requested where info != .regret { finals.add(info, in: &arrays) }
     }
@@ -103,7 +103,7 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         write(lane..<lane + 1, step, to: arrays, row: lane)
     }
 
-    /// Returns the best action's value; 0 if no action is legal, NaN if the value is unknown.
+    /// Returns the value of the best action; 0 if no action is legal, NaN if the value is unknown.
     @inline(__always)
     private func best(_ lane: Int) -> Float {
         let row = values + 4 &* lane
@@ -128,7 +128,7 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         }
     }
 
-    /// Writes the values in the infos' form, beginning at a row.
+    /// Writes the infos `optimal_value` and `action_values` of these lanes, starting at a row.
     @inline(__always)
     private func write(_ lanes: Range<Int>, _ keys: Keys, to arrays: BatchArrays, row: Int) {
         if let key = keys.value {

@@ -92,7 +92,7 @@ final class BackwardPass {
         return rows
     }
 
-    /// Reads the values of a layer from the log.
+    /// Copies a layer's values from the log into memory.
     private func take(_ rows: LayerRows, of states: LayerRows) {
         for index in 0..<states.boardCount {
             values[playable.ranked.rank(rules.numbers.number(states.board(index)))] =
@@ -101,7 +101,7 @@ final class BackwardPass {
     }
 }
 
-/// One number for each board, by the board's rank.
+/// An array of numbers, one for each board, indexed by the board's rank.
 ///
 /// This type holds the numbers' unsafe memory. `@unchecked Sendable` because workers write disjoint numbers, and read
 /// only the numbers of other layers.

@@ -95,14 +95,14 @@ final class ForwardPass {
         return !wrong.load(ordering: .relaxed)
     }
 
-    /// The boards that the moves of a layer lead to.
+    /// The boards that can follow a layer's boards.
     private struct Layer {
         var playable: [UInt64] = []
         var ended = 0
         var following: [Int: [UInt64]] = [:]
     }
 
-    /// Finds the successors of a layer's boards whose tile sum is larger than `beyond`, and stores them as
+    /// Finds those successors of a layer's boards whose tile sum is larger than `beyond`, and stores them as
     /// waiting.
     private func expand(_ boards: [UInt64], _ sum: Int, beyond: Int) -> Layer {
         let (rules, playable) = (rules, playable)

@@ -48,7 +48,7 @@ final class LayerLog {
         try system(named: "ftruncate") { ftruncate(file.number, end) }
     }
 
-    /// Reads the layer after the last known one, in a file of this size; nil if it is missing or damaged.
+    /// Reads the head of the next layer in a file of this size. Returns nil if the layer is missing or damaged.
     private func next(_ size: Int) throws(SystemError) -> Layer? {
         let head = try LayerRows(bytes: Self.headWords * 8)
         guard try file.read(into: head.memory, at: end) == head.memory.count else { return nil }

@@ -8,7 +8,7 @@ public import TwofoldCore
 /// An interrupted solver resumes after the last layer of its logs, which are in a folder next to the table.
 /// Its memory holds one bit for each possible board, one number for each reachable board, and two layers.
 public struct OptimumSolver: Sendable {
-    /// The parts of the work.
+    /// The stages of solving a board, in order.
     public enum Stage: String, Sendable {
         case forward
         case backward
@@ -121,16 +121,16 @@ public struct OptimumSolver: Sendable {
     }
 }
 
-/// The reason why there is no optimum, in one sentence.
+/// The error for an optimum that is not available.
 public struct OptimumFailure: Error, CustomStringConvertible {
-    /// The sentence.
+    /// The reason, as one sentence.
     public let description: String
-    /// The cause, for callers that distinguish causes.
+    /// The kind of failure.
     public let kind: Kind
 
-    /// The possible causes.
+    /// The kinds of failure.
     public enum Kind: Sendable {
-        /// A damaged table file. The failure persists until the file changes.
+        /// The table's file is damaged. The failure persists until the file changes.
         case damagedTable
         /// The process has too little memory.
         case outOfMemory

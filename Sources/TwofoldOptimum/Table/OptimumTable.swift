@@ -17,7 +17,7 @@ public final class OptimumTable: Sendable {
     /// The budget's reservation for the table's memory.
     private let reservation: (any Sendable)?
 
-    /// Makes the table of a file. The file's size is the header's ``size(_:_:)``.
+    /// Makes a table from its file in memory, whose size must be ``size(_:_:)`` of its header.
     init(
         _ file: TableFile, _ header: TableHeader, _ rules: OptimumRules, _ reservation: (any Sendable)? = nil
     ) {

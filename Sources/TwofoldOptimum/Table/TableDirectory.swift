@@ -1,7 +1,7 @@
 internal import Platform
 internal import Synchronization
 
-/// A directory of tables. Each table is read into memory once and then kept.
+/// A directory of tables. It reads each table into memory once and keeps it.
 public final class TableDirectory: Sendable {
     /// A function that reserves memory in a budget for as long as its result lives. Throws if too little is left.
     public typealias Reserve = @Sendable (_ bytes: Int) throws -> any Sendable
@@ -25,7 +25,7 @@ public final class TableDirectory: Sendable {
         let lock = Mutex<Void>(())
     }
 
-    /// Makes the tables of this directory, which need not exist. Their memory is reserved before it is used.
+    /// Makes the directory at a path, which need not exist. Reserves memory before it reads a table.
     public init(_ directory: String, reserve: @escaping Reserve = { _ in () }) {
         self.directory = directory
         self.reserve = reserve

@@ -9,7 +9,7 @@ struct TableSource: ~Copyable {
     private let path: String
     private let descriptor: Descriptor
 
-    /// The identity of a file and the time of its last change. (The time of its last write can be set back.)
+    /// The identity of a file, and the time of its last change (ctime). Programs can set back mtime, but not ctime.
     struct Version: Equatable {
         private let numbers: [Int]
 
@@ -93,7 +93,7 @@ struct TableSource: ~Copyable {
         guard count == memory.count else { throw damaged("it has fewer than \(size) bytes") }
     }
 
-    /// Makes the failure of a damaged table.
+    /// Returns the error for a damaged table.
     func damaged(_ damage: String) -> OptimumFailure {
         OptimumFailure(
             kind: .damagedTable,

@@ -28,7 +28,7 @@ final class ModelClient {
         case done
     }
 
-    /// This client's knowledge of a session.
+    /// A session that this client uses, and its position in it.
     private struct Hold {
         let session: ModelSession
         var epoch: UInt32
@@ -44,11 +44,11 @@ final class ModelClient {
         let request: Request
         let header: [UInt8]
         let payload: [UInt8]?
-        /// The expected end of the request.
+        /// The purpose of the request, which determines the expected reply.
         var purpose = Purpose.request
         var tries = 0
         var retryAt = 0
-        /// Whether an attempt was damaged on its way.
+        /// Whether any attempt was damaged in the network.
         var wasDamaged = false
     }
 
@@ -83,7 +83,7 @@ final class ModelClient {
         }
     }
 
-    /// Acts because a message has arrived or the awaited time has come.
+    /// Continues because a message has arrived or a timeout has passed.
     func proceed() {
         if run.world.faults.strikes(.killClient) { die() }
         while true {

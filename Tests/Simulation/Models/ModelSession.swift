@@ -22,7 +22,7 @@ final class ModelSession {
     var mayHaveMoved = false
     /// The dice for features that were added later. Separate dice keep runs of older seeds the same as far as possible.
     var later: Dice
-    /// Whether many of its requests are about its network.
+    /// Whether many of the session's requests concern its n-tuple network.
     let isNetworked: Bool
     /// The size of the network's weights in bytes for the last form, and the number of bytes sent.
     var network = (bytes: 0, sent: 0)
@@ -263,7 +263,7 @@ enum ModelRequests {
         )
     }
 
-    /// Returns some lanes in any order.
+    /// Returns a random selection of lanes in random order.
     private static func some(_ count: Int, of session: ModelSession) -> [UInt64] {
         Array((0..<UInt64(session.lanes)).shuffled(using: &session.later).prefix(count))
     }

@@ -88,7 +88,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
         return difference(lanes.indices.map(row), created.reset, reply)
     }
 
-    /// Returns a lane's present row.
+    /// Returns a lane's current row.
     private func row(_ number: Int) -> Row? {
         lanes[number].map { lane in
             let terms = [Float](repeating: 0, count: reward?.terms.count ?? 0)

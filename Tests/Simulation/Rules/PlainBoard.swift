@@ -9,7 +9,7 @@ struct PlainBoard: PlainGame {
         private(set) var goal = 2048
         private(set) var goalEnds = false
         private(set) var illegalEnds = false
-        /// The bound of the words that make a 4: every smaller word does.
+        /// The threshold for new tiles: a random word below it makes a 4.
         private(set) var fours: UInt64
         /// The cells of each line for each action (0 up, 1 right, 2 down, 3 left), starting at the wall to
         /// which the tiles slide.

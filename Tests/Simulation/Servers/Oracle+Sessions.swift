@@ -11,7 +11,7 @@ extension Oracle {
         }.map { ($0.key.session, $0.value) }
     }
 
-    /// Hides a session from all clients but its owner. Returns true if the reply must be checked further.
+    /// Checks that a session is hidden from all clients but its owner. Returns true if the reply needs further checks.
     func isOwners(
         _ question: Question, _ session: SessionID, _ reply: Reply, _ server: SimulatedServer
     ) -> Bool {
@@ -26,7 +26,7 @@ extension Oracle {
         return false
     }
 
-    /// Notes that a server checks its idle sessions. If more than half of the timeout has passed since its
+    /// Records that a server checks its idle sessions. If more than half of the timeout has passed since its
     /// last check, the time was a pause and does not count for any session.
     func turned(_ server: SimulatedServer, after elapsed: Duration, _ timeout: Duration) {
         guard elapsed > timeout / 2 else { return }
@@ -35,7 +35,7 @@ extension Oracle {
         }
     }
 
-    /// Notes that only these sessions of a server remain after its check for idle sessions.
+    /// Records that only these sessions of a server remain after its check for idle sessions.
     func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
         for (id, record) in self.open(on: server) where !open.contains(id) {
             if idleTime(of: record) < timeout {

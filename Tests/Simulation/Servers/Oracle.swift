@@ -33,7 +33,7 @@ final class Oracle {
 
         var name: String { SessionID(request.session)?.hex ?? "" }
 
-        /// Whether the ledger does not see the request.
+        /// Whether the request has no session, so that the ledger does not see it.
         var isOfNoSession: Bool {
             switch request.op {
             case .hello, .stats, .expand: true
@@ -47,7 +47,7 @@ final class Oracle {
         }
     }
 
-    /// The oracle's knowledge of a session on one line of servers.
+    /// The oracle's record of a session. A line of servers is a server and its successors.
     final class Record {
         let owner: Client
         var seq: UInt64 = 0
@@ -130,7 +130,7 @@ final class Oracle {
 
     // MARK: servers
 
-    /// Notes that a server has started with these sessions.
+    /// Records that a server has started with these sessions.
     func began(_ server: SimulatedServer, with sessions: [SessionID]) {
         guard server.line == 0 else { return }
         for session in sessions {
@@ -153,7 +153,7 @@ final class Oracle {
         }
     }
 
-    /// Notes that a server has ended. If the end was not clean, its sessions may be lost. `hasSaved` means that
+    /// Records that a server has ended. If the end was not clean, its sessions may be lost. `hasSaved` means that
     /// it has certainly saved all of them.
     func ended(_ server: SimulatedServer, isClean: Bool, hasSaved: Bool = false) {
         for record in records.values
@@ -168,7 +168,7 @@ final class Oracle {
 
     // MARK: requests
 
-    /// Notes a request that waits for a paused server.
+    /// Records a request that waits for a paused server.
     func arrived(_ question: Question, at server: SimulatedServer) {
         record(of: question, on: server)?.idleSince = world.now
     }
@@ -181,7 +181,7 @@ final class Oracle {
         return record
     }
 
-    /// Notes that a request has reached a server.
+    /// Records that a request has reached a server.
     func asked(_ question: Question, of server: SimulatedServer, from place: SimulatedServer.Place) {
         guard let record = record(of: question, on: server), !record.isLost else { return }
         record.idleSince = world.now

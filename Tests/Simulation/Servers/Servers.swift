@@ -124,7 +124,7 @@ final class Servers {
 
     func checkEmpty() { first?.checkEmpty() }
 
-    /// Restores everything that is down.
+    /// Starts the server again if it is down.
     func recover() {
         second?.kill()
         second = nil
@@ -148,7 +148,7 @@ final class SimulatedServer {
     private var stopping: (stop: Stop, refusalEnd: Moment)?
     private var pausedUntil = 0
     private(set) var hasEnded = false
-    /// The number of sessions created by the last count.
+    /// The number of created sessions when the statistics were last read.
     private var countedSessions = 0
     /// Whether the server's messages answer the message that has just arrived.
     private var isTaking = false

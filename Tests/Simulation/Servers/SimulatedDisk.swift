@@ -16,7 +16,7 @@ final class SimulatedDisk {
     /// The names that are safe on the disk, and the later changes.
     private var safe: [String: Data] = [:]
     fileprivate var unsettled: [Change] = []
-    /// The number of safe bytes for each file with unsafe ones.
+    /// For each file with unsafe bytes, the number of safe ones.
     private var flushed: [String: Int] = [:]
 
     fileprivate func apply(_ change: Change) {

@@ -1,4 +1,4 @@
-/// The rare situations that a campaign must reach sometimes. A campaign that never reaches them proves nothing.
+/// Rare situations that a campaign of runs must reach. A campaign that never reaches them proves nothing about them.
 enum Mark: Int, CaseIterable {
     case resent, parked, resumed, resumeWaited, fencedResume, fencedOut, tombstone, createRepeated
     case strangerRefused, conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition

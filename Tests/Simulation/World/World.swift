@@ -120,7 +120,7 @@ final class World {
 
     func add(_ event: Event, after time: Int) { queue.add(event, at: now + time) }
 
-    /// The marks of the clients outside, by name.
+    /// The marks that clients outside the world have reached, by name.
     var ownMarks: [String: Int] = [:]
 
     /// Ends the run when no client is left. Messages on their way arrive, and then the servers must have no sessions

@@ -32,7 +32,7 @@ extension Socket {
     }
 }
 
-/// A client's socket in a separate context. It stays on one thread.
+/// A client's socket in a separate context. Only one thread may use it.
 final class Peer {
     private let context: Context
     private let socket: Socket

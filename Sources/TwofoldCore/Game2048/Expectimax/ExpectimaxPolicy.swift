@@ -123,7 +123,7 @@ private final class Searcher: @unchecked Sendable {
     private struct Entry {
         var board: UInt64
         var value: Float
-        /// The number of layers below plus one; 0 if the entry is unused.
+        /// The number of layers below the afterstate, plus one; 0 if the entry is unused.
         var depth: UInt32
     }
 
@@ -136,7 +136,7 @@ private final class Searcher: @unchecked Sendable {
     private let entries: UnsafeMutablePointer<Entry>
     private let shift: UInt64
     private var deadline: Deadline?
-    /// The number of afterstates to search before the next look at the clock.
+    /// The number of afterstates to search before the clock is read again.
     private var untilClock = Searcher.clockInterval
     private static let clockInterval = 4096
     private var isLate = false
@@ -155,7 +155,7 @@ private final class Searcher: @unchecked Sendable {
         entries = memory.initialized(repeating: Entry(board: 0, value: 0, depth: 0)).baseAddress!
     }
 
-    /// Returns the best action in the mask, the first of equal ones; nil once time is up.
+    /// Returns the best action in the mask, the lowest of equally good ones; nil once time is up.
     func best(_ board: Bitboard, mask: UInt8, until deadline: Deadline?) -> Int? {
         self.deadline = deadline
         isLate = false

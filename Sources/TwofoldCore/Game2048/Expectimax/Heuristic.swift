@@ -62,6 +62,6 @@ public struct Heuristic: Equatable, Sendable {
         return value - weights.crowding * Double(powers.reduce(0, +))
     }
 
-    /// Returns the cost of a board with this number of empty cells.
+    /// Returns the cost of having only this number of empty cells.
     func roomCost(empties: Int) -> Double { room / Double(max(empties, 1)) }
 }

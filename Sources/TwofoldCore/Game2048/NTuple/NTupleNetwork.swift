@@ -49,7 +49,7 @@ public final class NTupleNetwork: @unchecked Sendable {
         }
     }
 
-    /// The allowed numbers of tuples, and of cells in each.
+    /// The allowed numbers of tuples, and of cells in each tuple.
     private static let limits = (tuples: 1...256, cells: 1...12)
 
     /// A tuple on one image of the board.
