@@ -111,7 +111,7 @@ def choice(name: str, value: object, known: Iterable[str]) -> str:
 
 
 def game(which: object, games: int) -> str | int:
-    """Returns `which` as "best", "worst", "median" or a number from 0 below `games`."""
+    """Returns `which` as "best", "worst", "median" or the number of a game, 0 ... `games` - 1."""
     if which in ("best", "worst", "median"):
         return str(which)
     if isinstance(which, str):

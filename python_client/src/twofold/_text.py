@@ -1,4 +1,4 @@
-"""Reads untrusted files, and makes text from programs and chat models safe to show."""
+"""Reads untrusted files, and makes text from programs and chat models safe to print."""
 
 from __future__ import annotations
 

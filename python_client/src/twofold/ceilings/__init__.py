@@ -1,8 +1,8 @@
-"""The exact expected results of the best possible play, by dynamic programming.
+"""Exact expected results of optimal play of Concentration, found by dynamic programming.
 
     twofold.ceilings.concentration(preset="popgym-hard", memory=4)
 
-`twofold.policies.LastKMemory` plays the computed choices.
+The policy `twofold.policies.LastKMemory` implements this optimal play.
 """
 
 from twofold.ceilings.ceiling import Ceiling, concentration

@@ -1,4 +1,4 @@
-"""The exact expected results of the best play of Concentration with any memory."""
+"""Exact expected results of optimal play of Concentration, for any size of memory."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from twofold.games.concentration import Concentration, ConcentrationArguments
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The results of the best play, averaged over all decks.
+    """The expected results of optimal play of Concentration, over all shuffles of the deck.
 
     Attributes:
         mean_return: The expected sum of an episode's rewards.
         mean_length: The expected number of steps.
-        mean_turns: The expected number of turns, each of two steps.
-        cleared: The probability of finding all pairs, 1 without a step limit.
+        mean_turns: The expected number of turns. A turn has two steps.
+        cleared: The probability that the player finds all pairs. It is 1 without a step limit.
     """
 
     mean_return: float
@@ -36,7 +36,7 @@ class Ceiling:
 def concentration(
     *, memory: int | None = None, **arguments: Unpack[ConcentrationArguments]
 ) -> Ceiling:
-    """Returns the exact results of the best play of Concentration with some memory.
+    """Returns the exact expected results of optimal play of Concentration with limited memory.
 
         twofold.ceilings.concentration(preset="popgym-hard", memory=4).mean_return  # 0.0466
         twofold.ceilings.concentration(size=(4, 13), peeks=0).mean_turns            # 41.44
@@ -49,9 +49,9 @@ def concentration(
       the newest in memory, the second newer than the first. If there are more than `memory` cards,
       the player forgets the oldest. A card that is flipped again becomes the newest again. Found
       pairs take no memory.
-    - The player can't distinguish forgotten face-down cards. It can flip a random one, but not "the
-      next one", because remembering places would be a memory too.
-    - The player flips only face-down cards and never peeks, so `peeks` makes no difference.
+    - The player can't distinguish forgotten face-down cards. It can flip a random one, but can't
+      flip them in order, because remembering positions would also take memory.
+    - The player flips only face-down cards and never peeks, so `peeks` has no effect.
 
     Dynamic programming over all such states maximises the return, without rounding rewards to
     float32. Relative errors are about 1e-12. Small memories take seconds. A game close to the
@@ -60,11 +60,12 @@ def concentration(
 
     Args:
         memory: The number of remembered cards, 0 or more; None for all cards.
-        **arguments: The game, as for the environment.
+        **arguments: The arguments of the Concentration environment, which define the game.
 
     Raises:
-        InvalidArgument: An argument is wrong, or the game has too many states with this memory, or
-            play could continue forever, because there is no step limit and failed turns are free.
+        InvalidArgument: An argument is invalid, or the game has too many states with this memory,
+            or an optimal player could play forever, because there is no step limit and a turn
+            without a pair costs nothing.
     """
     game = Concentration.of(**arguments)
     found = best_play(game, memory)
@@ -76,7 +77,7 @@ def concentration(
 
 
 def best_play(game: Concentration, memory: int | None) -> Solution:
-    """Returns the best choice in every state; see `concentration`. Small results are cached.
+    """Returns the optimal choices in all states; see `concentration`. Caches small solutions.
 
     Raises:
         InvalidArgument: See `concentration`.
@@ -128,7 +129,7 @@ _DEFAULT = {"match": 1.0, "mismatch": -0.1}
 
 
 def _step_rewards(game: Concentration) -> StepRewards:
-    """Returns the rewards of the four kinds of steps, as the page "Rewards" defines them."""
+    """Returns the rewards of the four kinds of steps. See the page "Rewards"."""
     spec = game.request.reward if game.request.HasField("reward") else None
     weights = dict.fromkeys(_TERMS, 0.0)
     if spec is None:

@@ -1,4 +1,4 @@
-"""A player's knowledge of a table of Concentration, as rows of numbers, and its changes."""
+"""Arrays that encode what a Concentration player knows about the cards."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ Array = NDArray[Any]
 class Known(NamedTuple):
     """The knowledge of N players: a row for each player, and a column for each symbol.
 
-    A bounded memory has a set of bits for each symbol. Bit p is set if the p-th newest card in
-    memory, from 0, has the symbol. With four cards of each symbol in play, a player that remembers
-    three cards and has flipped B, A, C and another A has
+    For a bounded memory, each element of `held` is a set of bits. Bit p is set if the p-th newest
+    remembered card, counted from 0, has the column's symbol. For example, each symbol has four
+    cards in play, and a player that remembers three cards has flipped B, A, C and another A:
 
                    A      B      C
         in_play    4      4      4
         held     0b101  0b000  0b010
 
-    An unbounded memory has the number of known cards instead: 2, 1, 1.
+    For an unbounded memory, `held` contains the number of remembered cards per symbol: 2, 1, 1.
     """
 
     in_play: Array
     """int64 (N, symbols), the number of cards in play, including an open card."""
     held: Array
-    """int64 (N, symbols), the remembered cards, without an open card."""
+    """int64 (N, symbols), the remembered cards, encoded as above, excluding an open card."""
 
 
 class Memory:
-    """A memory for the most recently flipped cards.
+    """The encoding of a memory that keeps the most recently flipped cards.
 
     Args:
-        capacity: The largest number of cards; None for all.
+        capacity: The maximum number of remembered cards; None for all.
         copies: The number of cards of each symbol in the deck.
 
     Attributes:
-        capacity: The argument.
-        dtype: The smallest dtype of a code.
+        capacity: The maximum number of remembered cards; None for all.
+        dtype: The smallest dtype that can hold a code of `pack`.
     """
 
     def __init__(self, capacity: int | None, copies: int) -> None:
@@ -60,10 +60,10 @@ class Memory:
         """Returns every way to take a remembered card out of the memory.
 
         Returns:
-            Four arrays with an entry for each of W ways, ordered by rows: the row, int64 (W,); the
-            choice, int64 (W,), which is the card's place in a bounded memory, or else the column of
-            its symbol; the column of its symbol, int64 (W,); and the remaining `held`, int64
-            (W, symbols).
+            Four arrays with an entry for each of W ways, sorted by row: the row of `held`, int64
+            (W,); the choice, int64 (W,), which is the card's place in a bounded memory, or the
+            column of its symbol in an unbounded memory; the column of its symbol, int64 (W,); and
+            `held` without the card, int64 (W, symbols).
         """
         if self.capacity is None:
             rows, column = np.nonzero(held)
@@ -78,7 +78,13 @@ class Memory:
         return rows, place, column, newer | (held >> at + 1) << at
 
     def remember(self, held: Array, first: Array, second: Array) -> Array:
-        """Returns `held` after a turn without a pair; the symbols have these columns."""
+        """Returns `held` after a turn without a pair.
+
+        Args:
+            held: The remembered cards before the turn, (N, symbols).
+            first: The columns of the first cards' symbols, (N,).
+            second: The columns of the second cards' symbols, (N,).
+        """
         rows = np.arange(len(held))
         if self.capacity is None:
             held = held.copy()
@@ -91,30 +97,32 @@ class Memory:
         return held & self._base - 1
 
     def pack(self, known: Known, opened: int = 0) -> Array:
-        """Returns the knowledge as sorted codes (N, symbols), regardless of the symbols' names.
+        """Returns the knowledge as codes (N, symbols), with the columns of each row sorted.
+
+        States that differ only in the names of their symbols have the same codes.
 
         Args:
             known: The knowledge.
-            opened: 1 if column 0 belongs to an open card's symbol, which stays first; else 0.
+            opened: 1 if column 0 is the symbol of an open card and must stay first; else 0.
         """
         codes = (known.in_play * self._base + known.held).astype(self.dtype)
         codes[:, opened:].sort(axis=1)
         return codes
 
     def unpack(self, codes: Array) -> Known:
-        """Returns the knowledge that `pack` encoded, with sorted columns."""
+        """Decodes codes that `pack` returned. The columns stay sorted."""
         return Known(*np.divmod(codes.astype(np.int64), self._base))
 
 
 class Numbering:
-    """Consecutive numbers for rows of codes; each call of `number` numbers its new rows.
+    """A table that gives each distinct row of codes a number: 0, 1, 2 and so on.
 
     Args:
         width: The number of columns of a row.
         dtype: The dtype of a code.
 
     Attributes:
-        rows: The rows, (numbers, width).
+        rows: (rows, width), the rows in the order of their numbers.
     """
 
     def __init__(self, width: int, dtype: np.dtype[Any]) -> None:
@@ -129,12 +137,12 @@ class Numbering:
         return len(self.rows)
 
     def find(self, rows: Array) -> Array:
-        """Returns the numbers (N,) of rows; -1 for an unknown row."""
+        """Returns the number of each row, (N,), or -1 for a row that has no number."""
         numbers = self._look_up(self._hash(rows))
         return np.where((self.rows[numbers] == rows).all(axis=1), numbers, -1)
 
     def number(self, rows: Array) -> Array:
-        """Returns the numbers int32 (N,) of rows; new rows get the next numbers."""
+        """Returns the number of each row, int32 (N,). Adds new rows with the next numbers."""
         hashes, first, inverse = np.unique(self._hash(rows), return_index=True, return_inverse=True)
         numbers = self._look_up(hashes)
         (new,) = np.nonzero(numbers < 0)

@@ -1,4 +1,4 @@
-"""Computes the best play with some memory, and its results, by backward induction over turns."""
+"""Finds optimal play with limited memory, by backward induction over turns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twofold.ceilings.turns import Game, Half, StepRewards, Ways
 Array = NDArray[Any]
 
 _PART = 2**16
-"""The number of states to solve at once."""
+"""The number of states solved in one batch."""
 
 # Without a step limit, turns are added until no value changes by more, relative to the largest.
 _TOLERANCE = 1e-15
@@ -23,19 +23,20 @@ _TOLERANCE = 1e-15
 
 @dataclass(frozen=True)
 class Solution:
-    """The best choices, and their results from the start of a game.
+    """The optimal choices in all states, and the expected results of a whole game.
 
-    A choice is 0 for a random card that is not remembered, and 1 + k for the remembered card k.
+    Choice 0 flips a random face-down card that is not remembered. Choice 1 + k flips the remembered
+    card at place k. With an unbounded memory, it flips a remembered card of the symbol in column k.
 
     Attributes:
         memory: The player's memory.
         begins: The states at the beginning of a turn.
         opens: The states with an open card.
-        first: int8 (turns + 1, states), the choice of the first card by the number of turns left;
-            only one row without a step limit.
-        second: int8 (turns + 1, states with an open card), the choice of the second card.
+        first: int8 (turns + 1, states), the choices of the first card. Row t applies when t turns
+            are left. Without a step limit, there is only one row.
+        second: int8 (turns + 1, states with an open card), the choices of the second card.
         expected: The expected return, the expected number of turns, and the probability that all
-            pairs are found.
+            pairs are found, from the start of a game.
     """
 
     memory: Memory
@@ -47,13 +48,13 @@ class Solution:
 
 
 def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
-    """Returns the choices that maximise the expected return, and their results.
+    """Returns the choices that maximise the expected return, and the expected results.
 
     Args:
-        game: The states.
+        game: The states and the possible choices.
         rewards: The rewards.
-        max_steps: The step limit. None means no limit, and requires rewards with which endless play
-            does not pay.
+        max_steps: The step limit. None means no limit, and requires that a turn without a pair
+            has a negative reward.
     """
     limit = None if max_steps is None else max_steps // 2
     choose_first, choose_second = _Chooser(game.first, rewards), _Chooser(game.second, rewards)
@@ -87,7 +88,7 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
 
 
 class _Chooser:
-    """A function that finds the best choice of a card in every state.
+    """A callable that finds the best card to flip in every state.
 
     Args:
         half: The possible choices.
@@ -103,9 +104,9 @@ class _Chooser:
 
         Args:
             after: float64 (3, targets), the values of the states that can follow.
-            values: float64 (3, S); a state without choices keeps its values.
-            chosen: int8 (S,).
-            states: How many states are needed, counted from the first; the rest may be skipped.
+            values: float64 (3, S), the output. A state without choices keeps its values.
+            chosen: int8 (S,), the output.
+            states: The number of states to solve, counted from the first. Others may be skipped.
         """
         for number, (unknown, known) in enumerate(self._parts[: -(-states // _PART)]):
             some = slice(number * _PART, (number + 1) * _PART)
@@ -141,7 +142,7 @@ class _Chooser:
 
 
 def _parts(ways: Ways) -> Iterator[Ways]:
-    """Yields the ways of `_PART` states at a time."""
+    """Yields the ways in batches of `_PART` states."""
     start = 0
     for first in range(0, len(ways.number), _PART):
         number = ways.number[first : first + _PART]
@@ -151,7 +152,7 @@ def _parts(ways: Ways) -> Iterator[Ways]:
 
 
 def _runs(ways: Ways) -> tuple[Array, Array]:
-    """Returns the states that have ways, and the index of each state's first way."""
+    """Returns the states that have any ways, and the index of each such state's first way."""
     (has,) = np.nonzero(ways.number)
     ends = ways.number.cumsum(dtype=np.int64)
     return has, (ends - ways.number)[has]

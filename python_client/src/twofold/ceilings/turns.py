@@ -1,4 +1,4 @@
-"""Every state of Concentration for a player with some memory, and every way to play a turn."""
+"""All states of Concentration for a player with limited memory, and all ways to play a turn."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MAX_STATES = 3_500_000
 """The largest number of states at the beginning of a turn; that many take 6 GB."""
 
 _PART = 2**16
-"""The number of states to explore at once."""
+"""The number of states explored in one batch."""
 
 
 class StepRewards(NamedTuple):
-    """The reward of each kind of step in legal turns without peeks."""
+    """The reward of each kind of step. Illegal steps and peeks do not occur."""
 
     first: float
     """The reward of a turn's first card."""
@@ -33,7 +33,7 @@ class StepRewards(NamedTuple):
     last_match: float
     """The reward of the last pair."""
     mismatch: float
-    """The reward of a second card that is not a pair with the first."""
+    """The reward of a second card that does not match the first."""
 
 
 FIRST, MATCH, LAST_MATCH, MISMATCH = range(len(StepRewards._fields))
@@ -43,34 +43,34 @@ class Ways(NamedTuple):
     """Ways to flip a card, grouped by state: W ways in S states."""
 
     number: Array
-    """uint8 (S,), the number of ways of each state."""
+    """uint8 (S,), the number of ways in each state."""
     target: Array
-    """int32 (W,), the state that follows."""
+    """int32 (W,), the number of the next state."""
     kind: Array
     """uint8 (W,), the kind of the step, as an index of `StepRewards`."""
     weight: Array
-    """uint8 (W,), for a forgotten card the number of forgotten cards of its symbol, and of all
-    symbols with an equal column; else 1."""
+    """uint8 (W,), the number of cards that can be flipped in this way: 1 for a remembered card.
+    Otherwise, all forgotten cards of this symbol and of symbols with an identical column."""
     choice: Array
-    """uint8 (W,), 0 if the card is not remembered, else 1 + the index of the choice."""
+    """uint8 (W,), the choice, as in `Solution`: 0 for a forgotten card, else 1 + k."""
 
 
 class Half(NamedTuple):
-    """The choices of one card of a turn, and the states that follow."""
+    """All ways to flip the first card of a turn, or all ways to flip the second."""
 
     unknown: Ways
-    """The ways to flip a forgotten card, with an entry for each different column."""
+    """The ways to flip a forgotten card, one for each distinct column of a state."""
     known: Ways
-    """The ways to flip a remembered card; each choice has one result."""
+    """The ways to flip a remembered card, one for each choice."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """All reachable states, with numbers.
+    """All reachable states of a game. Each state has a number.
 
     A state is a row of `Memory.pack`. A state with an open card has that card's symbol in column 0.
-    State 0 of `begins` is the start. States are sorted by the number of turns that reaching them
-    takes.
+    State 0 of `begins` is the start of the game. States are sorted by the number of turns needed to
+    reach them.
 
     Attributes:
         memory: The memory.
@@ -78,9 +78,9 @@ class Game:
         opens: The states with an open card.
         first: The choices of the first card, which lead from `begins` to `opens`.
         second: The choices of the second card, which lead from `opens` to `begins`.
-        reached: For 0, 1, 2 ... turns, the number of `begins` that these turns can reach, and the
-            number of `opens` that can follow; the last entry has all states.
-        is_over: bool (begins,): whether all pairs are found.
+        reached: Entry t contains the number of `begins` reachable in at most t turns, and the
+            number of `opens` that can follow. The last entry counts all states.
+        is_over: bool (begins,), True for states in which all pairs are found.
     """
 
     memory: Memory
@@ -136,7 +136,10 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
 
 
 def _parts(states: Numbering, start: int) -> Iterator[Array]:
-    """Yields the rows of the present states from number `start`, `_PART` rows at a time."""
+    """Yields the rows of the states numbered `start` and above, in batches of `_PART`.
+
+    Omits states that are added during the iteration.
+    """
     end = len(states)
     for first in range(start, end, _PART):
         yield states.rows[first : min(first + _PART, end)]
@@ -159,7 +162,10 @@ def count_states(symbols: int, copies: int, capacity: int | None) -> int:
 
     @functools.cache
     def memories(places: int, known: int) -> int:
-        """Counts the memories of `places` cards of `known` symbols, with these cards in play."""
+        """Counts the states of `known` symbols that have `places` remembered cards in total.
+
+        Each of these symbols has at least one remembered card.
+        """
         if not places or not known:
             return int(places == known)
         # The sum is over the number of known cards of the newest card's symbol. The second factor
@@ -188,7 +194,7 @@ def _first(memory: Memory, known: Known, opens: Numbering) -> Half:
 
 
 def _second(memory: Memory, known: Known, begins: Numbering) -> Half:
-    """Returns every way to flip the second card: a pair leaves play, or both are remembered."""
+    """Returns every way to flip the second card. A pair leaves play; other cards are remembered."""
 
     def step(before: Known, column: Array) -> tuple[Array, Array]:
         match = np.where(before.in_play.sum(axis=1) == 2, LAST_MATCH, MATCH)
@@ -214,8 +220,8 @@ def _half(
         known: The knowledge in each state.
         unseen: For each symbol, the number of face-down cards that are not remembered.
         opened: 1 if column 0 belongs to an open card's symbol, else 0.
-        step: A function that returns the next states and the kinds of the steps, from the knowledge
-            without the flipped cards and the columns of their symbols.
+        step: A function that returns the next states and the kinds of the steps. Its arguments are
+            the knowledge without the flipped cards, and the columns of the cards' symbols.
     """
 
     def ways(rows: Array, held: Array, column: Array, weight: Array, choice: Array) -> Ways:
@@ -237,13 +243,13 @@ def _half(
 
 
 def _joined(halves: Sequence[Half]) -> Half:
-    """Returns the choices in all of these parts, one after another."""
+    """Concatenates the ways of consecutive batches of states."""
     unknown, known = zip(*halves, strict=True)
     return Half(*(Ways(*map(np.concatenate, zip(*ways, strict=True))) for ways in (unknown, known)))
 
 
 def pack_opened(memory: Memory, known: Known, column: Array) -> Array:
-    """Returns the codes of states in which a card of this column's symbol is open."""
+    """Returns the codes of states in which a card of the symbol in `column` is open."""
     rows, columns = np.ogrid[: len(column), : known.held.shape[1]]
     # The open card's symbol comes first, then the others in their order.
     order = np.where(columns == 0, column[:, None], columns - (columns <= column[:, None]))
@@ -251,7 +257,10 @@ def pack_opened(memory: Memory, known: Known, column: Array) -> Array:
 
 
 def _ended(memory: Memory, known: Known, column: Array) -> Array:
-    """Returns the codes after a second card of this column's symbol; column 0 is the first's."""
+    """Returns the codes of the states after the second card of a turn.
+
+    The second card's symbol is in `column`, and the first card's symbol is in column 0.
+    """
     is_match = column == 0
     in_play = known.in_play.copy()
     in_play[is_match, 0] -= 2

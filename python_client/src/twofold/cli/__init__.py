@@ -62,11 +62,11 @@ _EPILOG = (
 
 
 class UsageError(Exception):
-    """The command line can't be parsed."""
+    """The error for a command line that can't be parsed."""
 
 
 class Terminated(KeyboardInterrupt):
-    """The process received SIGTERM."""
+    """The interrupt that SIGTERM raises."""
 
 
 _REPORTED = (KeyboardInterrupt, UsageError, TwofoldError, OSError, UnicodeError, MemoryError)

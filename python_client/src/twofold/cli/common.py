@@ -49,7 +49,7 @@ def check_output(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Checks that the folder exists in which a file or folder is made.
+    """Checks that the parent folder of a new file or folder exists.
 
     Raises:
         FileNotFoundError: It does not exist.
@@ -61,7 +61,7 @@ def check_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Adds a file's name to an OSError without one, for example when the disk is full."""
+    """Adds a file's name to an OSError that lacks one, for example when the disk is full."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The arguments and the connection of commands that use a server."""
+"""The connection to a server, and its command-line arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments and the progress bar of the subcommands that play games."""
+"""The command-line arguments and the progress bar of subcommands that play games."""
 
 from __future__ import annotations
 

@@ -34,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Shows one view per interval. On a terminal they are drawn in place, else each is a result."""
+    """Shows the server once per interval.
+
+    On a terminal, each view replaces the last one. Otherwise each view is a result.
+    """
     views = itertools.count() if arguments.count is None else range(arguments.count)
     is_drawn = sys.stdout.isatty() and not arguments.json
     with endpoint.connected(arguments) as query:

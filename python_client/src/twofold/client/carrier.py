@@ -20,7 +20,8 @@ PROTOCOL_VERSION = 1
 Answer = tuple[envelope.Reply, NDArray[np.uint8]]
 """A reply, which may be an error, and its payload, aligned for every dtype.
 
-The payload is a new array, or the first part of the caller's. If there is none, it is empty."""
+The payload is a new array, or the first part of the caller's array. It is empty if the reply has
+none."""
 
 # The reply to an executed request whose payload contains the whole result.
 DONE = envelope.Reply()
@@ -30,14 +31,14 @@ _STEP = envelope.Request(step=environment.StepRequest()).SerializeToString()
 
 
 class Unavailable(Exception):
-    """There is no usable library; the message gives the reason."""
+    """The error for a library that is missing or unusable. The message gives the reason."""
 
 
 class Call(NamedTuple):
     """One request in encoded form, and the size of its reply."""
 
     slot: str
-    """The slot of `op`, and of the reply's `result`."""
+    """The name of the field that is set in the request's `op` and in the reply's `result`."""
     seq: int
     """The request's number in its session; 0 outside of sessions."""
     request: bytes
@@ -45,9 +46,9 @@ class Call(NamedTuple):
     payload: bytes | None = None
     """The request's payload frame; None if it has none."""
     reply_size: int | None = 0
-    """The smallest payload frame of the reply in bytes; 0 for no payload, None for any size."""
+    """The minimum size of the reply's payload in bytes; 0 for no payload, None for any size."""
     reply_room: int = 0
-    """The largest payload frame of the reply in bytes, if the size varies."""
+    """The maximum size of the reply's payload in bytes, if the size varies."""
     patience: float = 0.0
     """The shortest wait in seconds before the request is sent again."""
 
@@ -61,9 +62,9 @@ class Steps(NamedTuple):
     header: bytes
     """The encoded Request up to the value of its seq."""
     size: int
-    """The smallest payload of a reply in bytes."""
+    """The minimum size of a reply's payload in bytes."""
     room: int
-    """The largest payload of a reply in bytes."""
+    """The maximum size of a reply's payload in bytes."""
 
     def call(self, seq: int, actions: bytes) -> Call:
         """Returns the step request with this number in its session; an action is one byte."""

@@ -239,7 +239,7 @@ class EmbeddedCarrier(Carrier):
         return envelope.Reply.FromString(ctypes.string_at(self._header, reply.header_size))
 
     def _make_room(self, status: int, slot: str, reply: _Reply) -> None:
-        """Makes room for a header that did not fit; raises for any other problem."""
+        """Enlarges the buffer for a header that did not fit. Raises for any other problem."""
         if status != _TOO_SMALL:
             raise ProtocolError(f"the library did not execute {slot}: it returned status {status}")
         if reply.header_size > reply.header_capacity:

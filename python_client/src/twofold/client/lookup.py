@@ -19,7 +19,7 @@ _WAYS_OUT = (
 
 
 def find_library() -> Path | None:
-    """Returns the path of libtwofold.so: TWOFOLD_LIBRARY's, the package's or the checkout's.
+    """Finds libtwofold.so: by TWOFOLD_LIBRARY, in the package or in the checkout.
 
     Returns:
         The path; None if the library does not exist.

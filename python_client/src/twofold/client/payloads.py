@@ -19,11 +19,11 @@ Buffer = tuple[NDArray[np.uint8], int]
 
 
 class BufferPool:
-    """A few arrays of bytes, handed out again when all views of them are gone.
+    """A few arrays of bytes, each of which is reused once all views of it are gone.
 
-    The system supplies large arrays page by page. The first touch of each page costs more than
-    writing a step's results there. Views keep a reference to their array. So an array that only the
-    pool refers to can't be seen from outside, and is as good as a fresh one.
+    The system supplies large arrays page by page. The first access to each page costs more than
+    writing a step's results there. A view keeps a reference to its array. An array that only the
+    pool refers to is therefore as good as a new one.
 
     Args:
         capacity: The number of arrays to keep.

@@ -91,7 +91,7 @@ class PrivateServer:
             )
 
     def release(self) -> None:
-        """Removes one user. The server stops a moment after the last user is removed."""
+        """Decrements the number of users. The server stops a moment after the last one has gone."""
         global _timer
         with _lock:
             self.users -= 1

@@ -1,6 +1,6 @@
-"""The Parquet file of a dataset: its columns, which come from rollouts, and its metadata in JSON.
+"""The Parquet format of a dataset: columns, which are made from rollouts, and JSON metadata.
 
-The page "Datasets" describes both.
+The page "Datasets" describes the format.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NUM_ACTIONS = 4
 BOARDS = ("observation", "next_observation")
 """The names of the columns that contain boards."""
 GROUP_ROWS = 262_144
-"""The number of rows in a row group; a few groups are in memory at a time."""
+"""The maximum number of rows in a row group. Only a few row groups are in memory at a time."""
 
 
 def pyarrow() -> tuple[Any, Any]:
@@ -35,7 +35,7 @@ def pyarrow() -> tuple[Any, Any]:
 
 
 def schema(cells: int) -> Any:
-    """Returns the Arrow schema for boards with this many cells."""
+    """Returns the Arrow schema of a dataset whose boards have `cells` cells."""
     arrow, _ = pyarrow()
     columns = {
         "lane": arrow.uint32(),
@@ -52,7 +52,10 @@ def schema(cells: int) -> Any:
 
 
 def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
-    """Returns an Arrow record batch of columns (rows,); boards are uint8 (rows, cells)."""
+    """Converts columns to an Arrow record batch.
+
+    Columns of boards are uint8 (rows, cells). Other columns are (rows,).
+    """
     arrow, _ = pyarrow()
     arrays = []
     for item in schema:
@@ -66,15 +69,15 @@ def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
 
 
 def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
-    """Returns the valid transitions of a rollout, lane after lane, each lane's steps in order.
+    """Returns the valid transitions of a rollout, sorted by lane, then by step.
 
     Args:
-        rollout: Some steps of N lanes.
-        time: The number of its first step.
-        lane: The number of its first lane.
+        rollout: The rollout.
+        time: The number of the rollout's first step.
+        lane: The number of the rollout's first lane.
 
     Returns:
-        For each column an array (transitions,); boards are uint8 (transitions, cells).
+        An array (transitions,) for each column. Boards are uint8 (transitions, cells).
     """
     valid = rollout.valid.T
     steps, lanes = rollout.valid.shape
@@ -102,7 +105,11 @@ def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
 
 
 def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
-    """Returns the unwrapped environment of 2048; closes any other and raises InvalidArgument."""
+    """Returns the unwrapped environment, which must play 2048.
+
+    Raises:
+        InvalidArgument: The environment does not play 2048. In this case, it is closed.
+    """
     base = envs.unwrapped
     if isinstance(base, TwofoldVectorEnv) and Game2048.played_by(envs):
         return base

@@ -19,7 +19,7 @@ from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 
 SHARD_GROUPS = 64
-"""The number of row groups in a Parquet file, which are 17 million transitions."""
+"""The maximum number of row groups in an exported file, about 17 million transitions."""
 
 _CARD = """\
 ---
@@ -83,12 +83,12 @@ def to_huggingface(
     loads the folder, and `hf upload NAME FOLDER --repo-type dataset` uploads it.
 
     Args:
-        path: The file.
-        folder: The folder to make; it appears when it is complete.
+        path: The dataset's file.
+        folder: The folder to create. It appears only when it is complete.
         progress: A function to call after each row group.
 
     Returns:
-        The Parquet files.
+        The paths of the Parquet files.
 
     Raises:
         InvalidArgument: The folder exists.
@@ -112,7 +112,7 @@ def to_huggingface(
 
 
 def _shard_names(groups: int) -> list[str]:
-    """Returns the names of the Parquet files for this many row groups, as the Hub expects them."""
+    """Returns the names that the Hub expects for the Parquet files of this many row groups."""
     count = -(-groups // SHARD_GROUPS)
     return [f"data/train-{shard:05}-of-{count:05}.parquet" for shard in range(count)]
 
@@ -131,7 +131,7 @@ def _write_shards(dataset: DatasetFile, files: list[Path], progress: Progress | 
 
 
 def _schema(shape: tuple[int, ...]) -> Any:
-    """Returns the Arrow schema of a dataset's file, with lists for boards and masks."""
+    """Returns the Arrow schema of the exported files, in which boards and masks are lists."""
     arrow, _ = file_format.pyarrow()
     lists = dict.fromkeys(file_format.BOARDS, arrow.list_(arrow.list_(arrow.uint8())))
     lists["action_mask"] = arrow.list_(arrow.int8(), file_format.NUM_ACTIONS)
@@ -140,7 +140,7 @@ def _schema(shape: tuple[int, ...]) -> Any:
 
 
 def _table(columns: dict[str, Array], schema: Any) -> Any:
-    """Returns an Arrow table of columns that `read` yields."""
+    """Converts columns that `read` yields to an Arrow table."""
     arrow, _ = file_format.pyarrow()
     arrays = []
     for field in schema:
@@ -153,7 +153,7 @@ def _table(columns: dict[str, Array], schema: Any) -> Any:
 
 
 def _card(dataset: DatasetFile) -> str:
-    """Returns README.md, whose head states for the package `datasets` which columns are arrays."""
+    """Returns the text of README.md. Its YAML header lists the columns and their types."""
     found, (rows, columns) = dataset.metadata, dataset.shape
     kinds = dict.fromkeys(
         file_format.BOARDS, f"dtype: {{array2_d: {{shape: [{rows}, {columns}], dtype: uint8}}}}"

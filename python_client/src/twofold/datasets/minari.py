@@ -32,13 +32,13 @@ def to_minari(
 ) -> Any:
     """Writes a dataset's episodes to Minari's local storage; keeps unfinished episodes in memory.
 
-    An episode has T actions, rewards, terminations and truncations, T + 1 observations, and T + 1
-    rows of its only info, `action_mask`. If the file ends before a lane's last episode does, the
-    episode is marked as truncated, as by Minari's own collector. The first episode of lane i has
-    the seed seed + i. Later episodes have no seed, because they continue the lane's stream.
+    An episode has T actions, rewards, terminations and truncations, and T + 1 observations. Its
+    only info is `action_mask`, with T + 1 rows. An episode that is unfinished at the end of the
+    file is marked as truncated, as Minari's own collector does. The first episode of lane i has the
+    dataset's seed + i. Later episodes have no seed, because they continue the lane's random stream.
 
     Args:
-        path: The file.
+        path: The dataset's file.
         dataset_id: Minari's id, "namespace/name-v0".
         author: The author in Minari's metadata. Minari recommends this and the next two arguments.
         author_email: The author's email address in the metadata.
@@ -50,7 +50,7 @@ def to_minari(
         The `minari.MinariDataset`. Its environment has the recorded arguments.
 
     Raises:
-        InvalidArgument: Minari has a dataset with this id, or the id is malformed.
+        InvalidArgument: Minari already has a dataset with this id, or the id is malformed.
         InvalidDataset: The file is not a dataset, or damaged.
         TransportError: The service did not answer.
         MissingDependency: minari, h5py or pyarrow is not installed.
@@ -89,7 +89,11 @@ def to_minari(
 
 
 def _new_folder(dataset_id: str) -> Path:
-    """Returns Minari's folder for a new dataset; raises InvalidArgument for a taken or wrong id."""
+    """Returns Minari's folder for a new dataset.
+
+    Raises:
+        InvalidArgument: Minari already has a dataset with this id, or the id is malformed.
+    """
     parse = optional_import("minari.dataset.minari_dataset", "Minari exports", "minari")
     storage = optional_import("minari.storage", "Minari exports", "minari")
     try:
@@ -108,7 +112,11 @@ def _new_folder(dataset_id: str) -> Path:
 
 
 def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
-    """Makes an environment with the dataset's arguments and one board; raises InvalidDataset."""
+    """Makes an environment with one board and the dataset's arguments.
+
+    Raises:
+        InvalidDataset: The environment can't be made.
+    """
     # `copy` is an argument of vector environments only.
     arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
     try:
@@ -118,7 +126,11 @@ def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
 
 
 def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[Any]]:
-    """Yields Minari's buffers of each row group's ended episodes, then of the unfinished ones."""
+    """Yields lists of episodes, as Minari's episode buffers.
+
+    There is a list for each row group, which contains the episodes that end there. The last list
+    contains the unfinished episodes.
+    """
     rows = 0
     begun: dict[int, list[dict[str, Array]]] = {}
     for columns in dataset.transitions():
@@ -145,7 +157,10 @@ def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[A
 
 
 def _episodes(dataset: DatasetFile, episodes: list[list[dict[str, Array]]]) -> list[Any]:
-    """Returns Minari's buffers of episodes, each of which is a list of its parts' columns."""
+    """Converts episodes to Minari's buffers.
+
+    Each episode is a list of consecutive parts. A part contains the columns of its transitions.
+    """
     if not episodes:
         return []
     buffer = optional_import("minari.data_collector", "Minari exports", "minari").EpisodeBuffer

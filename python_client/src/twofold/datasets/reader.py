@@ -22,18 +22,18 @@ from twofold.errors import InvalidArgument, InvalidDataset
 from twofold.games.game2048 import Game2048
 
 TEXTS = ("environment", "policy", "twofold")
-"""The names in the metadata whose values are strings."""
+"""The metadata's entries whose values must be strings."""
 
 
 class DatasetFile:
     """An open dataset.
 
     Attributes:
-        metadata: The JSON in the file's metadata: environment, arguments, num_envs, seed, policy,
-            transitions, steps, versions.
+        metadata: The file's JSON metadata: environment, arguments, num_envs, seed, policy,
+            transitions, steps and versions.
         arguments: The environment's arguments.
-        game: The game that was played.
-        shape: The numbers of rows and columns of the boards.
+        game: The rules of the recorded game.
+        shape: The number of rows and the number of columns of a board.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -91,7 +91,7 @@ class DatasetFile:
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
     def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
-        """Makes the environment from which the dataset was recorded.
+        """Makes the environment in which the dataset was recorded.
 
         Raises:
             InvalidDataset: The environment can't be made.
@@ -112,7 +112,10 @@ class DatasetFile:
         return int(self._file.num_row_groups)
 
     def groups(self) -> Iterator[dict[str, Array]]:
-        """Yields each row group's columns (rows,); boards are uint8 (rows, cells)."""
+        """Yields the columns of each row group.
+
+        Columns of boards are uint8 (rows, cells). Other columns are (rows,).
+        """
         for group in range(self.num_groups):
             try:
                 table = self._file.read_row_group(group).combine_chunks()
@@ -131,7 +134,7 @@ class DatasetFile:
             yield columns
 
     def transitions(self) -> Iterator[dict[str, Array]]:
-        """Yields each row group's columns in the form of `read`."""
+        """Yields the columns of each row group, with the shapes that `read` documents."""
         for columns in self.groups():
             for name in file_format.BOARDS:
                 columns[name] = columns[name].reshape(-1, *self.shape)
@@ -144,8 +147,9 @@ def read(path: str | Path) -> Iterator[dict[str, Array]]:
     """Yields the transitions of a dataset, a few hundred thousand at a time.
 
     Yields:
-        For each column an array (n, …). The columns observation and next_observation are boards,
-        uint8 (n, rows, columns), and action_mask is int8 (n, actions).
+        A dict with an array (n, …) for each column, where n is the number of transitions. The
+        columns observation and next_observation are boards, uint8 (n, rows, columns), and
+        action_mask is int8 (n, actions).
 
     Raises:
         InvalidDataset: The file is not a dataset, or damaged.
@@ -160,9 +164,9 @@ def verify(
     """Replays a dataset's actions and compares every transition bit by bit.
 
     Args:
-        path: The file.
+        path: The dataset's file.
         progress: A function to call after each row group.
-        **service: The service to use, as for an environment: endpoint, keys, timeout.
+        **service: The service that replays the games: endpoint, keys, timeout.
 
     Returns:
         The file's metadata: environment, arguments, seed, policy, versions, and the number of
@@ -171,7 +175,7 @@ def verify(
     Raises:
         InvalidDataset: A transition is wrong, missing or surplus, or the file is damaged; the
             message names the first wrong row and its column.
-        InvalidArgument, TransportError: The service can't be used, as for an environment.
+        InvalidArgument, TransportError: The service can't be used.
         MissingDependency: pyarrow is not installed.
     """
     dataset = DatasetFile(path)
@@ -195,7 +199,18 @@ def verify(
 def _verify_group(
     name: str, envs: TwofoldVectorEnv, recorded: dict[str, Array], row: int, time: int
 ) -> int:
-    """Replays and compares a row group from `row` and step `time`; returns its number of steps."""
+    """Replays a row group, compares its transitions, and returns its number of steps.
+
+    Args:
+        name: The prefix of messages about a wrong row.
+        envs: The environment that replays the actions.
+        recorded: The row group's columns.
+        row: The number of the row group's first row in the file.
+        time: The number of the row group's first step.
+
+    Raises:
+        InvalidDataset: A transition is wrong, missing or surplus.
+    """
     lanes, rows = envs.num_envs, len(recorded["time"])
     steps = int(recorded["time"].max()) + 1 - time
     is_possible = (recorded["time"] >= time) & (recorded["lane"] < lanes)
@@ -216,7 +231,7 @@ def _verify_group(
 
 
 def _compare(name: str, recorded: dict[str, Array], replayed: dict[str, Array], row: int) -> None:
-    """Raises InvalidDataset for the first row of a group that differs from its replay."""
+    """Raises InvalidDataset for the first row of a row group that differs from the replay."""
     rows, expected = len(recorded["time"]), len(replayed["time"])
     both = min(rows, expected)
     first, column = both, ""

@@ -36,7 +36,7 @@ from twofold.policies.lookup import resolve
 Columns: TypeAlias = dict[str, Array]
 """The transitions of some steps, as `file_format.columns_of` returns them."""
 Progress: TypeAlias = "Callable[[int, int], None]"
-"""A function to call with the number of transitions so far and the number of all."""
+"""A callback that receives the number of transitions so far and the total number."""
 
 
 def write(
@@ -59,16 +59,16 @@ def write(
     terminated, truncated. The page "Datasets" describes the file.
 
     Args:
-        path: The file; it appears when it is complete.
-        policy: A policy as for `evaluate`. Server-side policies play by rollouts.
+        path: The file to write. It appears only when it is complete.
+        policy: The policy, as for `evaluate`.
         transitions: The number of transitions, rounded up to whole steps of all lanes.
         env: The environment's id.
         num_envs: The number of lanes N.
-        seed: The seed of the boards: lane i has seed + i. By default the system draws it.
-        policy_timeout: The time limit of one call of the policy in seconds.
+        seed: The seed of the boards: lane i has seed + i. By default, it is random.
+        policy_timeout: The time limit for one call of the policy, in seconds.
         progress: A function to call after each row group.
-        executor: The executor that plays, such as `twofold.integrations.ray.RayExecutor()`; by
-            default this process.
+        executor: Where to play, such as `twofold.integrations.ray.RayExecutor()`. By default,
+            this process plays.
         **env_arguments: The environment's arguments; the file records them.
 
     Returns:
@@ -97,7 +97,7 @@ class Plan:
     policy_timeout: float
     env_arguments: dict[str, Any]
     recorded: dict[str, Any]
-    """The environment's arguments in the file's form."""
+    """The environment's arguments in the JSON form that the file contains."""
 
     @classmethod
     def read(
@@ -131,7 +131,7 @@ class Plan:
         )
 
     def metadata(self, server: str) -> dict[str, Any]:
-        """Returns the JSON for the file's metadata; `server` is the service's version."""
+        """Returns the file's metadata, given the service's version."""
         return {
             "format": file_format.FORMAT,
             "version": file_format.VERSION,
@@ -146,24 +146,24 @@ class Plan:
 
 
 class Executor(Protocol):
-    """An object that plays datasets elsewhere, such as `twofold.integrations.ray.RayExecutor`."""
+    """A player of datasets outside this process, such as `twofold.integrations.ray.RayExecutor`."""
 
     def write(self, path: str | Path, plan: Plan, progress: Progress | None, /) -> int:
-        """Plays a dataset and writes it; returns the number of transitions."""
+        """Plays a dataset, writes its file, and returns the number of transitions."""
         ...
 
 
 class RowGroups:
-    """The schedule of a dataset: row groups, each of some steps of all lanes.
+    """The division of a dataset into row groups. Each row group contains some steps of all lanes.
 
     Args:
-        plan: The dataset.
+        plan: The plan of the dataset.
 
     Attributes:
         rows: The number of transitions so far.
         time: The number of steps so far.
         steps: The number of steps in the next row group; 0 at the end.
-        begins: All False, because the boards begin their episodes by autoreset.
+        begins: bool (lanes,), always False, because autoreset begins the boards' next episodes.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -184,26 +184,26 @@ class RowGroups:
         return max(0, min(most, -(-left // self._plan.num_envs)))
 
     def advance(self, columns: Columns) -> None:
-        """Counts a row group."""
+        """Adds a played row group to `rows` and `time`, and updates `steps`."""
         self.time += self.steps
         self.rows += len(columns["action"])
         self.steps = self.steps_after(0)
 
 
 class Facts(NamedTuple):
-    """The number of a board's cells, and the version of the service, for the file."""
+    """Facts that only the environment knows: the cells of a board, and the service's version."""
 
     cells: int
     server: str
 
 
 class Lanes:
-    """Consecutive lanes of a dataset, played from their seeds; no lane depends on another.
+    """A range of a dataset's lanes, played from their seeds. Lanes do not affect each other.
 
-    If they are all lanes of a dataset, they are a source of its row groups.
+    An object with all lanes of the dataset can play whole row groups for `write_file`.
 
     Args:
-        plan: The dataset.
+        plan: The plan of the dataset.
         lanes: The numbers of the lanes.
 
     Attributes:
@@ -236,7 +236,7 @@ class Lanes:
         return self.columns(groups.steps)
 
     def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
-        """Plays some steps and returns their transitions; `progress` is passed to the rollout."""
+        """Plays some steps and returns their transitions. Passes `progress` to the rollout."""
         rollout = self._envs.rollout(steps, self._chooser, progress=progress)
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps
@@ -254,13 +254,13 @@ def write_file(
     source: Source[RowGroups, Columns],
     progress: Progress | None,
 ) -> int:
-    """Writes a dataset's file, which appears when it is complete.
+    """Writes a dataset's file. The file appears only when it is complete.
 
     Args:
-        path: The file.
-        plan: The dataset.
-        facts: The facts about its boards.
-        source: The player of the row groups.
+        path: The file to write.
+        plan: The plan of the dataset.
+        facts: The facts about the dataset's boards.
+        source: The source that plays the row groups.
         progress: A function to call after each row group.
 
     Returns:
@@ -291,7 +291,7 @@ def write_file(
 
 @contextlib.contextmanager
 def _appearing(path: str | Path) -> Iterator[Path]:
-    """Yields a temporary name for a file; renames the file at the end, or removes it on error."""
+    """Yields a temporary path. At the end, renames it to `path`, or removes it after an error."""
     if Path(path).is_dir():  # fail early: the complete file could not be moved there
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = Path(f"{path}.{os.getpid()}.part")

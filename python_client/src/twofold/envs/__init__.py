@@ -1,4 +1,4 @@
-"""The environments, which give a session Gymnasium's API, and the games by id and name."""
+"""Gymnasium environments on top of sessions, and the list of games."""
 
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ def register() -> None:
 
 
 def make_vec(env: str, num_envs: int, **arguments: Any) -> VectorEnv[Any, Any, Any]:
-    """Calls `gymnasium.make_vec` with an id and arguments that a user chose.
+    """Calls `gymnasium.make_vec` with a user's environment id and arguments.
 
     Raises:
         InvalidArgument: The environment or one of its arguments is unknown or wrong.

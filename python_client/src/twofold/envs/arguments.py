@@ -14,12 +14,12 @@ RENDER_MODES = ["ansi", "rgb_array"]
 
 
 class ServiceArguments(TypedDict, total=False):
-    """The service to use, and the time that a call may take."""
+    """The arguments that choose the service and limit the time of a call."""
 
     endpoint: str | None
-    """"embedded" for this process itself, "private" for a server that only this process uses, or
-    the address of a running server. None means the value of the environment variable
-    TWOFOLD_ENDPOINT, or "embedded" if that is unset."""
+    """"embedded" to run the boards in this process, "private" to start a server that only this
+    process uses, or the address of a running server. None means the value of the environment
+    variable TWOFOLD_ENDPOINT, or "embedded" if that is unset."""
     keys: CurveKeys | None
     """Keys for an encrypted tcp endpoint, or None for the files that the environment variables
     TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name."""

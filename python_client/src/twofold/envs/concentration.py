@@ -55,7 +55,8 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     Two cards with one symbol are a pair. An action flips one card; cards are numbered row by row. A
     turn is two flips, and the observation after the second shows both cards. If they are not a
     pair, both are face down in the next observation. The episode ends when all pairs are found. If
-    the game has peeks, the last action shows all cards in play for one observation.
+    the game has peeks, the action with the highest number is a peek: it shows all remaining cards
+    for one observation.
 
     Observations: uint8 (N, rows, columns). A visible card has the number of its symbol, from 0 to
     symbols - 1. A card that is face down has `symbols`, and a removed card `symbols + 1`.
@@ -69,8 +70,8 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     Args:
         num_envs: The number of games N.
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
-            "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. With
-            `mask_key`, the other forms are in such a dict too.
+            "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. If
+            `mask_key` is given, every form is put into such a dict.
         arguments: See `ConcentrationArguments` (preset, size, peeks, reward …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 

@@ -13,7 +13,7 @@ from twofold.envs.results import Array, Stepped
 from twofold.games.spec import Measure
 
 EPISODE = "episode"
-"""The name of the extra info that this module makes."""
+"""The name of the extra info that this module adds."""
 RETURN = "episode_return"
 """The name of the server's info that it requires."""
 
@@ -32,14 +32,15 @@ _MANY = 1024
 class _Window(NamedTuple):
     """The episodes since the statistics were reset.
 
-    One assignment replaces it, so that an interrupted and repeated step counts once.
+    A single assignment replaces the window, so a step that is interrupted and repeated counts only
+    once.
     """
 
     last: object
-    """The newest step that ended episodes."""
+    """The step that ended the newest episodes."""
     episodes: int
     totals: dict[str, float]
-    """The sums, minima and maxima by the measures' names, without the episodes in `rest`."""
+    """The sum, minimum or maximum of each measure, by name, without the episodes in `rest`."""
     rest: tuple[dict[str, Array], ...]
     """For each step that ended k episodes, their last infos, (k,) each."""
 
@@ -99,7 +100,10 @@ class Episodes:
             self._window = _Window(step, number, window.totals, (*window.rest, ended))
 
     def add_inherited(self, stepped: Stepped[Any, Any], step: object) -> None:
-        """Adds the step before a resume, but to the statistics only if no other step precedes."""
+        """Adds the last step before a resume to its infos.
+
+        The statistics count this step only if they have counted no other.
+        """
         if self._window.last is None:
             self.add(stepped, step)
         else:

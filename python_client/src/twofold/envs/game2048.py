@@ -35,7 +35,8 @@ class Game2048Infos(AllInfos):
     optimal_value: NotRequired[NDArray[np.float32]]
     """The expected future result of optimal play; 0 once the episode has terminated."""
     action_values: NotRequired[NDArray[np.float32]]
-    """(N, 4): the expected future result of each action before optimal play; -inf if illegal."""
+    """(N, 4): the expected future result of each action, if optimal play follows it; -inf for
+    illegal actions."""
     regret: NotRequired[NDArray[np.float32]]
     """The cost of the step's action: the optimal value before it minus the action's value."""
     final_info: NotRequired[Game2048Infos]
@@ -75,8 +76,8 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Args:
         num_envs: The number of boards N.
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
-            "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. With
-            `mask_key`, the other forms are in such a dict too.
+            "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. If
+            `mask_key` is given, every form is put into such a dict.
         arguments: See `Game2048Arguments` (size, goal, reward, dialect …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 

@@ -29,7 +29,7 @@ def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """Converts an argument that `json` does not know to JSON's types."""
+    """Converts an argument that `json` can't write to one of JSON's types."""
     if isinstance(value, AutoresetMode):
         return value.value
     if isinstance(value, (np.generic, np.ndarray)):

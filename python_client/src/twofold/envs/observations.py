@@ -1,4 +1,4 @@
-"""The forms of observations, which the client makes from the server's boards."""
+"""The forms of observations. The client converts the server's boards to the requested form."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ObservationForm:
         return out
 
     def of(self, boards: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Returns boards (K, …) in this form, (K, …), in `out` or in new memory.
+        """Converts boards (K, …) to this form, (K, …), in `out` or in new memory.
 
         With "array" the result is the boards themselves. The last plane also marks larger numbers,
         which occur only after a reset to given boards.

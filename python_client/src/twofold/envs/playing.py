@@ -1,4 +1,4 @@
-"""The loop that plays all boards: whole games, rollouts by a function, and datasets."""
+"""The loop that plays episodes, for evaluations, datasets and rollouts by a Python function."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Followed = TypeVar("_Followed", contravariant=True)
 
 
 class Source(Protocol[_Followed, _Played]):
-    """A player that plays a schedule, some steps at a time."""
+    """A player that plays a schedule, a few steps at a time."""
 
     def begin(self, schedule: _Followed, /) -> None:
         """Begins the episodes of the lanes in `schedule.begins`."""

@@ -46,7 +46,7 @@ def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
 def start_boards(
     boards: object, mask: NDArray[np.bool_], space: gym.Space[Any], numbers: str
 ) -> NDArray[Any]:
-    """Returns a reset's start boards, (N, …), in the space's dtype; checks the boards in `mask`.
+    """Checks the boards in `mask`, and returns all start boards, (N, …), in the space's dtype.
 
     Raises:
         InvalidArgument: Their dtype, shape or range is wrong; `lane` is the first bad board.

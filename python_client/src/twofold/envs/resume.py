@@ -23,11 +23,11 @@ def resume(
     timeout: float = _arguments.DEFAULT_TIMEOUT,
     recover: bool | None = None,
 ) -> TwofoldVectorEnv:
-    """Takes over the boards of another process, which has died or must lose them.
+    """Takes over the boards of another process, which may have died.
 
-    The vector environment has the game and the arguments of the original environment, and continues
-    after its last request. `requests` is the number of requests so far, and `last_results` holds
-    the last results. The other process's next call raises StaleEpoch.
+    The returned vector environment has the original one's game and arguments, and continues
+    after its last request. `requests` is the number of requests so far, and `last_results` contains
+    the last results. If the other process is still running, its next call raises StaleEpoch.
 
     Args:
         token: The value of `envs.unwrapped.token`.

@@ -1,4 +1,4 @@
-"""The arrays of many steps, collected from replies in new memory or in the caller's."""
+"""The arrays of a rollout, collected from replies into new memory or the caller's arrays."""
 
 from __future__ import annotations
 
@@ -154,7 +154,10 @@ def _rows(spec: environment.PayloadLayout) -> dict[str, Array]:
 
 
 def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Returns the memory of an array or a tensor as an array of this shape and dtype."""
+    """Checks that an array or a tensor is writable and has this shape and dtype.
+
+    Returns it as an array that shares its memory.
+    """
     try:
         # A list becomes a new array each time; an array's or a tensor's memory is shared.
         array, again = np.asanyarray(given), np.asanyarray(given)

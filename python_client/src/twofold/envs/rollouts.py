@@ -1,4 +1,4 @@
-"""Plays many steps in one call, by requests of bounded size and time, or by one per step."""
+"""Plays many steps in one call, with requests of limited size and time or one per step."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ def _play(
 
 
 class _StepCount:
-    """The remaining steps, and the lanes that begin an episode or play in the next one, bool (N,).
+    """The number of remaining steps, and the lanes that begin an episode or play in the next step.
 
-    Each step's results determine these lanes.
+    Each step's results determine the lanes, bool (N,).
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class _FunctionSteps:
 
 
 def _largest_step(session: Session) -> int:
-    """Returns the largest size of a reply with one step in bytes, to which no limit applies."""
+    """Returns the largest size in bytes of a reply with one step, to which no limit applies."""
     spec = session.spec
     return 4 * spec.reset.size + spec.step.size + 40 * session.create.num_envs + 4096
 

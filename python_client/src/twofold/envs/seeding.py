@@ -70,10 +70,10 @@ def worker_seeds(
 
 
 class BoardSeeds:
-    """The boards' seeds from executed resets and restores.
+    """The seeds that the boards got in executed resets and restores.
 
-    A reset may stay pending, or may never be sent. So `plan` records the new seeds before the
-    request, and `done` applies them when the reply arrives.
+    A reset may stay pending, or may never be sent. Therefore `plan` records the new seeds before
+    the request, and `done` applies them when the reply arrives.
 
     Args:
         num_envs: The number of boards N.

@@ -114,7 +114,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return self._stepped(self._batch.collect())
 
     def discard(self) -> None:
-        """Finishes a step that has not returned its results, if any, and drops the results."""
+        """Waits for the results of a pending step, if there is one, and drops them."""
         self._batch.discard()
 
     def render(self) -> str | Picture | None:
@@ -126,7 +126,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return None if boards is None else boards[0]
 
     def close(self) -> None:
-        """Ends the session quickly. Safe to call twice, or without a server."""
+        """Ends the session without waiting long for a server. Safe to call twice."""
         self._batch.close()
 
     @property

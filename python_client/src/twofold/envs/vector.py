@@ -84,7 +84,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @classmethod
     def _around(cls, session: Session, settings: Settings, others: Mapping[str, Any]) -> Self:
-        """Makes an environment around an existing session, with the attributes `others`."""
+        """Creates an environment for an existing session. `others` are attributes to set."""
         envs = cls.__new__(cls)
         # In one update, so that an interrupt finds either no session or this one to close.
         vars(envs).update(others, _session=session)
@@ -92,7 +92,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return envs
 
     def _begin(self, settings: Settings) -> None:
-        """Sets the attributes that follow from the settings and the session."""
+        """Sets the attributes that depend on the settings and the session."""
         self._settings, session = settings, self._session
         self.game = settings.game
         self.observation_form = settings.form
@@ -185,7 +185,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._reset_once(seed, options)
 
     def _reset_once(self, seed: Seed, options: dict[str, Any] | None) -> tuple[ObsT, InfosT]:
-        """Resets the boards, for methods that `exactly_once` guards."""
+        """Resets the boards. Only methods with the decorator `exactly_once` may call it."""
         seeds, seeded = board_seeds(seed, self.num_envs)
         options = _arguments.options(options)
         mask = reset_mask(options, self.num_envs)
@@ -212,7 +212,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         lanes: NDArray[np.bool_],
         target: Target | None = None,
     ) -> tuple[ObsT, InfosT]:
-        """Makes a request that replaces some lanes' boards, bool (N,); returns all results."""
+        """Makes a request that replaces the boards of `lanes`, bool (N,).
+
+        Returns the observations and infos of all boards.
+        """
         buffer = self._results.buffer(target)
         self._session.call(slot, request, payload, into=buffer)
         if self._episodes is not None:
@@ -226,7 +229,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         seeds: NDArray[np.uint64],
         boards: Array | None,
     ) -> NDArray[np.uint64] | None:
-        """Returns a first reset's seeds, uint64 (N,), drawn for boards without a seed.
+        """Returns the seeds of the first reset, uint64 (N,). Draws those that the caller omits.
 
         Returns None after an earlier reset, because boards without a seed continue their streams.
         """
@@ -268,7 +271,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._step_once(actions)
 
     def _step_once(self, actions: ArrayLike) -> Stepped[ObsT, InfosT]:
-        """Plays a step, for methods that `exactly_once` guards."""
+        """Plays a step. Only methods with the decorator `exactly_once` may call it."""
         # The carrier checks the range when it sends the actions.
         numbers = self._server_actions(actions, checks_range=False)
         buffer = self._results.buffer(self._target)
@@ -331,7 +334,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._collected()
 
     def _collected(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the newest step, for methods that `waiting` guards."""
+        """Returns the newest step's results. Only methods decorated with `waiting` may call it."""
         is_begun = self._session.state.is_awaited
         buffer = self._awaited if is_begun else self._results.buffer(self._target)
         reply, _ = self._session.collect(buffer)
@@ -478,9 +481,9 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     ) -> Rollout:
         """Plays many steps from the boards' current states.
 
-        It acts like a loop that calls a policy and `step`. Its requests are bounded in size and
-        time, and each is applied once. To cancel the rollout, raise an exception in `progress` or
-        in the policy. Executed steps stay executed.
+        The results are those of a loop that calls a policy and `step`. Each request is limited in
+        size and time, and is applied once. To cancel the rollout, raise an exception in `progress`
+        or in the policy. Executed steps stay executed.
 
         A built-in policy plays in the service. A function is called before each step, with the
         observations of the running boards in the environment's form. A policy with a memory
@@ -584,7 +587,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Keeps the session from expiring; changes nothing.
 
         A server ends a session that makes no request during the idle timeout, a day by default. A
-        private server never does. Call this from time to time if the boards must wait longer.
+        private server never does. If the boards may stay idle for longer, call this now and then.
 
         Raises:
             NotFound: The session has ended already.
@@ -630,7 +633,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return stepped
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Returns each board's value of an attribute, as in Gymnasium's own vector environments.
+        """Returns an attribute of each board, or the result of calling its method.
 
         Each board has the methods "action_masks" and "render". Only the batch has the others, such
         as `envs.keepalive()`.

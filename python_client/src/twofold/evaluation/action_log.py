@@ -23,7 +23,7 @@ class ActionLog:
 
     Attributes:
         rules: The rules of the games.
-        games: The packed actions of each game, by the game's seed.
+        games: The packed actions of each game. The key is the game's seed.
     """
 
     rules: RecordingRules

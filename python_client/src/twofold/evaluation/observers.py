@@ -13,7 +13,10 @@ from twofold.errors import GameFailed
 from twofold.evaluation.schedule import Schedule, Segment
 
 Progress: TypeAlias = "Callable[[int, int, int], None]"
-"""A function (finished episodes, all episodes, steps so far), called as episodes finish."""
+"""A callback that runs when episodes finish.
+
+Its arguments are the number of finished episodes, of all episodes, and of steps so far.
+"""
 
 
 class Observer(abc.ABC):
@@ -29,11 +32,11 @@ class Observer(abc.ABC):
 
     @abc.abstractmethod
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Processes some steps and the ends of the episodes on the lanes `segment.ended`."""
+        """Processes the steps of a segment, and the episodes that ended in it."""
 
 
 class GameResults(Observer):
-    """The results of all games, in the order of their seeds.
+    """An observer that stores the results of all games, in the order of their seeds.
 
     Args:
         total: The number of games.
@@ -61,7 +64,7 @@ class GameResults(Observer):
         self._has_tiles |= "max_exponent" in segment.results
 
     def sorted_failures(self) -> tuple[GameFailed, ...]:
-        """Returns the games in which a player failed, in the order of episodes."""
+        """Returns the failures of the player, in the order of episodes."""
         return tuple(sorted(self._failures, key=lambda failure: failure.episode or 0))
 
     def fields(self) -> dict[str, Any]:

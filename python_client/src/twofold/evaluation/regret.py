@@ -1,4 +1,4 @@
-"""Regret: the loss of a policy's moves against optimal play, by game and by kind of board."""
+"""Regret: what a policy's moves lose compared with optimal play, by game and by kind of board."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
 from twofold.games.game2048 import Game2048
 
 INFOS = ("regret", "optimal_value")
-"""The infos of a step from which regret is computed."""
+"""The infos from which the regret of a step is computed."""
 # The info that contains a game's result, for each objective.
 _GOT = {"score": "score", "moves": "moves", "goal": "goal_reached"}
 # On at most nine cells, no tile sum reaches 2^11.
@@ -27,18 +27,19 @@ _SUMS, _CELLS = 2048, 10
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """The loss of games' moves: each board's optimal value minus the chosen action's value.
+    """The regret of games. A move's regret is the board's optimal value minus the action's value.
 
-    On average, the regrets of a whole game sum to the optimal result minus the policy's result. To
-    keep that so, a failed or truncated game is charged the optimal value of its last board.
+    On average, the regrets of a whole game sum to the optimal result minus the policy's result. A
+    failed or truncated game ends early, so the optimal value of its last board is added to its
+    regret. Otherwise the sum would be too small.
 
     Attributes:
         objective: The quantity that the optimum maximises: "score", "moves" or "goal".
-        games: float64 (E,), the sum of each game's regrets, including its charge for an early end.
-        unplayed: float64 (E,), each game's charge alone.
-        by_tile_sum: float64 (2048, 2), the number of steps and the sum of their regrets, by the sum
-            of the tiles before the move.
-        by_empty_cells: float64 (10, 2), the same by the number of empty cells.
+        games: float64 (E,), the regret of each game, including the charge for an early end.
+        unplayed: float64 (E,), each game's charge for an early end; 0 if it ended normally.
+        by_tile_sum: float64 (2048, 2). Row s contains the number of moves on boards with the tile
+            sum s, and the sum of these moves' regrets.
+        by_empty_cells: float64 (10, 2). Row c contains the same for boards with c empty cells.
     """
 
     objective: str
@@ -49,7 +50,7 @@ class Regret:
 
     @staticmethod
     def join(parts: Sequence[Regret]) -> Regret:
-        """Joins the regrets of parts of an evaluation, in the order of the parts."""
+        """Joins the regrets of consecutive parts of an evaluation."""
         return Regret(
             parts[0].objective,
             np.concatenate([part.games for part in parts]),
@@ -59,7 +60,7 @@ class Regret:
         )
 
     def summary(self, lengths: Array, results: Array | None) -> dict[str, Any]:
-        """Returns the figures for a report.
+        """Returns the means, intervals and shares for a report.
 
         Args:
             lengths: (E,), each game's number of steps.
@@ -97,13 +98,13 @@ class Regret:
         return summary
 
     def document(self) -> dict[str, Any]:
-        """Returns the regret in JSON's types."""
+        """Returns the regret as a dict that can be saved as JSON."""
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
         return {"objective": self.objective, **arrays}
 
     @staticmethod
     def of_document(document: dict[str, Any]) -> Regret:
-        """Returns the regret that `document` saved."""
+        """Returns the regret from a dict that `document` returned."""
         # Older documents lack the charges.
         document = {"unplayed": [0.0] * len(document["games"]), **document}
         arrays = [np.array(document[name], np.float64) for name in _ARRAYS]
@@ -114,13 +115,13 @@ _ARRAYS = ("games", "unplayed", "by_tile_sum", "by_empty_cells")
 
 
 def _octaves(by_tile_sum: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Groups tile sums by the largest power of two that does not exceed them."""
+    """Sums the rows of tile sums 4-7, 8-15, 16-31 and so on, up to 1024-2047."""
     starts = [2**k for k in range(2, 11)]
     return {f"{low}-{2 * low - 1}": by_tile_sum[low : 2 * low].sum(axis=0) for low in starts}
 
 
 def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dict[str, float]]:
-    """Returns steps, mean regret and share of all regret for each row that has steps."""
+    """Returns the steps, the mean regret and the share of `total`, for each row with steps."""
     return {
         name: {
             "steps": int(steps),
@@ -136,7 +137,7 @@ class RegretMeter(Observer):
     """An observer that adds up the regrets of games.
 
     Args:
-        envs: The environment, whose extra_infos include INFOS.
+        envs: The environment. Its extra_infos must include INFOS.
         episodes: The number of games E.
 
     Raises:
@@ -182,8 +183,9 @@ class RegretMeter(Observer):
     def _end(self, segment: Segment, schedule: Schedule) -> None:
         """Stores the regrets of ended games, and charges them for an early end.
 
-        In the step of a failure, another move was played instead. On average, the regret and gain
-        of that move and the value of the next board sum to the value of the board before.
+        In the step in which a player failed, the environment played a substitute move. On average,
+        that move's regret plus its gain plus the next board's value is the board's value before the
+        move.
         """
         lanes, playing = segment.ended, segment.playing
         last = len(playing) - 1 - playing[::-1, lanes].argmax(axis=0)

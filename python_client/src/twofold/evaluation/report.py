@@ -33,7 +33,7 @@ def share(value: float) -> str:
 
 
 def figure(value: float) -> str:
-    """Returns a number with four digits: "5,468", "0.01235"; "-" for nan."""
+    """Returns a number with four significant digits: "5,468", "0.01235"; "-" for nan."""
     return "-" if math.isnan(value) else f"{value:,.4g}"
 
 
@@ -43,7 +43,7 @@ def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> st
 
 
 def _tables(summary: dict[str, Any], style: Style) -> list[str]:
-    """Returns the report's tables: score and moves, and more if the summary has data for them."""
+    """Returns the report's tables. Tables for which the summary has no data are omitted."""
     header = ["", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"]
     figures = []
     described = {"score": summary["score"]}
@@ -76,7 +76,7 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
 
 
 def _regret(regret: dict[str, Any], style: Style) -> list[str]:
-    """Returns tables of the regret per game and per move, and by kind of board."""
+    """Returns tables of the regret: per game, per move, and by kind of board."""
     unit = regret["unit"]
     named = {"regret of a game": "per_game", "of a move": "per_move", "the optimum": "optimum"}
     rows = []
@@ -115,7 +115,7 @@ def _failures(failures: dict[str, Any], style: Style) -> str:
 
 
 def _model(model: dict[str, Any]) -> list[list[str]]:
-    """Returns the rows about a chat model, without its prompt, which follows the tables."""
+    """Returns the table rows about a chat model. The prompt is not among them; see `_prompt`."""
     rows = []
     for name, value in model.items():
         if isinstance(value, int):
@@ -168,7 +168,7 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
 
 
 def printed(parts: Sequence[str]) -> str:
-    """Joins paragraphs and removes control characters, because names are untrusted."""
+    """Joins paragraphs. Removes control characters, because policies' names are untrusted."""
     lines = "\n\n".join(parts).split("\n")
     return "\n".join(printable(line.expandtabs()) for line in lines)
 
@@ -206,7 +206,13 @@ def html(summary: dict[str, Any]) -> str:
 def plot(
     scores: Sequence[Array], summaries: Sequence[dict[str, Any]], path: str | Path | None
 ) -> Any:
-    """Returns a matplotlib Figure of evaluations, given their scores (E,) and their summaries."""
+    """Plots one or more evaluations and returns the matplotlib Figure.
+
+    Args:
+        scores: The scores of each evaluation, (E,).
+        summaries: The summary of each evaluation.
+        path: The file to save the plot to, if any.
+    """
     matplotlib = _matplotlib()
     has_tiles = all("reached" in summary for summary in summaries)
     has_regret = all("regret" in summary for summary in summaries)

@@ -39,19 +39,20 @@ class Evaluation:
 
     Attributes:
         policy: The policy's name.
-        card: The rule card: the rules of the games, and the search and resources of the policy.
+        card: The rule card, which describes the games' rules and the policy's search and resources.
         seeds: uint64 (E,), each episode's seed.
-        scores: int64 (E,), final scores; float64 sums of rewards if the game has no score.
-        moves: int64 (E,), the numbers of legal moves.
-        lengths: int64 (E,), the numbers of steps.
+        scores: int64 (E,), the final scores. If the game has no score, float64 sums of rewards.
+        moves: int64 (E,), the number of legal moves in each game.
+        lengths: int64 (E,), the number of steps in each game.
         max_exponents: uint8 (E,), the highest exponent on each final board; None without tiles.
         seconds: The duration of all games.
-        policy_seconds: The part of the duration spent in the policy; nan if it runs in the server.
+        policy_seconds: The part of `seconds` spent in the policy; nan for policies in the server.
         log: The games' actions for `recording`, or None if they were not recorded.
         failures: The games in which a `Strategy` or a `ChatModel` failed, in the order of episodes.
-            These games ended with their scores so far. None for other policies, which raise.
-        player: The report of a `ChatModel`: its requests, replies and tokens.
-        regret: The loss of the moves against optimal play, from evaluate(regret=True).
+            These games ended with their scores so far. None for other policies, whose errors are
+            raised.
+        player: Figures about a `ChatModel`: its requests, replies and tokens. Otherwise empty.
+        regret: What the moves lose compared with optimal play, for evaluate(regret=True).
         secret: The secret that determines the seeds, for evaluate(secret=…); None if the seeds are
             consecutive.
     """
@@ -86,14 +87,16 @@ class Evaluation:
         """All reported figures as plain numbers, with 95 % intervals.
 
         `score` and `moves` contain mean, mean_interval (bootstrap), standard_deviation, median,
-        median_interval, quantiles, min and max. `reached` describes, for each tile, the games that
-        end with this or a higher tile: games, share and its interval (Wilson). `highest_tile` is
-        the highest tile of all games, and `tiles` counts games by their highest tile.
-        `failures` and `model` summarise the attributes `failures` and `player`; in `failures`,
-        `finished` describes the scores of the games that did not fail. `regret` contains the means
-        per_game and per_move, the charges for early ends (unplayed: number, mean and share), and
-        steps, mean and share by_tile_sum and by_empty_cells. If the games' results are known, it
-        also contains the optimum: the mean of result plus regret.
+        median_interval, quantiles, min and max. For each tile, `reached` contains the number of
+        games that end with this or a higher tile, their share, and the share's interval (Wilson).
+        `highest_tile` is the highest tile of all games, and `tiles` counts games by their highest
+        tile. `failures` and `model` summarise the attributes `failures` and `player`. In
+        `failures`, `finished` describes the scores of the games that did not fail.
+
+        `regret` contains the mean regret per_game and per_move, and under `unplayed` the number,
+        mean and share of the charges for early ends. by_tile_sum and by_empty_cells contain the
+        steps, the mean and the share of each kind of board. If the games' results are known,
+        `optimum` is the mean of result plus regret.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
@@ -131,13 +134,13 @@ class Evaluation:
         return result
 
     def _origin(self) -> dict[str, Any]:
-        """Returns the summary's entry that determines the seeds: first_seed or secret."""
+        """Returns the summary's entry that determines the seeds: `first_seed` or `secret`."""
         if self.secret is None:
             return {"first_seed": int(self.seeds[0])}
         return {"secret": self.secret}
 
     def _possible_tile(self) -> float:
-        """Returns the highest possible tile for the rule card's size, 2^(cells + 1)."""
+        """Returns the highest possible tile on boards of the rule card's size: 2^(cells + 1)."""
         size = re.fullmatch(r"(\d+) x (\d+)", str(self.card.get("size", "")))
         return math.inf if size is None else 2.0 ** (int(size[1]) * int(size[2]) + 1)
 
@@ -150,7 +153,7 @@ class Evaluation:
         }
 
     def _failures(self, failures: tuple[GameFailed, ...]) -> dict[str, Any]:
-        """Returns figures about failed games, by reason, and about finished games."""
+        """Returns the number of failed games by reason, and figures about the finished games."""
         failed = np.array([failure.seed for failure in failures], np.uint64)
         finished = self.scores[~np.isin(self.seeds, failed)]
         reasons: dict[str, dict[str, Any]] = {}
@@ -251,10 +254,10 @@ class Evaluation:
 
     @staticmethod
     def from_json(text: str) -> Evaluation:
-        """Returns the evaluation that `to_json(games=True)` saved as this text.
+        """Returns the evaluation that was saved with `to_json(games=True)`.
 
         Raises:
-            InvalidArgument: The text is not a saved evaluation with its games.
+            InvalidArgument: The text was not made by `to_json(games=True)`.
         """
         try:
             document = json.loads(text)
@@ -297,7 +300,7 @@ class Evaluation:
 
         Raises:
             MissingDependency: matplotlib is not installed.
-            InvalidArgument: matplotlib does not know the file's suffix.
+            InvalidArgument: matplotlib does not support the file's suffix.
         """
         shown = (self, *others)
         return report.plot([each.scores for each in shown], [each.summary for each in shown], path)
@@ -327,12 +330,12 @@ class Comparison:
         second: The second policy's name.
         episodes: The number of pairs of games.
         means: Both mean scores.
-        difference: The mean of the first policy's score minus the second's.
-        difference_interval: Its 95 % interval (bootstrap over pairs).
+        difference: The mean of the first policy's score minus the second policy's score.
+        difference_interval: The 95 % interval of `difference` (bootstrap over pairs).
         wins: The number of pairs in which the first policy scores higher.
         ties: The number of pairs with equal scores.
         win_interval: The 95 % interval of the share of wins among pairs that are not ties.
-        correlation: The correlation of paired scores. If it is high, pairing narrows the interval.
+        correlation: The correlation of paired scores. A high one makes the interval narrower.
     """
 
     first: str
@@ -375,7 +378,7 @@ class Comparison:
         return f"{self.first} against {self.second}, the same {games} each"
 
     def _figures(self) -> list[list[str]]:
-        """Returns the rows of the report: name and figure."""
+        """Returns the report's rows. Each has a name and a figure."""
         a, b = self.means
         verdict = "yes, the interval excludes 0" if self.is_significant else "no, it includes 0"
         decided = self.episodes - self.ties

@@ -16,11 +16,11 @@ from twofold.policies.choosers import Chooser
 from twofold.v1 import environment_pb2 as environment
 
 RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "score", "step limit")
-"""The rule card's keys of rules. Results are comparable only if these entries are equal."""
+"""The rule card's entries about rules. Results are comparable only if these entries are equal."""
 
 
 def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
-    """Returns the entries about an environment: its id, its rules and the server's version."""
+    """Returns the rule card's entries about an environment: id, rules and server version."""
     base = envs.unwrapped
     if not isinstance(base, TwofoldVectorEnv):
         spec = getattr(envs, "spec", None)
@@ -56,7 +56,7 @@ def _reward_text(create: environment.CreateRequest) -> str:
 
 
 def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the entries about a policy: its own, overridden by those in `more`.
+    """Returns the rule card's entries about a policy. Entries in `more` take priority.
 
     Raises:
         InvalidArgument: An entry is unknown, or its value has the wrong type.
@@ -77,11 +77,11 @@ def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, An
 
 
 def _depth_text(max_layers: int) -> str:
-    """Describes a search depth in the two ways in which the literature counts it.
+    """Describes a search depth in both units of the literature.
 
-    Yeh et al. count the layers in which the player chooses. Guei counts plies, which include
-    chance. A choice among afterstates is 1 layer or 1 ply; with a second choice, after the random
-    tile, it is 2 layers or 3 plies.
+    Yeh et al. count the layers in which the player chooses. Guei counts plies, which include random
+    tiles. A search that compares only the afterstates has 1 layer, which is 1 ply. A search that
+    also compares the player's choices after the random tile has 2 layers, which are 3 plies.
     """
     if max_layers == 0:
         return "none"

@@ -60,12 +60,12 @@ def evaluate(
     """Plays whole games with a policy and reports scores, tiles and speed with 95 % intervals.
 
     Episode k starts from seed `first_seed` + k, regardless of the number of boards. A board that
-    finishes starts the next episode, and every started episode counts. So long games count as often
-    as short ones ("the first thousand that finish" would favour short games).
+    finishes starts the next episode, and every started episode counts. Therefore, long games count
+    as often as short ones. (Counting the first 1,000 games to finish would favour short games.)
 
-    A program or a chat model that knew its game's seed could compute every tile. Its seeds are
-    therefore derived from a new secret, which the report contains. Pass it as `secret` to repeat
-    the games.
+    A program or a chat model that knew its game's seed could compute every tile. For these
+    policies, the seeds are derived from a new secret, which the report contains. To repeat the
+    games, pass the secret from the report as `secret`.
 
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
@@ -73,35 +73,37 @@ def evaluate(
             `ChatModel`; or a name: "random", "fixed-order", "greedy", "expectimax",
             "expectimax:3", "ntuple:agent.npz", "optimal", "perfect-memory" and "last-k-memory:4"
             (Concentration).
-        env: An environment's id, or a vector environment with NEXT_STEP autoreset, which is left
-            open. It must accept a list of seeds and options={"reset_mask": …}, as Gymnasium's
-            SyncVectorEnv and AsyncVectorEnv do. If its infos contain `score`, `moves`,
+        env: An environment's id, or an open vector environment with NEXT_STEP autoreset. An open
+            environment stays open. It must accept a list of seeds and options={"reset_mask": …}, as
+            Gymnasium's SyncVectorEnv and AsyncVectorEnv do. If its infos contain `score`, `moves`,
             `max_exponent` or `action_mask`, the evaluation uses them.
         episodes: The number of games (default: 1,000, or 10 for a chat model).
         protocol: A preset for `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
             10,000, "deep" for 100.
         num_envs: The number of boards played at once (default: one per episode, at most 4096, or 16
             for a program and 8 for a chat model).
-        first_seed: The first episode's seed, 2^63 or more (default: 2^63). Not for a `Strategy` or
-            a `ChatModel`.
-        secret: `Evaluation.secret` of an earlier evaluation, to play its games with any policy.
+        first_seed: The first episode's seed, 2^63 or more (default: 2^63). Not allowed for a
+            `Strategy` or a `ChatModel`.
+        secret: The `Evaluation.secret` of an earlier evaluation, to play the same games again. Any
+            policy can play them.
         name: The policy's name in reports (default: its own).
         card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads,
             and notes, which may be any text.
         policy_timeout: The time limit for one call of the policy, in seconds.
-        progress: A function that is called as episodes finish.
+        progress: A function called when episodes finish, with the number of finished episodes, of
+            all episodes, and of steps so far.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
-        regret: Whether to report how much the moves lose against optimal play, on boards of at most
-            nine cells. The service needs the board's table from `twofold solve`.
-        executor: The executor that plays, such as `twofold.integrations.ray.RayExecutor()`
-            (default: this process).
+        regret: Whether to report how much the moves lose compared with optimal play, on boards of
+            at most nine cells. The service needs the board's table from `twofold solve`.
+        executor: Where to play, such as `twofold.integrations.ray.RayExecutor()` (default: in this
+            process).
         **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
 
     Raises:
-        PolicyError: The policy raised, took too long, or did not return an array of legal actions.
+        PolicyError: The policy raised an error, timed out, or did not return legal actions.
             The message names the call, the episode and its seed.
         InvalidArgument: An argument is wrong; `field` names it.
-        FailedPrecondition: The service has no table for the regret.
+        FailedPrecondition: The service has no solved table, which `regret` requires.
         StrategyError, SandboxUnavailable: The program can't be judged, or no sandbox is available.
         TransportError: No server answered.
         ModelUnavailable: The chat model's endpoint did not answer.
@@ -125,9 +127,9 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Plan:
-    """A planned evaluation. See `evaluate` for its attributes.
+    """The arguments of an evaluation. See `evaluate` for the attributes.
 
-    A plan can be pickled if its chooser can and `env` is an id.
+    A plan can be pickled if its chooser can be pickled and `env` is an id.
     """
 
     chooser: Chooser
@@ -198,7 +200,7 @@ class Plan:
     def _environment(
         self, chooser: Chooser, lanes: int
     ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
-        """Returns a context with a new environment, which it closes, or with the given open one."""
+        """Returns a context manager for the environment. It closes only a new environment."""
         arguments = dict(self.env_arguments)
         if isinstance(self.env, str):
             if isinstance(chooser, ServedChooser):
@@ -224,7 +226,7 @@ class Plan:
 
 
 class Executor(Protocol):
-    """A place to play evaluations, such as `twofold.integrations.ray.RayExecutor`."""
+    """A player of evaluations outside this process, such as `RayExecutor`."""
 
     def evaluate(self, plan: Plan, progress: Progress | None, /) -> Evaluation:
         """Plays the evaluation and returns its result."""
@@ -232,10 +234,11 @@ class Executor(Protocol):
 
 
 def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
-    """Joins evaluations of parts that were played in parallel, in the order of their seeds.
+    """Joins evaluations of consecutive parts, which were played in parallel.
 
-    `seconds` is the duration of all parts together. The policy's share of it is its average share
-    of the parts' durations. Reports of chat models are not joined.
+    The result has the given `seconds`, the duration of the whole evaluation. Its `policy_seconds`
+    is `seconds` times the policy's average share of the parts' durations. Figures about chat models
+    are dropped.
 
     Raises:
         FailedPrecondition: The parts' rule cards differ.

@@ -18,13 +18,13 @@ class Segment(NamedTuple):
 
     Attributes:
         actions: (T, N), the actions of the steps.
-        playing: bool (T, N), true for steps that count.
+        playing: bool (T, N), True for steps that belong to an episode and did not fail.
         boards: (T, N, …), the boards before the steps; None if no observer needs them.
         infos: The infos that observers need, (T, N) each. If a player failed, the lane's infos
-            describe the move that was played instead.
+            describe the substitute move that was played.
         ended: (k,), the lanes whose episodes ended.
-        results: `score`, `moves`, `length` and, in games with tiles, `max_exponent` of these lanes,
-            (k,) each.
+        results: The results of the ended episodes, (k,) each: `score`, `moves`, `length` and, in
+            games with tiles, `max_exponent`.
         failures: The games in which a player failed.
     """
 
@@ -38,7 +38,7 @@ class Segment(NamedTuple):
 
 
 class Schedule:
-    """The episode that each lane plays. A lane that finishes starts the next episode.
+    """The assignment of episodes to lanes. A lane that finishes starts the next episode.
 
     Every started episode counts, so long episodes count as often as short ones. A lane is active
     while it plays an episode, and idle when no episode is left for it.
@@ -46,16 +46,16 @@ class Schedule:
     Args:
         seeds: The episodes' seeds.
         lanes: The number of lanes N.
-        first: The number of the first episode, for messages.
+        first: The number of the first episode, used only in messages.
 
     Attributes:
         seeds: The episodes' seeds.
         finished: The number of finished episodes.
         episode: int (N,), the episode of each lane, from 0. An idle lane keeps its last episode.
         lane_seeds: uint64 (N,), the seed of each lane's game.
-        active: bool (N,), false for idle lanes.
-        begins: bool (N,), the lanes that begin an episode now. At first these are all lanes,
-            including idle ones.
+        active: bool (N,), False for idle lanes.
+        begins: bool (N,), True for lanes that begin an episode now. At first, it is True for all
+            lanes, including idle ones.
     """
 
     def __init__(self, seeds: Seeds, lanes: int, first: int = 0) -> None:
@@ -70,7 +70,7 @@ class Schedule:
 
     @property
     def lane_player_seeds(self) -> NDArray[np.uint64] | None:
-        """The seeds of a player's own draws, uint64 (N,); None if the games are public."""
+        """Each lane's seed for the player's random draws, uint64 (N,); None for public games."""
         players, last = self.seeds.players, len(self.seeds) - 1
         return None if players is None else players[np.minimum(self.episode, last)]
 
@@ -92,6 +92,6 @@ class Schedule:
         self.begins[again] = True
 
     def place(self, lane: int) -> dict[str, int]:
-        """Returns the number and the seed of a lane's episode, for messages."""
+        """Returns the number and the seed of a lane's episode, for use in messages."""
         episode = self._first + int(self.episode[lane])
         return {"episode": episode, "seed": int(self.lane_seeds[lane])}

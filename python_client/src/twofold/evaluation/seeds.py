@@ -13,7 +13,7 @@ from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
 
 FIRST_SEED = 2**63
-"""The smallest seed reserved for evaluation. Training never uses seeds from here up."""
+"""The smallest seed reserved for evaluation. Training uses only smaller seeds."""
 
 _HALF = 16
 
@@ -23,10 +23,11 @@ class Seeds:
     """The seeds of E episodes.
 
     Attributes:
-        games: uint64 (E,), the seeds of the games' tiles.
+        games: uint64 (E,), the seeds from which the games' tiles are drawn.
         players: uint64 (E,), the seeds of a judged program's own random draws; None if the games
             are public.
-        secret: 64 hexadecimal digits that determine both; None if the games are public.
+        secret: 64 hexadecimal digits that determine `games` and `players`; None if the games are
+            public.
         is_new: Whether the secret was drawn for these episodes, so that nobody has seen the tiles.
     """
 
@@ -44,8 +45,8 @@ class Seeds:
     def of_secret(cls, number: int, secret: str | None) -> Seeds:
         """Returns the seeds derived from a secret, or from a new secret if it is None.
 
-        The secret consists of two keys: one for the games, one for the players. So a player's own
-        seed reveals nothing about its game's seed.
+        The secret consists of two keys: one for the games, one for the players. Therefore, a
+        player's seed reveals nothing about its game's seed.
 
         Raises:
             InvalidArgument: The secret is malformed.
@@ -73,7 +74,7 @@ class Seeds:
 
 
 def _numbers(key: bytes, use: bytes, number: int) -> NDArray[np.uint64]:
-    """Returns keyed digests of 0, 1, …, uint64 (number,), which look random without the key."""
+    """Returns the keyed digests of 0 to number - 1, uint64 (number,). The digests look random."""
     digests = (
         hashlib.blake2b(k.to_bytes(8, "little"), key=key, person=use, digest_size=8).digest()
         for k in range(number)

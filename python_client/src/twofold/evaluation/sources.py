@@ -1,4 +1,4 @@
-"""Sources of games: steps chosen by a function or a player, and rollouts in the service."""
+"""Two ways to play an evaluation's games: step by step, or with rollouts in the service."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable
 
 
 class Steps:
-    """A source that plays step by step, on any vector environment with NEXT_STEP autoreset.
+    """Plays episodes step by step, on any vector environment with NEXT_STEP autoreset.
 
-    Idle lanes continue to step and reset, but the policy does not see them and they do not count.
-    A game in which a player fails ends before that step.
+    Idle lanes continue to step and reset, but the policy does not see them and they do not count. A
+    game in which a player fails ends before the failed step.
 
     Args:
         envs: The environment.
-        chooser: The chooser of the actions.
+        chooser: The policy.
         observers: The observers, which may need infos or boards.
     """
 
@@ -64,7 +64,7 @@ class Steps:
         self._has: dict[str, bool] = {}
 
     def begin(self, schedule: Schedule) -> None:
-        """Resets the lanes that begin an episode with their seeds."""
+        """Resets each lane that begins an episode, with the episode's seed."""
         lanes = schedule.begins
         if self._observations is None:
             self._observations, self._infos = _reset_all(self._envs, schedule.lane_seeds)
@@ -132,11 +132,11 @@ class Steps:
 
 
 class Rollouts:
-    """A source that plays rollouts of 2048, with a policy in the server.
+    """Plays episodes of 2048 by rollouts, with a policy in the server.
 
     Autoreset is disabled, so a lane that finishes waits for the end of the rollout and then begins
-    its next episode. The episode's seed also seeds the policy's draws, so that it determines the
-    whole episode.
+    its next episode. The episode's seed also seeds the policy's random draws, so the seed
+    determines the whole episode.
 
     Args:
         envs: The environment.
@@ -167,7 +167,7 @@ class Rollouts:
         self._steps = min(32, 2 * base.game.rows * base.game.columns)
 
     def begin(self, schedule: Schedule) -> None:
-        """Resets the lanes that begin an episode with their seeds."""
+        """Resets each lane that begins an episode, with the episode's seed."""
         self._envs.reset(seed=schedule.lane_seeds, options={"reset_mask": schedule.begins})
 
     def play(self, schedule: Schedule) -> Segment:
@@ -187,7 +187,7 @@ class Rollouts:
 
 
 def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[str, Any]]:
-    """Begins an episode on every lane, given its seed in uint64 (N,)."""
+    """Resets every lane with its seed from `seeds`, uint64 (N,)."""
     if isinstance(envs.unwrapped, TwofoldVectorEnv):
         return envs.reset(seed=seeds)
     try:
@@ -206,10 +206,10 @@ def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[st
 def _reset_some(
     envs: VectorEnv[Any, Any, Any], seeds: Any, begins: NDArray[np.bool_], observations: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Begins an episode on the lanes of a mask, bool (N,), given their seeds in uint64 (N,).
+    """Resets the lanes in the mask `begins`, bool (N,), with their seeds from `seeds`, uint64 (N,).
 
     Raises:
-        InvalidArgument: The observations of other lanes, rows of (N, …), changed.
+        InvalidArgument: The reset also changed the observations of other lanes.
     """
     options = {"reset_mask": begins.copy()}
     if isinstance(envs.unwrapped, TwofoldVectorEnv):

@@ -18,7 +18,7 @@ _LARGEST_SAMPLE = 10_000
 
 
 class Interval(NamedTuple):
-    """A 95 % confidence interval. Both ends are nan if there is only one value."""
+    """A 95 % confidence interval. Both ends are nan if there are too few values."""
 
     low: float
     high: float
@@ -31,7 +31,7 @@ UNKNOWN = Interval(math.nan, math.nan)
 
 
 def wilson(hits: int, number: int) -> Interval:
-    """Returns the interval of a share, given `hits` in `number` games (Wilson 1927).
+    """Returns the interval of a proportion: `hits` out of `number` games (Wilson 1927).
 
     Unlike hits +- 2 sqrt(hits), it stays inside 0 ... 1 and is valid for shares near 0 and 1.
     """
@@ -47,7 +47,7 @@ def wilson(hits: int, number: int) -> Interval:
 
 
 def bootstrap_mean(values: NDArray[Any]) -> Interval:
-    """Returns the interval of a mean, as percentiles of 2000 resampled means (Efron 1979)."""
+    """Returns the bootstrap interval of a mean, from 2000 resampled means (Efron 1979)."""
     return bootstrap_ratio(values, np.ones(len(values)))
 
 

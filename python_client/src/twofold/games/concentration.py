@@ -1,4 +1,4 @@
-"""Concentration, the memory game: its arguments, presets, sentences and pictures."""
+"""Concentration, the memory game: its arguments, presets, texts and pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from twofold.games.spec import (
 from twofold.v1 import concentration_pb2 as concentration
 
 PEEK = "peek"
-"""The word of the action that shows all cards."""
+"""The word for the action that shows all cards."""
 
 # The number of each value on the wire, and its words on the rule card.
 _MATCHED_CARDS = {
@@ -58,12 +58,12 @@ class ConcentrationArguments(GameArguments, total=False):
     peeks: int | Literal["unlimited"] | None
     """The number of peeks in an episode; 0 removes the action, "unlimited" allows any number."""
     matched_cards: Literal["removed", "face_up"] | None
-    """The look of a found pair's cards from the next observation on."""
+    """The appearance of a matched pair in later observations."""
     illegal_action: Literal["noop", "end_turn", "terminate"] | None
     """The effect of an action that the mask forbids; "end_turn" also turns an open card back."""
     observe_last_action: bool
-    """Whether observations are (N, cards + 1), with the last action after the cards. At the start
-    of an episode, that entry is the number of actions. False by default."""
+    """Whether observations are (N, cards + 1), and the last entry is the last action. At the start
+    of an episode, this entry is the number of actions. False by default."""
     deck_info: bool
     """Whether infos contain `deck`, uint8 (N, rows, columns): the symbols of all cards. False by
     default."""
@@ -297,7 +297,7 @@ class Concentration(GameSpec):
         return f"Card {number} is {'out of play' if is_gone else 'face up already'}"
 
     def outcome(self, number: int, board: NDArray[Any], before: Infos, infos: Infos) -> str:
-        """Returns a sentence with the card's symbol, compared with the open card's."""
+        """Returns a sentence that names the card's symbol and compares it with the open card."""
         if not before["action_mask"][number]:
             turned_back = before["open_card"] >= 0 > infos["open_card"]
             end = ", and your turn ends" if turned_back else ""

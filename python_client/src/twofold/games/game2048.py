@@ -1,4 +1,4 @@
-"""2048: its arguments, dialects, sentences and pictures."""
+"""2048: its arguments, dialects, texts and pictures."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Dialect:
     start_tiles: int = 2
     illegal_action: Literal["noop", "terminate"] = "noop"
     server_actions: tuple[int, ...] | None = None
-    """The server's number of each action; None for the server's order: up, right, down, left."""
+    """The server's number for each action; None for the server's order: up, right, down, left."""
     reward: dict[str, float] | None = None
     """The weights of the reward's terms; None for Twofold's score."""
     only_4x4: bool = False

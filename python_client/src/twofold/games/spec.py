@@ -67,14 +67,14 @@ class Measure(NamedTuple):
     name: str
     info: str
     fold: np.ufunc
-    """The operation over episodes: `np.minimum`, `np.maximum`, or `np.add` for the mean."""
+    """The operation that combines episodes: `np.minimum`, `np.maximum`, or `np.add` for a mean."""
     of: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
-    """A function from k values of the info to the numbers (k,) to fold."""
+    """A function that converts k values of the info to the numbers (k,) to combine."""
 
 
 @dataclass(frozen=True)
 class GameSpec(abc.ABC):
-    """One game with its arguments, made by `of`. It can be pickled.
+    """A game with its arguments. `of` creates it, and it can be pickled.
 
     Attributes:
         arguments: The given arguments, with a reward's file replaced by its content.
@@ -82,8 +82,8 @@ class GameSpec(abc.ABC):
         rows: The number of rows of the board.
         columns: The number of columns of the board.
         planes: One more than the highest number in observations of normal play.
-        actions: The word of each action.
-        server_actions: The server's number of each action; None if the user's are the same.
+        actions: The word for each action.
+        server_actions: The server's number for each action; None if it equals the user's.
     """
 
     arguments: Mapping[str, Any]
@@ -95,7 +95,7 @@ class GameSpec(abc.ABC):
     server_actions: tuple[int, ...] | None = None
 
     environment_id: ClassVar[str]
-    """The published id."""
+    """The environment's id in Gymnasium."""
     name: ClassVar[str]
     """The name on command lines and in tools."""
     description: ClassVar[str]
@@ -103,7 +103,7 @@ class GameSpec(abc.ABC):
     known_arguments: ClassVar[Mapping[str, Argument]]
     """The arguments by name."""
     sides: ClassVar[tuple[int, int]]
-    """The smallest and the largest number of rows, and of columns."""
+    """The smallest and the largest number of rows. The limits for columns are the same."""
     board_numbers: ClassVar[str]
     """The name of the numbers on a board, for messages, such as "exponents"."""
     measures: ClassVar[tuple[Measure, ...]] = ()
@@ -113,7 +113,8 @@ class GameSpec(abc.ABC):
     unseen: ClassVar[str | None] = None
     """The name of the unseen things that copies of a board share, such as "cards"."""
     endless: ClassVar[str | None] = None
-    """The action that the policy fixed-order may repeat forever: "turns the same two cards"."""
+    """A description of the action that the policy "fixed-order" may repeat forever, such as "turns
+    the same two cards"."""
     text_arguments: ClassVar[Mapping[str, Any]] = {}
     """The fixed arguments of games for language models."""
 

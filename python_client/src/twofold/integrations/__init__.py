@@ -14,13 +14,19 @@ MAX_EPISODE_STEPS = 65_536
 """The default limit on the steps of an adapter's episodes.
 
 A deterministic agent without masks may repeat an illegal action forever, because the board stays
-the same. The limit is too high to cut a 4 x 4 game of legal moves: a move adds 2.2 to the sum of
-the tiles on average, so a 65536 takes 30,000 moves and a 131072 takes 60,000.
+the same. The limit is too high to truncate a 4 x 4 game with legal moves only: a move adds 2.2 to
+the sum of the tiles on average, so a 65536 takes 30,000 moves and a 131072 takes 60,000.
 """
 
 
 def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: Any) -> Any:
-    """Makes an adapter's boards, with the arguments `own` that the adapter sets and a step limit.
+    """Makes the vector environment of an adapter, with a default step limit.
+
+    Args:
+        env_id: The environment's id.
+        n_envs: The number of boards.
+        own: The arguments that the adapter sets.
+        **arguments: More arguments of the environment.
 
     Raises:
         InvalidArgument: An argument is wrong, or the adapter sets it; `field` names it.

@@ -1,9 +1,10 @@
-"""An MCP server: both games as tools for language models and the programs that host them.
+"""An MCP server that offers both games as tools to language models.
 
     make_mcp_server().run()     # over standard input and output, as `twofold mcp` does
 
-Game ids can't be guessed: newer clients have no sessions over HTTP, so anyone who knows the id of a
-game can play it. With sessions, a game belongs to the session that started it.
+With sessions, a game belongs to the session that started it. Newer clients have no sessions over
+HTTP, so any client at the same address can play a game if it knows the game's id. For this reason,
+ids can't be guessed.
 """
 
 # ruff: noqa: E402 - `optional_import` comes first, because its error says what to install
@@ -55,7 +56,7 @@ _INSTRUCTIONS = (
 
 
 def _described(description: str, **schema: Any) -> Any:
-    """Returns an argument's schema for clients. The tools check the argument themselves."""
+    """Returns an argument's JSON schema for clients. The tools check the argument themselves."""
     return WithJsonSchema({"description": description, **schema})
 
 
@@ -88,7 +89,7 @@ class _Game:
 def _answered(
     tool: Callable[..., CallToolResult],
 ) -> Callable[..., Coroutine[Any, Any, CallToolResult]]:
-    """Wraps a tool so that it runs in a thread and returns errors as answers for the model."""
+    """Wraps a tool to run it in a thread and to return its errors as text for the model."""
 
     @functools.wraps(tool)
     async def answered(games: ServedGames, *arguments: Any, **named: Any) -> CallToolResult:
@@ -110,7 +111,8 @@ class ServedGames:
     """The open games of an MCP server, and the tools that play them.
 
     Args:
-        max_games: The maximum number of open games per session, or per address without sessions.
+        max_games: The maximum number of open games per session. Clients without sessions share the
+            maximum with all clients at the same address.
         service: The service that runs the boards: see `ServiceArguments`.
     """
 
@@ -225,7 +227,7 @@ class ServedGames:
             return _result(answer, game_id=game_id, **game.text.facts())
 
     def _expectimax(self, board: np.ndarray[Any, Any]) -> int:
-        """Returns expectimax's action, computed on a copy of the board, so the game stays as is."""
+        """Returns expectimax's action, computed on a copy of the board. The game is unchanged."""
         if board.shape != (4, 4):
             raise InvalidArgument("hints in 2048 need a board of 4 x 4", field="game_id")
         with contextlib.closing(Game2048VectorEnv(1, **self._service)) as envs:
@@ -234,7 +236,7 @@ class ServedGames:
 
     @contextlib.contextmanager
     def _begin(self, owner: str) -> Iterator[object]:
-        """Announces that a call is making a game for an owner, and yields a token for `_add`."""
+        """Records that a game for `owner` is being created. Yields a token for `_add`."""
         call = object()
         with self._lock:
             self._beginning[call] = owner
@@ -270,7 +272,7 @@ class ServedGames:
 
     @contextlib.contextmanager
     def _game(self, context: Context, game_id: object) -> Any:
-        """Yields one of the session's games and keeps other calls from using it meanwhile."""
+        """Yields one of the session's games, and blocks other calls that use the game."""
         with self._lock:
             game = self._games.get(game_id) if isinstance(game_id, str) else None
         refusal = NotFound(f"there is no game {game_id!r}; start one with new_game")
@@ -293,7 +295,7 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
         self._games = games
 
     def streamable_http_app(self, **options: Any) -> Any:
-        """Returns the app that serves over HTTP. Takes the SDK's arguments."""
+        """Returns the ASGI app that serves over HTTP. Accepts the SDK method's options."""
         app = super().streamable_http_app(**options)
         app.add_middleware(_SessionEnds, games=self._games)
         return app
@@ -302,8 +304,8 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
 class _SessionEnds:
     """An ASGI middleware that closes a session's games when the client ends the session.
 
-    The SDK does not notify tools of that. It also ends sessions that were idle for 30 minutes, but
-    the games of such a session are idle too and make room by themselves.
+    The SDK does not notify tools when a session ends. It also ends sessions that were idle for 30
+    minutes, but the games of such a session are idle too, so the next `_add` closes them.
     """
 
     def __init__(self, app: Any, games: ServedGames) -> None:
@@ -337,7 +339,7 @@ def _close(games: list[_Game]) -> None:
 
 
 def _owner(context: Context) -> str:
-    """Returns the owner of a call's games: the session, or the address if there is no session."""
+    """Returns the owner of a call's games: the session, or without one, the client's address."""
     of_call = context.request_context
     if of_call.request is None:
         return "stdio"
@@ -350,10 +352,11 @@ def _owner(context: Context) -> str:
 
 
 def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
-    """Makes an MCP server of the official SDK with the tools of both games.
+    """Makes an MCP server with tools for both games, using the official SDK.
 
     Args:
-        max_games: The maximum number of open games per session, or per address without sessions.
+        max_games: The maximum number of open games per session. Clients without sessions share the
+            maximum with all clients at the same address.
         service: The service that runs the boards: see `ServiceArguments`.
 
     Returns:

@@ -1,10 +1,10 @@
-"""Evaluations and datasets on the machines of a Ray cluster, with the results of a single machine.
+"""Evaluations and datasets on a Ray cluster, with the same results as on a single machine.
 
-An episode depends only on its seeds, and a lane only on its own seed. So each worker plays a known
-part, and the parts are joined in order.
+An episode depends only on its seeds, and a lane only on its own seed. Therefore, each worker plays
+a fixed part of the episodes or lanes, and the parts are joined in order.
 
-Each worker has its own service in its process, unless `endpoint=` names a server. The package has
-to be installed on all nodes. Ray's `runtime_env` can install it, and can copy a policy's modules.
+Each worker runs a service in its own process, unless `endpoint=` names a server. The package has to
+be installed on all nodes. Ray's `runtime_env` can install it, and can copy a policy's modules.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class RayExecutor:
         twofold.evaluate("greedy", episodes=1_000_000, executor=RayExecutor())
 
     The games and results are the same as on one machine, and a dataset's file is the same byte for
-    byte. For a Python function this holds if its action in a row depends only on that row and its
-    own memory of that row's game, not on other rows or a random generator that rows share. Each
-    part gets a copy of the policy, made by Ray's cloudpickle, which also copies lambdas.
+    byte. For a Python function, this is true only if its action for a row depends on nothing but
+    that row and the function's memory of that row's game. The action must not depend on other rows
+    or on a random generator that rows share. Each part gets a copy of the policy, made by Ray's
+    cloudpickle, which also copies lambdas.
 
     If a worker or node is lost, its part of an evaluation is played again, at most three times. In
     a dataset, another worker replays the lost worker's lanes from their seeds and then continues.
@@ -57,7 +58,7 @@ class RayExecutor:
         self._workers, self._options = workers, options
 
     def evaluate(self, plan: Plan, progress: Progress | None) -> Evaluation:
-        """Plays an evaluation, in which each worker has separate boards.
+        """Plays an evaluation. Each worker has separate boards.
 
         `seconds` of the result is the time of the whole evaluation, and `policy_seconds` is this
         time multiplied by the policy's share of the workers' time.
@@ -65,7 +66,7 @@ class RayExecutor:
         Raises:
             InvalidArgument: The policy is a chat model, or the environment is already open.
             FailedPrecondition: The machines have different versions of Twofold or Python.
-            TransportError: A part was lost too often.
+            TransportError: A part was lost too many times.
         """
         chooser, total = plan.chooser, len(plan.seeds)
         if isinstance(chooser, PlayerChooser) and isinstance(chooser.policy, ChatModel):
@@ -100,12 +101,12 @@ class RayExecutor:
     def write(self, path: str | Path, plan: writer.Plan, progress: writer.Progress | None) -> int:
         """Plays and writes a dataset, and returns its number of transitions.
 
-        Each worker plays some of the lanes. This process joins their columns to a row group and
+        Each worker plays some of the lanes. This process joins their columns into a row group, and
         writes it while the workers play the next one. Two row groups are in memory at a time.
 
         Raises:
             FailedPrecondition: The machines have different versions of Twofold.
-            TransportError: A part was lost too often.
+            TransportError: A part was lost too many times.
         """
         parts = _split(plan.num_envs, ray_pool.number_of_workers(self._workers))
         with Pool(_Player, len(parts), self._options) as pool:
@@ -114,7 +115,7 @@ class RayExecutor:
 
 
 class _RemoteLanes:
-    """The source of a dataset's row groups: actors that play a part of the lanes each."""
+    """A source of a dataset's row groups. Each of its actors plays a part of the lanes."""
 
     def __init__(self, pool: Pool, parts: Sequence[range], packed: Any) -> None:
         self._pool, self._packed = pool, packed
@@ -138,7 +139,7 @@ class _RemoteLanes:
         self._ask("play", 0, groups.steps)
 
     def play(self, groups: writer.RowGroups) -> writer.Columns:
-        """Returns a row group, after requesting the next one, which is played meanwhile."""
+        """Waits for a row group, requests the next one, and returns the first."""
         each = self._answers()
         columns = {name: np.concatenate([some[name] for some in each]) for name in each[0]}
         following = groups.steps_after(len(columns["action"]))
@@ -147,7 +148,7 @@ class _RemoteLanes:
         return columns
 
     def _ask(self, method: str, *arguments: int) -> None:
-        """Calls a method of all actors, without waiting."""
+        """Calls a method of all actors, without waiting for their results."""
         self._asked = []
         for worker, lanes in self._players:
             ref = getattr(worker, method).remote([self._packed], lanes, *arguments)
@@ -167,7 +168,7 @@ class _Evaluator:
         return plan.play(ray_pool.stop_if_canceled, part)
 
     def close(self) -> None:
-        """Does nothing, but returns only after the last part has finished."""
+        """Does nothing. Because calls run one after another, it returns after the last part."""
 
 
 def _each(pool: Pool, packed: Any, parts: Sequence[range]) -> Iterator[tuple[int, Evaluation]]:

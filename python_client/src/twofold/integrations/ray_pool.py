@@ -1,8 +1,8 @@
 """Ray actors for `twofold.integrations.ray`, started on all nodes and restarted when lost.
 
 The pool uses actors, not tasks. If a node stops responding, Ray repeats a task only after a
-connection's timeout, seven minutes by default, but an actor's call as soon as the node is declared
-dead.
+connection times out, seven minutes by default. Ray repeats an actor's call as soon as it declares
+the node dead.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Pool:
         self._parts: dict[Any, str] = {}
 
     def begun(self, ref: Any, what: str, part: range) -> Any:
-        """Records a started part, for messages, and returns the reference to its result."""
+        """Records a started part for use in messages, and returns `ref`."""
         self._parts[ref] = f"{what} {part.start} ... {part.stop - 1}"
         return ref
 
@@ -64,10 +64,10 @@ class Pool:
         return ref
 
     def result(self, ref: Any) -> Any:
-        """Returns the result of a part, for which it waits.
+        """Waits for the result of a part and returns it.
 
         Raises:
-            TransportError: The part was lost too often.
+            TransportError: The part was lost too many times.
             TwofoldError: The part raised this error.
         """
         try:
@@ -111,10 +111,10 @@ def number_of_workers(workers: int | None) -> int:
 
 
 def _strategies() -> list[Any]:
-    """Returns a scheduling strategy per CPU, which takes turns among the nodes.
+    """Returns one scheduling strategy per CPU, alternating between the nodes.
 
-    Ray by default may start all actors on one node. An actor moves to another node if its own is
-    lost or lacks a required resource.
+    By default, Ray may start all actors on one node. An actor moves to another node if its own node
+    is lost or lacks a required resource.
     """
     prefer = _scheduling.NodeAffinitySchedulingStrategy
     turns = sorted(
@@ -129,8 +129,8 @@ def _strategies() -> list[Any]:
 def packed(plan: Any) -> Any:
     """Puts a plan into the cluster's object store and returns a reference.
 
-    The plan is pickled here, because arrays that Ray itself sends become read-only, including
-    arrays of the policy.
+    The plan is pickled here, because Ray would make its arrays read-only, including arrays of the
+    policy.
 
     Raises:
         InvalidArgument: The policy can't be pickled.
@@ -145,7 +145,7 @@ def packed(plan: Any) -> Any:
 
 
 def unpacked(packed: list[Any]) -> Any:
-    """Returns the plan in an actor, and sets its service's threads to the actor's CPUs.
+    """Unpickles a plan in an actor, and gives its service one thread per CPU of the actor.
 
     Args:
         packed: A list with the reference. Outside a list, Ray would fetch the plan before the call.

@@ -22,7 +22,7 @@ _Monitor: Any = optional_import("stable_baselines3.common.monitor", _PURPOSE, "s
 def make_sb3_vec(
     env_id: str = "twofold/Game2048-v0", n_envs: int = 1, *, obs: str = "one_hot", **arguments: Any
 ) -> SB3VecEnv:
-    """Makes boards for Stable-Baselines3 and sb3-contrib, which are all stepped in one call.
+    """Makes boards for Stable-Baselines3 and sb3-contrib. One call steps all boards.
 
     Args:
         env_id: The environment's id.
@@ -51,8 +51,8 @@ def make_sb3_vec(
 class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
     """N boards as a vector environment of Stable-Baselines3.
 
-    A step's infos are a dict for each board. It is empty unless the board's episode has ended. Then
-    it contains the episode's infos (`score` and so on), `terminal_observation`,
+    `step` returns an info dict for each board. The dict is empty unless the board's episode has
+    ended. Then it contains the episode's infos (`score` and so on), `terminal_observation`,
     `TimeLimit.truncated`, and `episode` with return, length and seconds in `Monitor`'s format. So
     `Monitor` and `VecMonitor` are not needed.
 
@@ -72,11 +72,11 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         """Starts new episodes and returns the observations (N, …).
 
         Uses the seeds that `seed` set, and the options that `set_options` set. The option "board",
-        uint8 (rows, columns), makes an environment start from this board.
+        uint8 (rows, columns), is the board from which an environment starts.
 
         Raises:
             InvalidArgument: An option is wrong; `field` names it.
-            TransportError: No answer came.
+            TransportError: The service did not answer.
         """
         observations, infos = self._reset_boards()
         self._masks = infos["action_mask"]
@@ -123,7 +123,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         return observations, rewards, dones, of_boards
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Returns the legal actions for the last observations, bool (N, actions), locally."""
+        """Returns the legal actions for the last observations, bool (N, actions)."""
         if self._masks is None:
             raise RuntimeError("action_masks() was called before reset(); call reset() first")
         return self._masks.astype(np.bool_)
@@ -133,7 +133,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Returns an attribute of the batch once per environment. Spaces describe one board."""
+        """Returns an attribute of the batch, once for each board. Spaces are those of one board."""
         if attr_name == "action_masks":
             return [self.action_masks] * self._count(indices)
         of_all = self.envs.get_attr(attr_name)
@@ -155,11 +155,11 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         return list(masks if indices is None else masks[list(self._get_indices(indices))])
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
-        """Returns True for `Monitor`, because the infos already contain its entries."""
+        """Returns True if the class is `Monitor`, because infos already have Monitor's entries."""
         return [issubclass(wrapper_class, _Monitor)] * self._count(indices)
 
     def get_images(self) -> Sequence[Any]:
-        """Returns pictures of all boards, with render_mode="rgb_array"."""
+        """Returns pictures of all boards. Requires render_mode="rgb_array"."""
         return self.envs.render() or ()
 
     def _count(self, indices: Any) -> int:

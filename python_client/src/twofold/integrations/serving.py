@@ -1,4 +1,4 @@
-"""A server of ASGI applications over HTTP."""
+"""An HTTP server for ASGI apps."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from twofold import _arguments
 from twofold._optional import optional_import
 
 MAX_BYTES = 2**18
-"""The maximum size of a message. A reset with a declared reward needs a few kilobytes."""
+"""The maximum size of a message, in bytes. A reset with a reward takes a few kilobytes."""
 
 _PURPOSE = "servers over HTTP"
 _BACKLOG = 2048
 
 
 class Runner:
-    """A server of an ASGI app. It listens as soon as it is created, and answers during `run`.
+    """An HTTP server for an ASGI app. The constructor opens the port, and `run` answers requests.
 
     Args:
         app: The app.
         host: The address to listen on.
         port: The port; 0 selects a free one.
-        grace: The time in seconds that open requests and streams have after a stop signal.
+        grace: The time in seconds for which open requests and streams continue after a stop signal.
         extra: The extra of this package that installs uvicorn.
-        request_seconds: The time in seconds within which a connection must complete its next
-            request, counted from the connection or from the last answer. Then it is closed.
+        request_seconds: The time limit in seconds for receiving a complete request, counted from
+            the start of the connection or from the last answer. Then the connection is closed.
 
     Attributes:
         url: The base URL.
@@ -86,7 +86,8 @@ class Runner:
 def _with_deadline(seconds: float, extra: str) -> Any:
     """Returns uvicorn's protocol class for connections, with a deadline for each request.
 
-    Without it, uvicorn would keep a connection that sends nothing, or half a request, forever.
+    Without a deadline, uvicorn would keep a connection that sends nothing, or half a request,
+    forever.
     """
     base: Any = optional_import("uvicorn.protocols.http.auto", _PURPOSE, extra).AutoHTTPProtocol
 

@@ -19,7 +19,7 @@ _OWN = {"obs": "array", "observation_key": None, "mask_key": None}
 
 
 class TextGame:
-    """One game, whose boards are shown as text, followed by a sentence about the state.
+    """One game whose boards and state of play are described as text.
 
     Args:
         name: The game's name.
@@ -31,7 +31,7 @@ class TextGame:
         game: The environment's game.
         arguments: The given arguments.
         board: The last observation.
-        infos: The infos of the last reset or step, in JSON's types.
+        infos: The infos of the last reset or step, as values that JSON can contain.
         reward: The sum of the episode's rewards.
         end: The reason why the episode ended, in words; "" while it continues.
 
@@ -59,14 +59,14 @@ class TextGame:
 
     @classmethod
     def for_models(cls, name: str, arguments: Mapping[str, Any]) -> TextGame:
-        """Returns a game for language models, which may offer fewer actions."""
+        """Returns a game for language models. Concentration then has no peeks."""
         return cls(name, arguments, {**_OWN, **BY_NAME[name].spec.text_arguments})
 
     def start(self, seed: int | None = None) -> None:
         """Begins a new episode.
 
         Args:
-            seed: The board's seed; None continues its stream of random numbers.
+            seed: The board's seed; None continues the board's random stream.
         """
         self.board, infos = self.env.reset(seed=seed)
         self.infos = plain(infos)
@@ -91,8 +91,8 @@ class TextGame:
         Raises:
             InvalidArgument: The action is unknown; nothing was played.
             FailedPrecondition: The game is over, or the last action has to be repeated first.
-            TransportError: No answer came. The action may have been played; repeating it is safe
-                and does not play it twice.
+            TransportError: The service did not answer. The action may have been played. Repeating
+                it is safe and does not play it twice.
         """
         number = self.game.number(action)
         if self.end:
@@ -129,6 +129,6 @@ class TextGame:
         return [self.game.actions[number] for number in numbers]
 
     def facts(self) -> dict[str, Any]:
-        """Returns the same information as `text`, in JSON's types."""
+        """Returns the same information as `text`, as a dict that JSON can contain."""
         common = {"legal": self.legal, "over": bool(self.end), "return": self.reward}
         return {**self.game.facts(self.board, self.infos), **common}

@@ -19,7 +19,7 @@ _BaseVectorEnv: Any = optional_import("tianshou.env", _PURPOSE, "tianshou").Base
 _Batch: Any = optional_import("tianshou.data", _PURPOSE, "tianshou").Batch
 
 Lanes: TypeAlias = "int | list[int] | NDArray[np.integer[Any]] | None"
-"""The boards that a call is for: one number, several numbers, or None for all boards."""
+"""The boards that a call applies to: one number, several numbers, or None for all boards."""
 _OWN = {
     "autoreset_mode": "NextStep",
     "copy": True,
@@ -31,7 +31,7 @@ _OWN = {
 def make_tianshou_vec(
     env_id: str = "twofold/Game2048-v0", n_envs: int = 1, *, obs: str = "one_hot", **arguments: Any
 ) -> TianshouVectorEnv:
-    """Makes boards for Tianshou's collectors, which are all stepped in one call.
+    """Makes boards for Tianshou's collectors. One call steps all boards.
 
     Args:
         env_id: The environment's id.
@@ -60,7 +60,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
     (k, actions), and infos as an array of k dicts with `env_id`. The collector resets boards whose
     episodes have ended.
 
-    A step of some boards steps all boards and then restores the others from a snapshot.
+    A step of only some boards steps all boards, and then restores the other boards from a snapshot.
 
     Args:
         envs: The boards, with NEXT_STEP autoreset and observations in a dict of "obs" and "mask".
@@ -82,8 +82,8 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
 
         Args:
             env_id: The boards.
-            seed: A seed, from which board i gets seed + i, or a list with a seed for every board.
-                None continues the boards' streams of random numbers.
+            seed: An integer, with which board i gets seed + i, or a list with a seed for every
+                board. None continues the boards' random streams.
         """
         lanes = self._lanes(env_id)
         if lanes.size == self.env_num:
@@ -106,7 +106,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
 
         Raises:
             InvalidArgument: An action is wrong, or a board is out of range.
-            TransportError: No answer came.
+            TransportError: The service did not answer.
         """
         lanes = self._lanes(id)
         actions = np.zeros(self.env_num, np.int64)
@@ -120,14 +120,14 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         return _rows(observations, lanes), rewards[lanes], *flags, _infos(lanes)
 
     def seed(self, seed: int | list[int | None] | None = None) -> list[int | None]:
-        """Starts new episodes from seed + i on board i, or a list of seeds. Returns the seeds."""
+        """Starts new episodes and returns the seeds: seed + i for board i, or the given list."""
         self.reset(seed=seed)
         if isinstance(seed, list):
             return seed
         return [None if seed is None else seed + i for i in range(self.env_num)]
 
     def get_env_attr(self, key: str, id: Lanes = None) -> list[Any]:  # noqa: A002
-        """Returns an attribute of the batch once per board. Spaces describe one board."""
+        """Returns an attribute of the batch, once for each board. Spaces are those of one board."""
         return list(self.envs.get_attr(key)[: self._lanes(id).size])
 
     def set_env_attr(self, key: str, value: Any, id: Lanes = None) -> None:  # noqa: A002
@@ -155,5 +155,5 @@ def _rows(observations: dict[str, Array], lanes: NDArray[np.integer[Any]]) -> An
 
 
 def _infos(lanes: NDArray[np.integer[Any]]) -> Array:
-    """Returns the infos of these lanes, k dicts."""
+    """Returns an array with one info dict for each of these lanes."""
     return np.array([{"env_id": lane} for lane in lanes.tolist()])

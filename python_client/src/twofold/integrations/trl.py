@@ -7,7 +7,8 @@
     )
 
 TRL makes an object for each rollout of a batch and resets it for the next batch. The public methods
-except `reset` are the tools that the model may call, and their docstrings are its instructions.
+except `reset` are the tools that the model may call. Their docstrings tell the model how to call
+them.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class GameTools:
     _game: TextGame
 
     def reset(self, seed: int | None = None, **columns: object) -> str:
-        """Starts a new episode. TRL passes the columns of the dataset's row.
+        """Starts a new episode for a row of the dataset. TRL passes the row's columns.
 
         Args:
-            seed: The board's seed. All completions of a row get the same seed, and so the same
-                board. None continues the board's own stream of random numbers.
+            seed: The board's seed. All completions of a row get the same seed, so they get the same
+                board. None continues the board's random stream.
             columns: The row's other columns, which are ignored.
 
         Returns:
@@ -119,7 +120,7 @@ class ConcentrationTools(GameTools):
 
 
 def total_reward(environments: Sequence[GameTools], **columns: object) -> list[float]:
-    """Returns the sum of each completion's rewards. A reward function for TRL.
+    """Returns each completion's sum of rewards, as a reward function for TRL.
 
     Args:
         environments: The games of the batch, passed by TRL.

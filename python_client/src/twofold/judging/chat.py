@@ -42,10 +42,10 @@ _WORD = re.compile(rf"\b((?ai:{'|'.join(DIRECTIONS)}))\b")
 
 
 def read_move(text: str) -> str | None:
-    r"""Returns a reply's move: the last whole word up, right, down or left, in any case.
+    r"""Returns the move in a reply: the last of the words up, right, down and left, in any case.
 
-    Thus "left", {"move": "left"} and \boxed{left} mean the same. Reasoning up to the last </think>
-    is skipped, and a reply with an unclosed <think> names no move.
+    For example, "left", {"move": "left"} and \boxed{left} mean the same. Text up to the last
+    </think> is ignored. A reply with an unclosed <think> names no move.
     """
     _, _, answer = text.rpartition("</think>")
     if "<think>" in answer:
@@ -70,7 +70,7 @@ class ChatModel:
         retries: The maximum number of corrections of one move.
         timeout: Seconds for one request, from connecting to the last byte of the reply.
         api_key: The API key. Defaults to the environment variable OPENAI_API_KEY, if it is set.
-        surroundings: The clock, which measures moves and waits between attempts.
+        surroundings: The clock that measures moves and waits between attempts.
     """
 
     url: str = field(repr=False)
@@ -83,9 +83,9 @@ class ChatModel:
     surroundings: Surroundings = field(default=SYSTEM, repr=False)
 
     episodes = 10
-    """The default number of games, which is small because games cost money."""
+    """The default number of games. It is small because each game costs money."""
     lanes = 8
-    """The default number of boards at once, which is also the number of open requests."""
+    """The default number of boards played at once, which is also the number of open requests."""
     card: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class ChatModel:
 
 
 def _check_options(options: object) -> None:
-    """Raises InvalidArgument if options can't be fields of a request."""
+    """Raises InvalidArgument if `options` can't be sent as fields of a request."""
     try:
         if not isinstance(options, Mapping) or options.get("stream"):
             raise ValueError("expected a mapping, without stream")
@@ -142,7 +142,7 @@ class ChatPlayer:
         self._seconds = 0.0
 
     def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
-        """Does nothing: a move's conversation has only its board."""
+        """Does nothing, because a move's conversation does not depend on earlier moves."""
 
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
@@ -195,7 +195,7 @@ class ChatPlayer:
         return prompt.replace("{board}", rows)
 
     def _ask(self, messages: list[Message], legal: list[str]) -> tuple[str, str, Failure | None]:
-        """Returns a direction, the reply, and a failure unless the direction is legal."""
+        """Returns the model's direction, its reply, and a failure if the direction is not legal."""
         reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
         direction, failure = read_move(reply.text), None
         if reply.is_cut:
@@ -230,5 +230,5 @@ class ChatPlayer:
         }
 
     def close(self) -> None:
-        """Ends the open requests and thereby their threads."""
+        """Ends the open requests, so their threads end too."""
         self._endpoint.close()

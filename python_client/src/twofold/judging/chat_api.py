@@ -1,4 +1,4 @@
-"""A client of chat models over the common HTTP interface: POST /chat/completions."""
+"""A client for chat models with an OpenAI-compatible interface: POST /chat/completions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Message = dict[str, str]
 """A message of a conversation: {"role": "user" or "assistant", "content": the text}."""
 
 ATTEMPTS = 6
-"""The maximum number of requests for one completion, with waits of 1, 2, 4, 8 and 16 s."""
+"""The maximum number of requests for one completion. Waits between them: 1, 2, 4, 8 and 16 s."""
 
 _LONGEST_WAIT = 60.0
 _LARGEST_REPLY = 4 << 20
@@ -43,8 +43,8 @@ class Completion:
         text: The text, or "" if the reply has none.
         is_cut: Whether a limit on tokens cut the text off.
         prompt_tokens: The tokens of the request; None if the count is missing or implausible.
-        completion_tokens: The same for the reply, including hidden reasoning.
-        attempts: The number of requests that were sent for it.
+        completion_tokens: The tokens of the reply, including hidden reasoning; None as above.
+        attempts: The number of requests that were sent to get the reply.
     """
 
     text: str
@@ -55,18 +55,20 @@ class Completion:
 
 
 class ChatEndpoint:
-    """An endpoint of chat models, which threads may share.
+    """An endpoint of chat models. Threads may share an endpoint.
 
-    A request is retried after the statuses 408, 409, 429 and 5xx, after the delay that Retry-After
-    asks for, and if no answer came. It is not retried if the server's certificate is invalid.
-    Redirects are not followed, because their target would receive the key. Messages never contain
-    the key, the values of the URL's query, or control characters, even if the endpoint echoes them.
+    A request is retried after the statuses 408, 409, 429 and 5xx, and if no answer came. A
+    Retry-After header sets the delay. A request is not retried if the server's certificate is
+    invalid. Redirects are not followed, because their target would receive the key. Messages never
+    contain the key, the values of the URL's query, or control characters, even if the endpoint
+    echoes them.
 
     Args:
-        url: The base, such as http://127.0.0.1:8000/v1. A query moves behind /chat/completions.
+        url: The base URL, such as http://127.0.0.1:8000/v1. If it has a query, /chat/completions is
+            inserted before the query.
         api_key: The bearer token. Surrounding white space is removed; "" sends no token.
         timeout: Seconds for one request, from connecting to the last byte of the reply.
-        surroundings: The waits between attempts.
+        surroundings: The clock that waits between attempts.
 
     Raises:
         InvalidArgument: `url` is not http or https, contains a user, or has an invalid host or
@@ -128,14 +130,14 @@ class ChatEndpoint:
         raise self._unavailable(f"{ATTEMPTS} attempts failed; the last: {problem}", status)
 
     def close(self) -> None:
-        """Ends the open requests and the waits. Each `complete` that was waiting then raises."""
+        """Ends the open requests and delays. Each running `complete` raises ModelUnavailable."""
         self._closed.set()
         with self._lock:
             for exchange in self._exchanges:
                 exchange.end()
 
     def _post(self, body: bytes) -> _Reply:
-        """Returns the reply to one request, of any status.
+        """Sends one request and returns the reply, whatever its status.
 
         Raises:
             TimeoutError: The whole reply did not arrive in time.
@@ -192,7 +194,10 @@ class ChatEndpoint:
 
 
 def _check_text(name: str, value: object) -> None:
-    """Raises InvalidArgument, without the value, which may be secret, unless it is a string."""
+    """Raises InvalidArgument if a value is not a string.
+
+    The message does not contain the value, which may be secret.
+    """
     if not isinstance(value, str):
         raise InvalidArgument(
             f"{name} is of type {type(value).__name__}; expected a string", field=name
@@ -205,14 +210,14 @@ def _is_printable(text: str) -> bool:
 
 
 def _is_final(error: Exception) -> bool:
-    """Returns True if another attempt would fail too: a bad certificate or proxy address."""
+    """Returns True if a retry can't help: the certificate or the proxy's address is invalid."""
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     finals = ssl.SSLCertVerificationError, http.client.InvalidURL, UnicodeError
     return isinstance(reason, finals)
 
 
 def _split(url: str) -> urllib.parse.SplitResult:
-    """Returns the parts of an endpoint's URL, or raises InvalidArgument without its secrets."""
+    """Splits an endpoint's URL, or raises InvalidArgument. The message masks the URL's secrets."""
     _check_text("url", url)
     try:
         parts = urllib.parse.urlsplit(url)
@@ -254,7 +259,7 @@ def _has_address(parts: urllib.parse.SplitResult) -> bool:
 
 
 def _shown(parts: urllib.parse.SplitResult) -> str:
-    """Returns a URL for messages, in which its user and its query are masked."""
+    """Returns a URL for use in messages, with the user and the query masked."""
     _, at, host = parts.netloc.rpartition("@")
     netloc = f"{_MASK}@{host}" if at else host
     query = _MASK if parts.query else ""
@@ -262,7 +267,7 @@ def _shown(parts: urllib.parse.SplitResult) -> str:
 
 
 def _forms(secrets: Sequence[str]) -> list[str]:
-    """Returns the words to mask in messages: secrets as they are, in URLs, in JSON and in HTML.
+    """Returns the words to mask in messages: secrets as is, and encoded for URLs, JSON and HTML.
 
     Longer words come first. Secrets of fewer than four characters are omitted, because masking them
     would garble other words.
@@ -276,7 +281,7 @@ def _forms(secrets: Sequence[str]) -> list[str]:
 
 
 class _Reply(NamedTuple):
-    """An HTTP reply; `words` is the masked beginning of an error's body, on one line."""
+    """An HTTP reply. `words` is the beginning of an error's body, on one line, secrets masked."""
 
     status: int
     reason: str
@@ -286,12 +291,12 @@ class _Reply(NamedTuple):
 
 
 class _Exchange(urllib.request.Request):
-    """An exchange of a request and its reply; another thread can end the exchange.
+    """A request and its reply. Another thread can end the exchange.
 
-    A socket's own timeout would not do, because it starts again with each byte.
+    A socket's own timeout is not enough, because it restarts with each received byte.
 
     Attributes:
-        is_ended: Whether it was ended.
+        is_ended: Whether `end` was called.
     """
 
     def __init__(self, url: str, body: bytes, headers: Mapping[str, str]) -> None:
@@ -325,7 +330,7 @@ class _Exchange(urllib.request.Request):
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection whose socket its exchange creates."""
+    """An HTTP connection whose socket is created by its `_Exchange`."""
 
     def __init__(self, exchange: _Exchange, host: str, **arguments: Any) -> None:
         super().__init__(host, **arguments)
@@ -384,7 +389,7 @@ def _integer(digits: str) -> int | None:
 
 
 def _count(value: object) -> int | None:
-    """Returns a number of tokens, or None if the value is not a plausible one."""
+    """Returns a number of tokens, or None if the value is implausible."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value <= _MAX_TOKENS else None

@@ -27,14 +27,14 @@ _ROOT = "/tmp"  # the new root is mounted here; any directory works
 
 
 class Refused(Exception):
-    """The kernel, or the container around this process, refuses a part of the sandbox.
+    """An error: the kernel or a container does not permit a part of the sandbox.
 
-    The text names the part and the reason.
+    The message names the part and the reason.
     """
 
 
 def _call(wall: str, name: str, *arguments: object) -> None:
-    """Calls a function of libc that returns 0, or raises Refused."""
+    """Calls a libc function. Raises Refused if the function does not return 0."""
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         raise Refused(f"{wall}: {name}: {os.strerror(ctypes.get_errno())}")
@@ -43,8 +43,8 @@ def _call(wall: str, name: str, *arguments: object) -> None:
 def enter() -> None:
     """Moves this process and its later children into new namespaces.
 
-    They see only Python's standard library, read-only, and each other, and have no network. The new
-    namespace of processes begins with the first child, which is its init process.
+    There, the processes see only each other and, read-only, Python's standard library. They have no
+    network. This process's first child becomes the init process of the new process namespace.
 
     Raises:
         Refused: A part of the sandbox is unavailable.

@@ -19,7 +19,7 @@ class Failure:
     """The reason why a player failed in a game.
 
     Attributes:
-        reason: A word under which reports count the failure.
+        reason: The kind of failure, in one word. Reports count the failures of each kind.
         detail: The details, as part of a sentence.
     """
 
@@ -32,19 +32,19 @@ Choice: TypeAlias = "int | Failure"
 
 
 class Player(Protocol):
-    """A policy that can fail in one game; the game then ends with its score so far."""
+    """A policy that can fail in a game. The game then ends with its score so far."""
 
     def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64], /) -> None:
         """Begins an episode on each of these lanes, (k,).
 
-        Each seed is for the player's own random draws. It reveals nothing about the game's seed.
+        Each seed is for the player's own random draws, and reveals nothing about the game's seed.
         """
         ...
 
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp], /
     ) -> list[Choice]:
-        """Chooses for these lanes, (K,), given observations (K, …) and masks (K, actions)."""
+        """Returns a choice for each of these lanes, (K,), given boards (K, …) and masks."""
         ...
 
     def summary(self) -> Mapping[str, Any]:

@@ -1,10 +1,10 @@
-"""The processes that run a judged program. Of Twofold, they import only `jail` and `seccomp`.
+"""The processes that run a judged program. They import only `jail` and `seccomp` from Twofold.
 
-`main` enters the sandbox and forks a process for each game. That process loads the program and
-answers board after board on its own socket. Thus each game starts from fresh state, and the
-kernel's limits apply to each game separately.
+`main` enters the sandbox and forks a process for each game. The game's process loads the program,
+receives boards on its own socket, and answers each with an action. Therefore, each game starts from
+fresh state, and the kernel's limits apply to each game separately.
 
-The judge keeps the boards and the rules, and reads everything that a game's process writes to its
+The judge keeps the boards and the rules. It treats everything that a game's process writes to its
 socket as the next answer of that game. A misbehaving program can therefore only hurt its own score.
 """
 
@@ -26,9 +26,9 @@ from twofold.judging import jail
 from twofold.judging.seccomp import Filter
 
 READY = b"ready"
-"""The request to load the program, and the reply that it was loaded."""
+"""The message that requests loading the program, and the reply after the program is loaded."""
 LONGEST = 4096
-"""The maximum size of an answer in bytes; the rest is cut off."""
+"""The maximum size of an answer, in bytes. Longer answers are cut off."""
 DIRECTIONS = ("up", "right", "down", "left")
 
 _ACTIONS = {
@@ -40,7 +40,7 @@ _SOCKET = 3  # besides this, a game's process has open descriptors of the null d
 
 
 class _Failed(Exception):
-    """The program failed; the arguments are the word for the reason and the details."""
+    """An error of the program. Its arguments are the reason, in one word, and the details."""
 
 
 # ---- the process that forks ----------------------------------------------------------------------
@@ -55,7 +55,7 @@ _PRELOADED = """
 
 
 def main(control: int) -> None:
-    """Serves the judge on a socket until it closes. Reads the settings from standard input."""
+    """Serves the judge until the socket closes. Reads the settings from standard input."""
     # A low number, so that a game's process closes it: the judge may have thousands of descriptors.
     lowest = os.dup(control)
     os.close(control)
@@ -79,7 +79,7 @@ def main(control: int) -> None:
 
 
 def _walls() -> Filter:
-    """Moves this process into the sandbox. Returns the filter for the games' processes."""
+    """Moves this process into the sandbox. Returns the seccomp filter for the games' processes."""
     system_calls = Filter()
     child = os.fork()  # tries the filter, which could not be removed from this process
     if child == 0:
@@ -154,7 +154,7 @@ def _play(
 
 
 def _answer(source: str, file: str) -> None:
-    """Answers each question with an action, or with the reason why the game failed."""
+    """Answers each board with an action, or with the reason why the program failed."""
     # Local names, because the program may replace these functions in their modules.
     read, write, loads, describe = os.read, os.write, json.loads, _describe
     strategy: Callable[[Any], object] | None = None

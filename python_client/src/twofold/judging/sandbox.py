@@ -1,4 +1,4 @@
-"""The judge's side of the processes that run a program; `runner` is the other side."""
+"""The judge's interface to the processes that run a program. Their code is in `runner`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Game:
 
 @dataclass(eq=False)
 class Question:
-    """A board sent to a game's process, and its answer.
+    """A board sent to a game's process, and the answer.
 
     Attributes:
         game: The game.
@@ -73,11 +73,11 @@ class Question:
 
 @dataclass(frozen=True)
 class End:
-    """The end of a game's process.
+    """The exit of a game's process.
 
     Attributes:
-        signal: The signal that killed it; None if it exited.
-        status: Its exit status.
+        signal: The signal that killed the process; None if the process exited.
+        status: The exit status.
         cpu_seconds: The processor time used.
     """
 
@@ -94,7 +94,7 @@ class Sandbox:
         file: The program's file name in messages.
         memory_mb: Megabytes of address space for each game's process.
         cpu_seconds: Seconds of processor time for each game's process.
-        unsafe: Whether to set limits only, without isolation.
+        unsafe: Whether to run the program with limits only, without isolation.
 
     Raises:
         SandboxUnavailable: The sandbox is unavailable on this system.
@@ -142,7 +142,7 @@ class Sandbox:
             raise
 
     def _reply(self, message: str = "", *descriptors: int) -> bytes:
-        """Sends a message with descriptors, if there is one, and returns the runner's reply."""
+        """Sends a message with descriptors, unless it is empty. Returns the runner's next reply."""
         try:
             if message:
                 socket.send_fds(self._control, [message.encode()], descriptors)
@@ -188,7 +188,7 @@ class Sandbox:
         return End(killed_by, code, float(seconds))
 
     def ask(self, questions: Sequence[Question]) -> None:
-        """Asks questions to different games, and fills in their answers.
+        """Sends questions to different games, and stores the answer in each question.
 
         At most one question per processor is open at a time, so that games do not compete for
         processor time.
@@ -223,9 +223,9 @@ class Sandbox:
 
 @contextlib.contextmanager
 def _fixed_addresses() -> Iterator[None]:
-    """Disables address randomisation, if the kernel allows it, for processes this thread starts.
+    """Disables address randomisation for new processes of this thread, if the kernel allows it.
 
-    Python's `id` and the default hashes of objects depend on addresses.
+    Otherwise, Python's `id` and the default hashes of objects would differ from run to run.
     """
     personality = ctypes.CDLL(None).personality
     before = personality(ctypes.c_ulong(0xFFFFFFFF))  # reads the value without changing it

@@ -1,8 +1,8 @@
 """A filter of system calls (seccomp), for a process that has loaded Python and runs a program.
 
-The filter allows the calls of a program without files, processes and sockets. A call that starts a
-process or a thread, opens a socket, writes a file or signals another process kills the process with
-SIGSYS, so that the judge reports the attempt. Every other call fails with EPERM.
+The filter allows the system calls of a program that uses no files, processes or sockets. A call
+that starts a process or a thread, opens a socket, writes a file or signals another process kills
+the process with SIGSYS, so that the judge reports the attempt. Every other call fails with EPERM.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _X32_CALLS = 0x40000000
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """Returns the numbers of the system calls on a processor, without calls that it lacks."""
+    """Returns the number of each system call. Calls that the processor lacks are omitted."""
     words = NUMBERS[machine].split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
@@ -126,7 +126,7 @@ class Filter:
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def install(self) -> None:
-        """Filters the calls of this process, irrevocably. The process must have no_new_privs.
+        """Filters this process's system calls, irrevocably. Requires that no_new_privs is set.
 
         Raises:
             OSError: The kernel refuses.

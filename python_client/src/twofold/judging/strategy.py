@@ -35,9 +35,10 @@ class Strategy:
     """A program that plays 2048, for `twofold.evaluate`: untrusted Python in a sandbox.
 
     The program defines `strategy(board)`, where `board` is a list of lists of tile values, 0 for an
-    empty cell. The function returns "up", "right", "down" or "left", one of W, D, S, A, or the same
-    directions as 0 ... 3; text may be in any case, numbers may be text. The program may import
-    Python's standard library. Each game loads the program in a separate process.
+    empty cell. The function returns "up", "right", "down" or "left". The same directions can be
+    written W, D, S and A, or 0, 1, 2 and 3. Letters may be in any case, and a number may be a
+    string. The program may import Python's standard library. Each game loads the program in a
+    separate process.
 
     The program can't learn its game's seed. Each evaluation draws a secret, from which the seeds of
     the tiles and unrelated seeds for Python's `random` are derived. The secret and a game's number
@@ -63,7 +64,7 @@ class Strategy:
 
     episodes = 1_000
     lanes = 16
-    """The default number of boards at once, each of which has a process."""
+    """The default number of boards played at once. Each board has a process."""
     card: ClassVar[Mapping[str, Any]] = {"weights_mb": 0.0, "threads": 1}
 
     def __post_init__(self) -> None:
@@ -75,7 +76,7 @@ class Strategy:
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
-        """Loads a program from a file. The other arguments set attributes.
+        """Loads a program from a file. `arguments` set the other attributes.
 
         Raises:
             NotFound: The file does not exist.
@@ -145,7 +146,7 @@ class StrategyPlayer:
             raise
 
     def _try(self) -> None:
-        """Loads the program once, to refuse it before any game if it can't be judged."""
+        """Loads the program once, to raise an error before any game if it can't be judged."""
         self._games[0] = self._sandbox.begin(0)
         failures = self._load([0])
         if not failures:
@@ -214,7 +215,7 @@ class StrategyPlayer:
         return Failure("illegal", f"the move {direction} does not change the board")
 
     def _failure(self, question: Question) -> Failure:
-        """Ends a game's process that gave no direction, and returns the reason."""
+        """Ends the process of a game that returned no direction. Returns the reason."""
         answer, end = question.answer, self._sandbox.end(question.game)
         if answer is None:
             if question.text == READY:

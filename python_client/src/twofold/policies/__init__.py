@@ -1,9 +1,9 @@
-"""Policies: built-in ones, programs, chat models, and the interfaces for your own.
+"""Built-in policies, programs, chat models, and the interfaces for your own policies.
 
     envs.rollout(128, policy="greedy")
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 
-A name stands for the policy with its defaults, "greedy" for `Greedy()`.
+A name means the policy with its default arguments. For example, "greedy" means `Greedy()`.
 """
 
 from twofold.judging import ChatModel, Strategy

@@ -1,4 +1,4 @@
-"""Baselines: random legal actions, the first legal action, and a perfect memory."""
+"""Baseline policies: random legal actions, the first legal action, and a perfect memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twofold.games.spec import GameSpec
 
 
 class RandomPolicy:
-    """Uniformly random legal actions, drawn from a separate numpy generator.
+    """A policy that plays uniformly random legal actions, drawn from its own numpy generator.
 
     Args:
         seed: The generator's seed.
@@ -43,7 +43,7 @@ class RandomPolicy:
 
 
 def _picks() -> NDArray[Any]:
-    """Returns uint8 (16, 12): the action for each mask, read as four bits, and each draw."""
+    """Returns a table, uint8 (16, 12): the action for each 4-bit mask and each draw 0 ... 11."""
     table = np.zeros((16, 12), np.uint8)
     for mask in range(1, 16):
         legal = [action for action in range(4) if mask >> action & 1]
@@ -55,7 +55,9 @@ _PICKS = _picks()
 
 
 class FixedOrderPolicy:
-    """The first legal action; in 2048, the first of up, right, down and left, in any dialect.
+    """A policy that plays the first legal action.
+
+    In 2048, this is the first of up, right, down and left, however the environment numbers them.
 
     Args:
         envs: The environment to play in.
@@ -87,10 +89,10 @@ class FixedOrderPolicy:
 
 
 class CardPlayer:
-    """The base class of policies for Concentration, which reads observations.
+    """The base class of policies for Concentration. It decodes observations.
 
     Args:
-        envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
+        envs: The environment of Concentration to play in: vector or single, wrapped or not.
 
     Attributes:
         game: The game.
@@ -116,7 +118,7 @@ class CardPlayer:
         self.game, self.num_envs = game, int(envs.num_envs) if self._is_batch else 1
 
     def look(self, observations: Any, action_mask: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Returns the observed cards (N, cards), and which may be flipped, bool (N, cards)."""
+        """Returns the observed cards (N, cards), and bool (N, cards), True for legal flips."""
         if self._key is not None:
             observations = observations[self._key]
         cards = self.game.cards
@@ -125,7 +127,7 @@ class CardPlayer:
         return table, mask == 1
 
     def actions(self, chosen: NDArray[np.int64]) -> Any:
-        """Returns the actions (N,) in the environment's form: an int for a single one."""
+        """Returns the actions in the environment's form: (N,), or an int if it is single."""
         return chosen if self._is_batch else int(chosen[0])
 
 
@@ -135,16 +137,16 @@ class PerfectMemory(CardPlayer):
         policy = twofold.policies.PerfectMemory(envs)
         actions = policy(observations, infos["action_mask"])
 
-    It takes a known pair if there is one. Otherwise it flips the first unseen card, and then that
-    card's mate if known, else the next unseen card. With two cards of each symbol, no strategy
-    without peeking needs fewer turns (tests/test_concentration.py solves small decks). With more
-    cards of each symbol, `LastKMemory` with k=None needs fewer.
+    The policy flips a known pair if there is one. Otherwise, it flips the first unseen card, and
+    then that card's mate if it is known, or else the next unseen card. With two cards of each
+    symbol, no strategy without peeking needs fewer turns (tests/test_concentration.py solves small
+    decks). With more cards of each symbol, `LastKMemory` with k=None needs fewer.
 
     If all cards of a game are face down, a new game has begun, and the policy forgets the old one.
-    So `reset` is needed only after a game is abandoned or its board is replaced.
+    Therefore, call `reset` only if you abandon a game or replace its board.
 
     Args:
-        envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
+        envs: The environment of Concentration to play in: vector or single, wrapped or not.
 
     Raises:
         InvalidArgument: The environment plays another game, or its observations are not cards.
@@ -166,7 +168,7 @@ class PerfectMemory(CardPlayer):
 
         Args:
             observations: The observations of all games from the last reset or step.
-            action_mask: The action mask from its infos.
+            action_mask: The action mask from the same infos.
 
         Returns:
             Actions int64 (N,); an int for a single environment.

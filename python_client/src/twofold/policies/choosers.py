@@ -1,7 +1,7 @@
-"""Choosers, one interface for everything that chooses actions, with checks of every choice.
+"""Choosers: a common interface for everything that chooses actions.
 
 There are three kinds: policies that the service plays, Python functions with or without memory, and
-players that may fail in some games.
+players that may fail in some games. The choices of functions and players are checked.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ from twofold.policies.functions import PolicyFunction, PolicyWithMemory
 Array: TypeAlias = NDArray[Any]
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
 Place: TypeAlias = "Callable[[int], Mapping[str, int]]"
-"""A function that returns a lane's episode, seed and step, or lane and step, for messages."""
+"""A function that describes a lane for messages.
+
+It returns the lane's episode, seed and step, or only the lane and step.
+"""
 
 
 @dataclass(frozen=True)
 class Chooser(abc.ABC):
-    """A way to choose actions in any number of environments; it can be pickled.
+    """A way to choose actions in any number of environments. Choosers can be pickled.
 
     Attributes:
         name: The name in reports.
-        card: The entries for the rule card.
-        may_fail: Whether it may fail in some games. If so, its games have secret seeds, and only
-            evaluations play it.
+        card: The chooser's entries for the rule card.
+        may_fail: Whether the chooser may fail in some games. If True, it plays only evaluations,
+            with secret seeds.
     """
 
     name: str
@@ -58,11 +61,11 @@ class Chooser(abc.ABC):
         return 4_096
 
     def conditions(self) -> dict[str, Any]:
-        """Returns lines of the rule card that replace or follow the environment's."""
+        """Returns entries that replace or extend the rule card's entries about the environment."""
         return {}
 
     def for_env(self, env: object) -> Chooser:
-        """Returns the chooser for an evaluation's argument `env`: an id, or an environment.
+        """Returns the chooser to use with an evaluation's `env`, which is an id or an environment.
 
         Raises:
             InvalidArgument: The chooser plays only in environments that the evaluation makes.
@@ -75,7 +78,7 @@ class Chooser(abc.ABC):
 
         Args:
             envs: The environment.
-            timeout: The time limit of one choice of a function, in seconds.
+            timeout: The time limit for one call of a function, in seconds.
 
         Raises:
             InvalidArgument: The chooser can't play in this environment.
@@ -86,16 +89,16 @@ class OpenChooser:
     """A chooser opened for one environment.
 
     Attributes:
-        seconds: The seconds spent in choices; nan for choices in the service.
+        seconds: The time in seconds spent choosing; nan for choices in the service.
     """
 
     seconds = math.nan
 
     def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
-        """Announces that these lanes, bool (N,), begin an episode.
+        """Prepares for new episodes on some lanes.
 
         Args:
-            lanes: The lanes.
+            lanes: bool (N,), True for lanes that begin an episode.
             seeds: uint64 (N,), the seeds for a player's own random numbers in the episodes.
 
         Raises:
@@ -116,14 +119,15 @@ class ServedChooser(Chooser):
 
     Attributes:
         policy: The policy.
-        local: The equivalent function for all environments but 2048's id; None if there is none.
+        local: The equivalent Python function, for all environments except 2048's id; None if the
+            policy exists only in the service.
     """
 
     policy: served_policies.Policy = field(default_factory=served_policies.Random)
     local: FunctionChooser | None = None
 
     def for_env(self, env: object) -> Chooser:
-        """Returns this chooser if the service can play it in `env`, else the local function."""
+        """Returns this chooser if the service can play in `env`, else the local function."""
         if isinstance(env, str) and (self.local is None or env == Game2048.environment_id):
             return self
         if self.local is None:
@@ -134,18 +138,18 @@ class ServedChooser(Chooser):
         return self.local
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenServed:
-        """Returns the policy, which `envs.rollout` plays."""
+        """Returns the policy in a form that `envs.rollout` can play."""
         return OpenServed(self.policy)
 
 
 class OpenServed(OpenChooser):
-    """A policy of the service in one environment; `envs.rollout` plays it.
+    """A policy that the service plays in one environment, through `envs.rollout`.
 
     Args:
         policy: The policy.
 
     Attributes:
-        policy: The argument.
+        policy: The policy.
     """
 
     def __init__(self, policy: served_policies.Policy) -> None:
@@ -153,7 +157,7 @@ class OpenServed(OpenChooser):
 
 
 class CheckedChooser(OpenChooser, abc.ABC):
-    """A chooser outside of the service, whose choices are checked.
+    """A chooser that runs outside the service. Its choices are checked.
 
     Args:
         name: The name in messages.
@@ -162,7 +166,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
     Attributes:
         num_actions: The number of the environment's actions.
         calls: The number of choices so far.
-        failures: The games that failed in the last choice, by their lanes.
+        failures: The games that failed in the last choice. The keys are lanes.
     """
 
     def __init__(self, name: str, envs: Envs) -> None:
@@ -189,12 +193,12 @@ class CheckedChooser(OpenChooser, abc.ABC):
         playing: NDArray[np.bool_],
         place: Place,
     ) -> Array:
-        """Returns actions (N,) of the action space's dtype; any legal action for idle lanes.
+        """Returns actions (N,) of the action space's dtype. An idle lane gets any legal action.
 
         Args:
             observations: (N, …)
             mask: int8 (N, actions)
-            playing: bool (N,): whether the lane is in play, else it is idle.
+            playing: bool (N,), True for lanes in play, False for idle lanes.
             place: The function that describes a lane in messages.
 
         Raises:
@@ -250,7 +254,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
 
 @dataclass(frozen=True)
 class FunctionChooser(Chooser):
-    """A Python function.
+    """A policy that is a Python function.
 
     Attributes:
         make: A function that makes the policy for an environment. It raises InvalidArgument if the
@@ -265,21 +269,24 @@ class FunctionChooser(Chooser):
 
 
 def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
-    """Returns `policy` for every environment; unlike a lambda, a partial of this can be pickled."""
+    """Returns `policy`, whatever the environment.
+
+    Unlike a lambda, a `functools.partial` of this function can be pickled.
+    """
     return policy
 
 
 class OpenFunction(CheckedChooser):
-    """A function in one environment.
+    """A Python function that plays in one environment.
 
     Args:
         name: The name in messages.
         envs: The environment.
         function: The function.
-        timeout: The time limit of one call in seconds.
+        timeout: The time limit for one call, in seconds.
 
     Attributes:
-        first_lane: The number of the first lane in messages of rollouts.
+        first_lane: The number that messages about rollouts give to the environment's first lane.
         steps: The number of steps that rollouts have played.
     """
 
@@ -293,7 +300,7 @@ class OpenFunction(CheckedChooser):
         self._boards: int | None = None  # K of the last call
 
     def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
-        """Announces the lanes to a function with a memory."""
+        """Calls the function's `reset` if it has a memory."""
         if self._memory is None:
             return
         start = time.perf_counter()
@@ -368,7 +375,7 @@ class PlayerChooser(Chooser):
         return self.policy.lanes
 
     def conditions(self) -> dict[str, Any]:
-        """Returns the policy's lines of the rule card."""
+        """Returns the policy's entries for the rule card."""
         return self.policy.conditions()
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenPlayer:
@@ -377,7 +384,7 @@ class PlayerChooser(Chooser):
 
 
 class OpenPlayer(CheckedChooser):
-    """A player in one environment.
+    """A player that plays in one environment.
 
     Args:
         name: The name in messages.
@@ -425,12 +432,12 @@ class OpenPlayer(CheckedChooser):
 PolicyLike: TypeAlias = (
     "PolicyFunction | served_policies.Policy | Strategy | ChatModel | str | Chooser"
 )
-"""The type of policies: a function, an object of `twofold.policies`, or a name."""
+"""The type of a policy argument: a function, an object of `twofold.policies`, or a name."""
 
 
 @dataclass(frozen=True)
 class OpenedChooser(Chooser):
-    """A chooser that stays open in an environment, from one rollout to the next.
+    """A chooser that is already open in an environment, and stays open between rollouts.
 
     Attributes:
         opened: The open chooser.
@@ -446,10 +453,10 @@ class OpenedChooser(Chooser):
 def open_for_rollouts(
     chooser: Chooser, envs: Envs, timeout: float = math.inf
 ) -> OpenServed | OpenFunction:
-    """Opens a chooser that plays rollouts.
+    """Opens a chooser for use in rollouts.
 
     Raises:
-        InvalidArgument: The chooser is a player, which only evaluations can play.
+        InvalidArgument: The chooser is a player, which can play only in evaluations.
     """
     opened = None if chooser.may_fail else chooser.open(envs, timeout)
     if not isinstance(opened, (OpenServed, OpenFunction)):
@@ -460,7 +467,10 @@ def open_for_rollouts(
 
 
 def rows(observations: Any, which: Any) -> Any:
-    """Returns some rows of a batch of observations: an array, or a dict or tuple of batches."""
+    """Returns some rows of a batch of observations.
+
+    A batch is an array, or a dict or tuple of batches.
+    """
     if isinstance(observations, dict):
         return {key: rows(value, which) for key, value in observations.items()}
     if isinstance(observations, tuple):

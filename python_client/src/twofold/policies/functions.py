@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class PolicyFunction(Protocol):
-    """A function that chooses actions, or an object that can be called like one.
+    """A function or another callable object that chooses actions.
 
-    It may have a `card`, a mapping with entries for the rule card of `evaluate`. A policy that
-    remembers its games has a `reset`: see `PolicyWithMemory`.
+    It may have an attribute `card`, a mapping with entries for the rule card of `evaluate`. A
+    policy that remembers its games has a method `reset`: see `PolicyWithMemory`.
     """
 
     def __call__(self, observations: Any, action_mask: NDArray[np.int8], /) -> ArrayLike:
@@ -32,15 +32,15 @@ class PolicyFunction(Protocol):
 class PolicyWithMemory(PolicyFunction, Protocol):
     """A policy that remembers something about each game, such as `PerfectMemory`.
 
-    `reset` announces the boards that begin an episode. The policy always gets all N boards in the
-    same order, so that row i is the same board each time. The mask of a board that is not in play
-    is 0, and its action is ignored.
+    `reset` tells the policy which boards begin an episode. The policy always gets all N boards in
+    the same order, so row i is the same board in every call. For a board that is not in play, the
+    mask is 0 and the action is ignored.
     """
 
     def reset(self, lanes: NDArray[np.bool_], /) -> object:
-        """Forgets the boards that begin an episode; also called before the first action.
+        """Forgets the old games of boards that begin an episode. Also called before the first step.
 
         Args:
-            lanes: bool (N,), true for boards whose next observation is the first of an episode.
+            lanes: bool (N,), True for boards whose next observation is the first of an episode.
         """
         ...

@@ -1,4 +1,4 @@
-"""The best play of Concentration with a memory of the last k cards."""
+"""Optimal play of Concentration with a memory of the last k cards."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ class LastKMemory(CardPlayer):
         policy = twofold.policies.LastKMemory(envs, k=4)
         actions = policy(observations, infos["action_mask"])
 
-    Its play is optimal for its memory, the environment's reward and the steps left. Its mean return
-    equals the ceiling of `twofold.ceilings.concentration`, which describes the memory exactly. With
-    k=None it remembers all cards, and plays at least as well as `PerfectMemory`. With more than two
-    cards of each symbol it plays better, because it saves known cards for unseen mates.
+    The policy plays optimally, given its memory, the environment's reward and the steps left. Its
+    mean return is the result of `twofold.ceilings.concentration`, which describes the memory
+    exactly. With k=None, the policy remembers all cards, and plays at least as well as
+    `PerfectMemory`. With more than two cards of each symbol, it plays better, because it saves
+    known cards for unseen mates.
 
     If all cards of a game are face down, a new game has begun, and the policy forgets the old one.
-    So `reset` is needed only after a game is abandoned.
+    Therefore, call `reset` only if you abandon a game.
 
     Args:
-        envs: The environment of Concentration to play in, a batch or a single one, wrapped or not.
-        k: The number of cards, 0 or more; None for all.
+        envs: The environment of Concentration to play in: vector or single, wrapped or not.
+        k: The number of remembered cards, 0 or more; None for all.
         seed: The seed of the generator that chooses among cards that are not remembered.
 
     Raises:
@@ -75,13 +76,13 @@ class LastKMemory(CardPlayer):
 
         Args:
             observations: The observations of all games from the last reset or step.
-            action_mask: The action mask from its infos.
+            action_mask: The action mask from the same infos.
 
         Returns:
             Actions int64 (N,); an int for a single environment.
 
         Raises:
-            InvalidArgument: The policy has not seen a game from its start; `lane` names the game.
+            InvalidArgument: The policy has not seen a game from its start; `lane` is its lane.
         """
         table, playable = self.look(observations, action_mask)
         self.reset((table == self.game.symbols).all(axis=1))
@@ -92,7 +93,7 @@ class LastKMemory(CardPlayer):
     # ---- what it sees ----------------------------------------------------------------------------
 
     def _watch(self, table: Array, playable: NDArray[np.bool_]) -> None:
-        """Notes the cards of the last step."""
+        """Updates the memory with the cards that the last step showed."""
         visible = table < self.game.symbols
         np.copyto(self._symbol, table, where=visible)
         # The open card, or both cards of a pair that was just found.
@@ -116,7 +117,7 @@ class LastKMemory(CardPlayer):
         self._open = np.where(number == 1, new.argmax(axis=1), -1)
 
     def _forget(self, cards: NDArray[np.bool_]) -> None:
-        """Removes cards, bool (N, cards), from the memory; older cards move up."""
+        """Removes cards, bool (N, cards), from the memory. Older cards fill the gaps."""
         held = self._memory >= 0
         gone = held & np.take_along_axis(cards, np.where(held, self._memory, 0), axis=1)
         (lanes,) = np.nonzero(gone.any(axis=1))
@@ -140,7 +141,10 @@ class LastKMemory(CardPlayer):
         return actions
 
     def _choose_in(self, lanes: Array, playable: Array, between_turns: bool) -> Array:
-        """Returns the actions of these lanes, all between turns or all with an open card."""
+        """Returns the actions of some lanes.
+
+        All lanes must be between turns, or all must have an open card.
+        """
         best, remembered = self._best, self._memory[lanes]
         held = np.zeros((len(lanes), self.game.symbols), np.int64)
         symbols = np.where(remembered < 0, -1, self._symbol[lanes[:, None], remembered])
@@ -188,7 +192,10 @@ class LastKMemory(CardPlayer):
     def _places(
         self, known: Known, symbols: Array, codes: Array, opened: Array | None, column: Array
     ) -> Array:
-        """Returns the memory places, (N,), of cards whose symbols have these columns of codes."""
+        """Returns the memory places, (N,), of the cards to flip.
+
+        In row i, the symbol of the card has the code `codes[i, column[i]]`.
+        """
         rows = np.arange(len(column))
         own = known.in_play * (self._copies + 1) + known.held
         is_it = own == codes[rows, column][:, None]

@@ -38,11 +38,11 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
     """Returns the chooser for a function, an object of `twofold.policies`, or a name.
 
     Args:
-        policy: The policy; a Chooser is returned as it is.
+        policy: The policy. A Chooser is returned unchanged.
         name: A name for reports, instead of the policy's.
 
     Raises:
-        InvalidArgument: The policy is none of these.
+        InvalidArgument: The policy is of another type, or the name is unknown.
     """
     if isinstance(policy, Chooser):
         return policy
@@ -112,7 +112,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     Args:
         text: One of NAMES; "module:NAME" or "path/file.py:NAME" of a function or an object; or
             "model.zip" of Stable-Baselines3.
-        trust_pickle: Whether to unpickle a zip, which runs any code that its author put there.
+        trust_pickle: Whether to unpickle a zip file, which runs any code that its author put there.
 
     Raises:
         InvalidArgument, NotFound: The policy is unknown, or its file or module does not exist.
@@ -176,7 +176,7 @@ def _named(text: str) -> Chooser | None:
 
 
 def _both(name: str, card: Mapping[str, Any], make: Callable[[Any], PolicyFunction]) -> Chooser:
-    """Returns a policy that the service plays, with a function for other environments."""
+    """Returns a policy that the service plays in 2048 and a function plays elsewhere."""
     local = FunctionChooser(name, card, make=make)
     return ServedChooser(name, card, policy=served_policies.NAMES[name], local=local)
 

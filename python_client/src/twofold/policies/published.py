@@ -1,11 +1,11 @@
-"""N-tuple networks that other programs trained, read from their files.
+"""A reader of n-tuple networks that other programs trained.
 
     network = twofold.policies.read_network("best_standard_network.bin")
     network.save("best_standard_network.npz")
 
-It reads two formats, which the first bytes distinguish: Szubert and Jaśkowski's 2048
-(github.com/mszubert/2048) and TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are for 4 x 4
-boards.
+`read_network` reads two formats and distinguishes them by the first bytes: Szubert and Jaśkowski's
+2048 (github.com/mszubert/2048) and TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are
+for 4 x 4 boards.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _IDENTITY, _STANDARD = 840142292, 121345704
 def read_network(path: str | PathLike[str]) -> NTuple:
     """Reads the network in a file of Szubert and Jaśkowski's 2048, or of TDL2048-Demo.
 
-    The weights become float32. Exponents above the network's largest count as the largest, while
-    both programs would read a wrong weight for them.
+    The weights become float32. Exponents above the network's largest count as the largest. (For
+    such exponents, the original programs would read a wrong weight.)
 
     Args:
         path: The file: `players/best_standard_network.bin` of the first program, `2048.bin` of the
             second.
 
     Raises:
-        InvalidArgument: The file is of another kind, damaged, or for other boards than 4 x 4;
-            `field` is "path", and `lane` the tuple at fault.
+        InvalidArgument: The file is of another kind, damaged, or not for 4 x 4 boards. `field` is
+            "path", and `lane` is the index of the faulty tuple.
         OSError: The file can't be read.
     """
     with _text.open_file(path, "path") as file:
@@ -63,7 +63,7 @@ def read_network(path: str | PathLike[str]) -> NTuple:
 
 
 class _Decompressed(io.RawIOBase):
-    """The bytes of a zlib stream, decompressed while they are read, because it may be endless."""
+    """A zlib stream. It is decompressed only as far as it is read, because it may be endless."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._stream = file, zlib.decompressobj()
@@ -73,7 +73,7 @@ class _Decompressed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Buffer) -> int:
-        """Reads the next bytes; returns their number, 0 at the end."""
+        """Reads the next bytes into `buffer`. Returns the number of bytes, 0 at the end."""
         target = memoryview(buffer)
         while not self._stream.eof:
             compressed = self._stream.unconsumed_tail or self._file.read(1 << 16)
@@ -195,7 +195,7 @@ def _tdl_demo(reader: _Reader) -> NTuple:
 
 @contextlib.contextmanager
 def _tuple(index: int) -> Iterator[None]:
-    """Adds the tuple's index to errors in a block."""
+    """Adds the tuple's index to errors that the `with` block raises."""
     try:
         yield
     except InvalidArgument as error:
@@ -203,7 +203,10 @@ def _tuple(index: int) -> Iterator[None]:
 
 
 def _cell(place: int) -> int:
-    """Returns a cell, numbered row by row, from its place on a board with a margin of one cell."""
+    """Returns the number of a cell on the 4 x 4 board, row by row.
+
+    `place` is the cell's number on a 6 x 6 board, which has a margin of one cell.
+    """
     row, column = place // 6 - 1, place % 6 - 1
     if not (0 <= row < 4 and 0 <= column < 4):
         raise InvalidArgument(f"place {place} is not a cell of a 4 x 4 board with its margin")
@@ -211,7 +214,7 @@ def _cell(place: int) -> int:
 
 
 def _different(cells: list[int]) -> list[int]:
-    """Returns the cells, which must be different."""
+    """Returns the cells unchanged, after checking that they are different."""
     if len(set(cells)) != len(cells):
         raise InvalidArgument(f"its cells {cells} are not all different")
     return cells
@@ -220,8 +223,8 @@ def _different(cells: list[int]) -> list[int]:
 def _images(cells: Sequence[int]) -> list[list[int]]:
     """Returns the images of a tuple over which Szubert and Jaśkowski's program sums.
 
-    If several images have the same cells in another order, only the first counts. So a line of four
-    cells has four images.
+    If several images have the same cells in another order, only the first counts. For example, a
+    line of four cells has four images.
     """
     board = np.arange(16).reshape(4, 4)
     flipped = [board, board[:, ::-1], board[::-1], board[::-1, ::-1]]

@@ -1,4 +1,4 @@
-"""Policies that are models of Stable-Baselines3."""
+"""Policies from saved models of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twofold.policies.torch_policy import best_legal
 
 
 class SB3Policy:
-    """The best legal action of a Stable-Baselines3 model.
+    """A policy that plays the best legal action of a Stable-Baselines3 model.
 
     Illegal actions are masked for every algorithm: the policy compares the model's own logits or
     Q-values of the legal actions. Algorithms without masks would choose illegal actions and get
@@ -30,7 +30,7 @@ class SB3Policy:
 
     Args:
         model: The loaded model.
-        algorithm: The name of its class.
+        algorithm: The name of the model's class.
         normalize: The function that normalised observations in training, if any.
     """
 
@@ -58,8 +58,8 @@ class SB3Policy:
 
         Args:
             path: The zip that the model's `save` wrote, with or without ".zip".
-            trust_pickle: Whether to unpickle it, which runs any code that its author put there.
-            vec_normalize: The pickle that `VecNormalize.save` wrote, if it normalized observations
+            trust_pickle: Whether to unpickle the file, which runs any code that the file contains.
+            vec_normalize: The pickle that `VecNormalize.save` wrote, if it normalised observations
                 in training. The model's own file does not record this.
 
         Raises:
@@ -122,8 +122,8 @@ def load_model(path: Path, *, trust_pickle: bool) -> Chooser:
 def algorithm_of(path: Path) -> tuple[str, str]:
     """Returns the package and the class of a saved model.
 
-    The file does not name them. This function finds them by the names of the model's settings,
-    which are JSON, and unpickles nothing.
+    The file does not name them. This function finds them from the names of the model's settings,
+    which are in JSON, and unpickles nothing.
 
     Raises:
         InvalidArgument: The file is not a model of a known algorithm.

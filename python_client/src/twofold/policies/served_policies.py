@@ -1,10 +1,10 @@
-"""Built-in policies, which the service plays; pass them to `VectorEnv.rollout` as `policy`.
+"""Built-in policies, which the service plays. Pass them to `VectorEnv.rollout` as `policy`.
 
     envs.rollout(128, policy="greedy")
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 
 A policy chooses an action for each lane before each step. It draws random numbers from its own
-stream, never from the board's; see the page "How the policies choose".
+stream, never from the board's. See the page "How the policies choose".
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Policy:
     """A policy that plays in the service.
 
     Attributes:
-        slot: The name of its message in a rollout's request.
-        layers: The number of own moves that it looks ahead, for the rule card.
+        slot: The field of `RolloutRequest` for the policy's message.
+        layers: The number of its own moves that the policy looks ahead, for the rule card.
     """
 
     slot: ClassVar[str]
@@ -49,23 +49,25 @@ class Policy:
         return {"search_max_layers": self.layers, "symmetry_averaging": False, "weights_mb": 0.0}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Makes the policy choose a rollout's actions. A network must be uploaded first."""
+        """Adds the policy to a request for a rollout. A network must be uploaded first."""
         getattr(request, self.slot).SetInParent()
 
 
 @dataclass(frozen=True)
 class Random(Policy):
-    """A random legal action; all have the same probability."""
+    """A policy that plays a random legal action. All legal actions are equally likely."""
 
     slot = "random"
 
 
 @dataclass(frozen=True)
 class FixedOrder(Policy):
-    """The first legal action: the first of up, right, down and left, or of Concentration's cards.
+    """A policy that plays the first legal action.
 
-    It uses no random numbers. It is the baseline that a trained policy has to beat: on 4 x 4 it
-    scores twice as much as random play. In Concentration it flips the same two cards forever.
+    In 2048, this is the first of up, right, down and left. In Concentration, it is the first card
+    that can be flipped, so the policy soon flips the same two cards forever. The policy uses no
+    random numbers. It is the baseline that a trained policy has to beat: on 4 x 4 it scores twice
+    as much as random play.
     """
 
     slot = "fixed_order"
@@ -73,23 +75,24 @@ class FixedOrder(Policy):
 
 @dataclass(frozen=True)
 class Greedy(Policy):
-    """The action with the highest reward in the next step; ties are broken at random."""
+    """A policy that plays the action with the highest next reward. It breaks ties at random."""
 
     slot, layers = "greedy", 1
 
 
 @dataclass(frozen=True)
 class Heuristic:
-    """The value of an afterstate at the end of a search by `Expectimax`.
+    """The weights of the function that evaluates afterstates at the end of an `Expectimax` search.
 
-    It is the sum over all rows and columns of
+    The value of an afterstate is the sum over all rows and columns of
 
-        base + empty * (empty cells) + merges * (pairs of equal neighbours, gaps left out)
+        base + empty * (empty cells) + merges * (pairs of equal neighbours, ignoring gaps)
         - monotonicity * min(rise, fall) - crowding * (sum of a^4)
 
-    minus room / (empty cells of the board). Here a are the exponents of the line's cells, and rise
-    and fall are the sums of |a^4 - b^4| over neighbours a, b with a < b and a > b. The outer
-    weights apply to the first and last row and column, the inner weights to the others.
+    minus room / (empty cells of the board). Here, a is the exponent of each cell in the row or
+    column. rise is the sum of |a^4 - b^4| over neighbours a, b with a < b, and fall is the sum over
+    neighbours with a > b. The outer weights apply to the first and last row and column, the inner
+    weights to the others.
     """
 
     base: float = 100_000.0
@@ -104,15 +107,15 @@ class Heuristic:
 
 @dataclass(frozen=True)
 class Expectimax(Policy):
-    """A full-width search for 2048 on 4 x 4: moves, all new tiles, moves …, then a `Heuristic`.
+    """A full-width search for 2048 on 4 x 4. A `Heuristic` evaluates the final afterstates.
 
     Args:
-        depth: The layers of own moves, 1 ... 8. Depth 2 is max, mean, max: "2 max layers", or 3
-            plies if the new tile counts.
+        depth: The number of its own moves that the search looks ahead, 1 ... 8. Depth 2 is max,
+            mean, max: "2 max layers", or 3 plies including the new tile.
         extension: If the search would end on an afterstate with at most this many empty cells, it
-            looks one layer further; 0 ... 16, 0 for never.
-        table_bytes: The service's memory for computed values, which only makes the search faster;
-            None for the service's choice.
+            looks one move further; 0 ... 16, 0 for never.
+        table_bytes: The size of the service's cache of computed values, which only makes the search
+            faster; None for the service's default.
         heuristic: The heuristic; None for the default weights.
     """
 
@@ -142,7 +145,7 @@ class Expectimax(Policy):
         return super().card | {"search_max_layers": self.depth}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Makes this search choose a rollout's actions."""
+        """Adds the search to a request for a rollout."""
         message = request.expectimax
         message.depth, message.extension = self.depth, self.extension
         message.table_bytes = self.table_bytes or 0
@@ -152,25 +155,26 @@ class Expectimax(Policy):
 
 @dataclass(frozen=True)
 class Optimal(Policy):
-    """Optimal play on a board of at most nine cells, for the environment's `objective`.
+    """A policy that plays optimally for the environment's `objective`, on at most nine cells.
 
     The service needs the table that `twofold solve` makes (see the page "Optimal play on small
-    boards"). Of equally good actions it takes the lowest number.
+    boards"). Of equally good actions, it plays the one with the lowest number.
     """
 
     slot = "optimal"
 
 
 class NTuple(Policy):
-    """The action with the highest reward + V(afterstate), where V is an n-tuple network.
+    """A policy that plays the action with the highest reward + V(afterstate).
 
-    V is the sum of one weight for each tuple and each image of the board (Szubert and Jaśkowski
-    2014). A weight's index in its tuple's table is a number in base `exponents`, whose k-th digit,
-    the least significant first, is the exponent in the tuple's k-th cell (at most exponents - 1).
-    Sums are float32, image by image inside a tuple, then tuple by tuple.
+    V is the value function of an n-tuple network: the sum of one weight for each tuple and each
+    image of the board (Szubert and Jaśkowski 2014). A weight's index in its tuple's table is a
+    number in base `exponents`, whose k-th digit, the least significant first, is the exponent in
+    the tuple's k-th cell (at most exponents - 1). Sums are float32: first each tuple's weights are
+    added image by image, then the tuples' sums.
 
     The policy keeps the given arrays, and sends them to the service when a rollout first needs
-    them. Do not change them afterwards; make another policy instead.
+    them. Do not change the arrays afterwards; make another policy instead.
 
     Args:
         tuples: The 1 ... 12 cells of each tuple, numbered row by row.
@@ -183,7 +187,7 @@ class NTuple(Policy):
         tuples, weights, exponents, symmetric: The arguments.
 
     Raises:
-        InvalidArgument: An argument is wrong; `field` names it, and `lane` the tuple.
+        InvalidArgument: An argument is wrong; `field` names it, and `lane` is the tuple's index.
     """
 
     slot, layers = "ntuple", 1
@@ -290,9 +294,9 @@ def _cells(index: int, cells: Sequence[int]) -> list[int]:
 
 
 def upload(session: Session, network: NTuple) -> None:
-    """Uploads the network to the session's service, unless the service has it already.
+    """Uploads the network to the session's service, unless the service already has it.
 
-    After an interrupt or a deadline, the next call continues where this one stopped.
+    If an upload is interrupted or times out, the next call resumes it.
     """
     if session.network is not network:
         session.network = None

@@ -1,4 +1,4 @@
-"""Policies that are networks of PyTorch."""
+"""Policies from PyTorch networks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from twofold.games.encoding import one_hot
 
 
 class TorchPolicy:
-    """The legal action that a PyTorch network values most.
+    """A policy that plays the legal action with the highest value from a PyTorch network.
 
         policy = twofold.policies.TorchPolicy(net.eval(), obs="flat")
         print(twofold.evaluate(policy))
 
     Args:
         net: A module, or another function from a tensor of K observations to a value of each
-            action, (K, actions): logits or Q-values. If it returns several results, the first
-            counts.
+            action, (K, actions): logits or Q-values. If it returns several results, the first one
+            is used.
         obs: The form of observations that the network was trained on, as an environment's `obs`.
             Boards are converted to this form; other observations stay unchanged.
         planes: The number of planes in the one-hot forms. 18 are enough for every 4 x 4 board of
@@ -91,5 +91,5 @@ class TorchPolicy:
 
 
 def best_legal(values: NDArray[Any], action_mask: NDArray[Any]) -> NDArray[Any]:
-    """Returns the legal actions (K,) with the highest values (K, actions)."""
+    """Returns the legal action with the highest value in each row, (K,)."""
     return np.asarray(np.where(action_mask == 1, values, -np.inf).argmax(axis=1))

@@ -1,4 +1,4 @@
-"""Recordings of single games, which can be written, replayed, verified and shown.
+"""Recordings of individual games, which can be saved, replayed, verified and shown.
 
 This package shares no code with the server. It implements the rules of 2048 and the random draws
 again in plain Python, so that a replay with the same result is independent evidence.

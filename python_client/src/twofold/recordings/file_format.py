@@ -1,6 +1,7 @@
-"""The file of a recording, which is JSON with actions and new tiles as packed bytes, and its page.
+"""The JSON file format of recordings, and the HTML page that shows one.
 
-The page "File formats" describes the file. Fields are named like the attributes of `Recording`.
+The documentation page "File formats" describes the file. Its fields have the names of the
+attributes of `Recording`. Actions and new tiles are packed bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ENVIRONMENT_ID = "twofold/Game2048-v0"
 
 
 def pack_actions(actions: NDArray[np.uint8]) -> bytes:
-    """Packs actions, uint8 (steps,), four to a byte; the first has the byte's lowest bits."""
+    """Packs actions, uint8 (steps,), four to a byte. The first one is in the lowest bits."""
     bits = np.unpackbits(actions[:, np.newaxis], axis=1, count=2, bitorder="little")
     return np.packbits(bits, bitorder="little").tobytes()
 
@@ -60,7 +61,11 @@ def encode(fields: Mapping[str, Any]) -> str:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Returns the fields of a recording from the text of its file; raises InvalidRecording."""
+    """Returns the fields of a recording from the text of its file.
+
+    Raises:
+        InvalidRecording: The text is not a valid recording.
+    """
     document = _parse(text)
     try:
         rules = RecordingRules(**document["rules"])
@@ -115,7 +120,7 @@ _OPTIONAL_PARTS = {"generator": list, "seed": str, "start": list, "spawns": str}
 
 
 def _parse(text: str) -> dict[str, Any]:
-    """Returns the file's document after checking that all parts exist and have the right types."""
+    """Parses the text of a file. Checks that all parts exist and have the right types."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -187,7 +192,7 @@ def page(
 def _encode_step(step: Step, cells: int) -> bytes:
     """Returns one step as bytes.
 
-    They are the action, the number of moving tiles, the source and target of each, and the new
+    The bytes are the action, the number of moving tiles, the source and target of each, and the new
     tile's cell. Bit 0x80 of a source means a merge. Bit 0x80 of the new tile's cell means a 4, and
     0xff means no new tile.
     """

@@ -1,4 +1,4 @@
-"""A recording: one game of 2048 in a few kilobytes, which anybody can replay and verify."""
+"""A recording of one game of 2048, in a few kilobytes. Anybody can replay and verify it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _PLAUSIBLE = 1e-4  # new tiles with a smaller p-value are reported as not fittin
 class Recording:
     """One game of 2048: its beginning, every action, and its end.
 
-    Exactly one of `generator` and `spawns` is given. With `generator`, the new tiles follow from
-    the state of the board's generator. `spawns` lists the new tiles in a game of another engine.
+    Exactly one of `generator` and `spawns` is given. With `generator`, the new tiles are computed
+    from the state of the board's random generator. `spawns` lists the new tiles in a game of
+    another engine.
 
     Attributes:
         rules: The rules.
@@ -33,10 +34,10 @@ class Recording:
         board: uint8 (rows, columns), the exponents at the end.
         score: The score at the end.
         generator: The generator's state before the game's first draw, four 32-bit words.
-        seed: The seed that gives this state, if any.
+        seed: The seed that gives the state `generator`, if any.
         start: uint8 (rows, columns), the board to start from; None if start tiles are drawn.
-        spawns: int64 (tiles,), the chance outcomes of the start tiles and then of each legal move:
-            cell for a 2, cells + cell for a 4.
+        spawns: int64 (tiles,), the new tiles: first the start tiles, then one for each legal move.
+            A 2 is its cell's number, and a 4 is its cell's number plus the number of cells.
         about: Free-form notes: strings and numbers.
     """
 
@@ -54,7 +55,7 @@ class Recording:
     def of_seed(
         rules: RecordingRules, seed: int, actions: ArrayLike, about: Mapping[str, Any] | None = None
     ) -> Recording:
-        """Returns the game of these actions from a seed, with the final board and score.
+        """Plays actions from a seed. Returns the recording, with the final board and score.
 
         Raises:
             InvalidArgument: An action is out of range.
@@ -73,17 +74,17 @@ class Recording:
         score: int | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> Recording:
-        """Returns a game of another engine, from its boards.
+        """Returns the recording of another engine's game, given its boards.
 
-        The actions follow from the boards, since an action and one new tile lead from each board
-        to the next.
+        The actions are inferred from the boards, because an action and one new tile lead from each
+        board to the next.
 
         Args:
             boards: Exponents, integers (steps + 1, rows, columns), from the start of the game.
             four_probability: The engine's probability of a 4, against which `verify` tests the new
                 tiles.
             start_tiles: The number of tiles on the engine's first board.
-            score: The score that the engine showed; by default the score under the rules.
+            score: The score that the engine showed. By default, it is computed from the rules.
             about: Free-form notes.
 
         Raises:
@@ -102,13 +103,13 @@ class Recording:
         about: Mapping[str, Any] | None,
         **source: Any,
     ) -> Recording:
-        """Returns the game with the board and the score at the end of its replay."""
+        """Returns a recording. Its final board and score are computed by a replay."""
         draft = Recording(rules, actions, np.zeros(0, np.uint8), 0, **source, about=about or {})
         board, score, _, _ = draft._replay()
         return replace(draft, board=draft._shaped(board), score=score)
 
     def first_board(self) -> NDArray[np.uint8]:
-        """Returns uint8 (rows, columns): the board before the first action.
+        """Returns the board before the first action, uint8 (rows, columns).
 
         Raises:
             InvalidRecording: A start tile's cell is not empty.
@@ -116,7 +117,7 @@ class Recording:
         return self._shaped(self._begin()[0])
 
     def steps(self) -> Iterator[Step]:
-        """Yields the game's steps: action, reward, motions, new tile and the board after it.
+        """Yields the game's steps: action, reward, motions, new tile and the resulting board.
 
         Raises:
             InvalidRecording: A new tile's cell is not empty.
@@ -152,7 +153,7 @@ class Recording:
         return board, spawn
 
     def _source(self) -> Callable[[list[int]], int]:
-        """Returns a function from a board to its next chance outcome."""
+        """Returns a function that draws the next chance outcome for a board."""
         if self.spawns is not None:
             outcomes = iter(self.spawns.tolist())
             return lambda board: next(outcomes, -1)
@@ -165,8 +166,8 @@ class Recording:
         """Replays the game and compares its end with the recorded end.
 
         Returns:
-            The number of moves, whether the game is over, and for a game with listed new tiles
-            how well they fit the spawn law.
+            The number of moves, whether the game is over, and, if `spawns` lists the new tiles, how
+            well they fit the probabilities of the rules.
 
         Raises:
             InvalidRecording: The replay ends with another board or score, or is impossible; the
@@ -193,7 +194,7 @@ class Recording:
         )
 
     def _replay(self) -> tuple[list[int], int, int, SpawnLawTest]:
-        """Returns the replay's last board, score and number of moves, and the test of its tiles."""
+        """Returns the replay's last board, score, number of moves, and test of the new tiles."""
         board, score, moves, law = self._begin()[0], 0, 0, SpawnLawTest(self.rules)
         for step in self.steps():
             board = step.board
@@ -246,7 +247,7 @@ class Recording:
             raise InvalidRecording(f"{path}: {error}") from None
 
     def to_html(self) -> str:
-        """Returns a page that plays the game without a network or other files.
+        """Returns an HTML page that plays the game, without a network or other files.
 
         Raises:
             InvalidRecording: The recording does not verify.
@@ -279,9 +280,10 @@ class Verification:
         score: The final score.
         highest_tile: The highest tile on the final board.
         is_over: Whether the final board has no legal action.
-        cells_p: For listed new tiles, the p-value of their cells under the spawn law (chi-square);
-            else None.
-        fours_p: For listed new tiles, the p-value of their number of 4s; else None.
+        cells_p: The p-value of the new tiles' cells (chi-square test); None if the recording does
+            not list the new tiles.
+        fours_p: The p-value of the number of new tiles that are 4s; None if the recording does not
+            list the new tiles.
     """
 
     moves: int
@@ -294,7 +296,7 @@ class Verification:
 
     @property
     def spawns_fit(self) -> bool:
-        """Whether the new tiles are plausible under the spawn law; always true with a generator."""
+        """Whether the new tiles fit the rules' probabilities; always True with a generator."""
         return all(p is None or p >= _PLAUSIBLE for p in (self.cells_p, self.fours_p))
 
     def __str__(self) -> str:
@@ -314,7 +316,7 @@ class Verification:
 
 
 class SpawnLawTest:
-    """Two chi-square tests of new tiles against the spawn law; `add` takes each tile."""
+    """Two chi-square tests: of the new tiles' cells, and of the number of 4s."""
 
     def __init__(self, rules: RecordingRules) -> None:
         self._rules = rules
@@ -323,7 +325,7 @@ class SpawnLawTest:
         self._spawns = self._fours = 0
 
     def add(self, board: list[int], outcome: int) -> None:
-        """Adds one chance outcome, with the board after it."""
+        """Adds one new tile, given as a chance outcome, and the board with this tile."""
         cell = outcome % self._rules.cells
         chances = np.array(board) == 0
         chances[cell] = True
@@ -337,7 +339,7 @@ class SpawnLawTest:
     def cells_p(self) -> float:
         """Returns the p-value of the new tiles' cells.
 
-        The covariances of all spawns are summed, because each spawn has other empty cells.
+        The test sums the covariances of all spawns, because each spawn has different empty cells.
         """
         rank = int(np.linalg.matrix_rank(self._covariance))
         if rank == 0:

@@ -1,7 +1,7 @@
-"""The rules of 2048 and its random draws in plain Python, and a search for the actions of a game.
+"""The rules and random draws of 2048 in plain Python, and a way to infer actions from boards.
 
-A board is a list of exponents, row by row; 0 is an empty cell. A chance outcome is `cell` for a 2
-and cells + `cell` for a 4.
+A board is a list of exponents, row by row; 0 is an empty cell. A chance outcome is a new tile as a
+number: its cell for a 2, and its cell plus the number of cells for a 4.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from twofold.errors import InvalidArgument
 _MASK32, _MASK64 = 2**32 - 1, 2**64 - 1
 
 Words = tuple[int, int, int, int]
-"""The state of a generator."""
+"""The state of a generator: four 32-bit words."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Generator:
 
     @classmethod
     def seeded(cls, seed: int) -> Generator:
-        """Returns a seed's stream, whose state is two outputs of SplitMix64, low halves first."""
+        """Returns a seed's generator. Its state is two outputs of SplitMix64, low halves first."""
         halves: list[int] = []
         for _ in range(2):
             seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
@@ -73,7 +73,7 @@ class Generator:
         return cls((halves[0], halves[1], halves[2], halves[3]))
 
     def draw(self) -> int:
-        """Returns the next word."""
+        """Returns the next random word of 32 bits."""
         a, b, c, d = self.words
         total = (a + d) & _MASK32
         result = (((total << 7) | (total >> 25)) + a) & _MASK32
@@ -99,7 +99,7 @@ class Generator:
 
 
 class Motion(NamedTuple):
-    """The motion of one tile; lists of motions are in display order."""
+    """The motion of one tile. Lists of motions are in the order in which to draw them."""
 
     source: int
     target: int
@@ -109,7 +109,7 @@ class Motion(NamedTuple):
 
 @functools.lru_cache(100_000)
 def slide(line: tuple[int, ...]) -> tuple[tuple[int, ...], int, tuple[Motion, ...]]:
-    """Slides one line towards position 0; returns the new line, the reward and the motions.
+    """Slides one line towards position 0. Returns the new line, the reward and the motions.
 
     A merged tile does not merge again. The pair nearest the wall merges first.
     """
@@ -143,7 +143,7 @@ def lines(rows: int, columns: int, action: int) -> tuple[tuple[int, ...], ...]:
 
 
 def move(board: list[int], rows: int, columns: int, action: int) -> tuple[int, list[Motion]]:
-    """Slides and merges in place; returns the reward and the motions, [] for an illegal action."""
+    """Slides and merges in place. Returns the reward and the motions, [] for an illegal action."""
     reward, motions = 0, []
     for cells in lines(rows, columns, action):
         line, merged, moved = slide(tuple([board[cell] for cell in cells]))
@@ -180,7 +180,7 @@ def threshold_of(four_probability: float) -> int:
 
 
 def place(board: list[int], outcome: int) -> bool:
-    """Puts a new tile on the board; returns False and changes nothing if its cell is taken."""
+    """Puts a new tile on the board. If its cell is taken, returns False and changes nothing."""
     cells = len(board)
     if not 0 <= outcome < 2 * cells or board[outcome % cells]:
         return False

@@ -27,7 +27,7 @@ class Symmetries(NamedTuple):
 
 
 class Canonical(NamedTuple):
-    """One representative of all images of each board."""
+    """The canonical image of each board under rotations and reflections."""
 
     boards: Boards
     """uint8 (…, rows, columns): the image that comes first, cell by cell in row-major order"""
@@ -36,7 +36,7 @@ class Canonical(NamedTuple):
 
 
 class CheckedBoards(NamedTuple):
-    """Boards of the right dtype, range and size."""
+    """Boards whose dtype, range and size have been checked."""
 
     rows: Boards
     """uint8 (N, cells): a board in each row"""
@@ -45,7 +45,7 @@ class CheckedBoards(NamedTuple):
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """The leading shape."""
+        """The shape without the last two axes, rows and columns."""
         return self.shape[:-2]
 
 
@@ -119,7 +119,7 @@ def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[
 
 
 def place(afterstates: ArrayLike, outcomes: ArrayLike) -> Boards:
-    """Returns the boards with the new tiles of these chance outcomes.
+    """Places the new tile of a chance outcome on each board.
 
     Args:
         afterstates: Exponents, any integer dtype, (…, rows, columns).
@@ -171,7 +171,7 @@ def symmetries(boards: ArrayLike) -> Symmetries:
 
 
 def canonical(boards: ArrayLike) -> Canonical:
-    """Returns one representative of all images of a board, for example as a key for a table.
+    """Returns the same image for all rotations and reflections of a board, such as a table's key.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
@@ -195,7 +195,7 @@ def canonical(boards: ArrayLike) -> Canonical:
 
 @functools.cache
 def _symmetries(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Returns each image's cells as cells of the board, and each image's actions."""
+    """Returns for each image the cells of the board that it shows, and its actions."""
     cells = np.arange(rows * columns).reshape(rows, columns)
     turned = [np.rot90(cells, quarter) for quarter in range(4)]
     images = [image for board in turned for image in (board, np.fliplr(board))]

@@ -2,8 +2,9 @@
 
     check_vector_env(lambda: gym.make_vec("CartPole-v1", num_envs=3))
 
-It uses only Gymnasium's interface. Most checks compare two runs with the same seed and actions. The
-runs differ in something that must not matter, and everything else must be equal.
+The checker uses only Gymnasium's interface. Most checks compare two runs with the same seed and
+actions. The runs differ in one thing that must not affect the results, so the results must be
+equal.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _FIRST = ("spaces", "reset_returns", "step_returns", "infos")
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence of the report, about one check."""
+    """A message in the report, about one check."""
 
     check: str
     """The check's name."""
@@ -87,7 +88,7 @@ class Report:
 
 
 class ConformanceError(AssertionError):
-    """The environment does not conform; the text lists all findings.
+    """An error: the environment does not conform. The message lists all findings.
 
     Attributes:
         name: The name of the environment's class.
@@ -115,16 +116,16 @@ def check_vector_env(
 
     Args:
         make: A function that makes a new environment. It is called about twenty times, and must
-            make equal environments. They should have at least 2 lanes; with one, some checks are
-            skipped.
-        steps: The length of the longest runs. If no episode ends within it, autoreset can't be
-            checked.
+            make equal environments. They should have at least 2 lanes; with one lane, some checks
+            are skipped.
+        steps: The number of steps in the longest runs. If no episode ends within these steps,
+            autoreset can't be checked.
         seed: The first seed of the runs, and the seed of the random actions.
-        stochastic: Whether the environment uses random numbers. Otherwise different seeds may give
+        stochastic: Whether the environment uses random numbers. If False, different seeds may give
             equal runs.
         policy: A deterministic function (observations, infos) -> batch of actions. By default
             actions are random, and legal if infos have an `action_mask`.
-        skip: The names of checks in `CHECKS` to leave out.
+        skip: The names of checks in `CHECKS` to skip.
 
     Returns:
         The report. Remarks and skipped checks are also UserWarnings.

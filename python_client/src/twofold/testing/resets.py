@@ -114,9 +114,9 @@ def autoreset_ignores_the_action(subject: Subject) -> None:
 
 
 def autoreset_begins_new_episodes(subject: Subject) -> None:
-    """Each episode is new: it begins neither where the last one ended, nor always in the same way.
+    """Autoreset begins a new episode: not the previous one, and not always the same one.
 
-    This is checked if first observations vary with the seed.
+    This is checked only if first observations vary with the seed.
     """
     firsts, finals = _first_observations(subject)
     for lane, ended in finals.items():
@@ -144,7 +144,10 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
 def _first_observations(
     subject: Subject,
 ) -> tuple[dict[int, list[Any]], dict[int, list[tuple[Any, Any]]]]:
-    """Returns by lane the first observations, and pairs of a final and the next first one."""
+    """Returns the first observations of each lane's episodes.
+
+    Also returns, for each lane, pairs of a final observation and the next first observation.
+    """
     subject.ends  # noqa: B018 - as above
     recording = subject.recording
     firsts = {lane: [one] for lane, one in enumerate(subject.lanes_of(recording[0].observations))}
@@ -162,7 +165,7 @@ def _first_observations(
 
 
 def reset_mask(subject: Subject) -> None:
-    """reset(options={"reset_mask": mask}) restarts these lanes and leaves the others unchanged.
+    """reset(options={"reset_mask": mask}) resets the lanes in the mask, and no others.
 
     Only DISABLED requires the option. In the other modes an environment may refuse it.
     """
@@ -216,7 +219,7 @@ def _check_seeded_mask(subject: Subject, mask: NDArray[np.bool_]) -> None:
 def _check_lanes_continue(
     subject: Subject, reset: Player, untouched: Player, waiting: NDArray[np.bool_]
 ) -> None:
-    """Checks that the lanes outside the mask continue as without the reset."""
+    """Checks that a masked reset does not affect the lanes outside the mask."""
     if subject.policy is not None or subject.one_lane_disturbs_others:
         return
     if subject.mode is AutoresetMode.DISABLED and waiting.any():
@@ -236,7 +239,7 @@ def _check_lanes_continue(
 
 
 def bad_reset_masks_are_refused(subject: Subject) -> None:
-    """Reset refuses masks of another shape or dtype, or without a True, and changes nothing."""
+    """Reset refuses masks of a wrong shape or dtype, or without any True, and changes nothing."""
     player = subject.player()
     player.reset(subject.seed)
     try:

@@ -1,4 +1,4 @@
-"""Checks that equal seeds give equal runs, and different seeds different runs."""
+"""Checks that equal seeds give equal runs, and that different seeds give different runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def different_seeds_differ(subject: Subject) -> None:
 
 
 def lanes_differ(subject: Subject) -> None:
-    """One seed gives each lane its own stream."""
+    """With a single seed, each lane gets its own random stream."""
     subject.need_chance()
     subject.need_lanes()
     subject.need_random_actions("the same action on all lanes")
@@ -86,7 +86,7 @@ def lanes_differ(subject: Subject) -> None:
 
 
 def unseeded_goes_on(subject: Subject) -> None:
-    """reset() without a seed continues the streams, and does not seed again."""
+    """reset() without a seed continues the random streams instead of seeding them again."""
     player = subject.player()
     runs = []
     for _ in range(2):
@@ -118,7 +118,7 @@ def unseeded_goes_on(subject: Subject) -> None:
 
 
 def seeds_in_a_list(subject: Subject) -> None:
-    """If reset takes a list of seeds, each lane uses its own."""
+    """If reset accepts a list of seeds, each lane uses its own seed."""
     subject.need_lanes()
     seeds = [subject.seed + 7 * lane for lane in range(subject.lanes)]
     player = subject.player()
@@ -166,7 +166,7 @@ def no_global_random_numbers(subject: Subject) -> None:
 
 
 def lanes_are_independent(subject: Subject) -> None:
-    """Actions on one lane change no other lane (a remark; no rule forbids it)."""
+    """Actions on one lane do not affect other lanes. Only a remark, because no rule requires it."""
     if subject.one_lane_disturbs_others:
         subject.remarks.append(
             "other actions on lane 0 change the results of the other lanes: they share one stream "

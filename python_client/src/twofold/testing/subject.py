@@ -22,21 +22,21 @@ Policy = Callable[[Any, dict[str, Any]], Any]
 
 
 class Violation(Exception):
-    """The environment does not conform."""
+    """An error: the environment violates the interface."""
 
 
 class CannotCheck(Exception):
-    """The check can't run on this environment."""
+    """An error: the check can't run on this environment."""
 
 
 def expect(condition: bool, expectation: str, got: object) -> None:
-    """Raises Violation, "expected …; got …", unless the condition holds."""
+    """Raises Violation with the text "expected …; got …", unless the condition is true."""
     if not condition:
         raise Violation(f"expected {expectation}; got {got}")
 
 
 def expect_equal(expected: Any, got: Any, expectation: str) -> None:
-    """Raises Violation, "expected …; …" with the first difference, unless the values are equal."""
+    """Raises Violation with the first difference if the values differ."""
     difference = first_difference(expected, got)
     if difference is not None:
         raise Violation(f"expected {expectation}; {difference}")
@@ -52,18 +52,18 @@ class Result:
     """The values that a reset or a step returned."""
 
     title: str
-    """The call, for messages, such as "reset(seed=0)" or "step 3"."""
+    """The name of the call in messages, such as "reset(seed=0)" or "step 3"."""
     values: tuple[Any, ...]
     """The two values that a reset returned, or the five that a step returned."""
     actions: Any = None
     """The actions of the step."""
     waiting: NDArray[np.bool_] | None = None
-    """bool (N,): whether the lane's episode ended in the step before."""
+    """bool (N,), True for lanes whose episodes ended in the step before."""
     reset: Result | None = None
-    """With DISABLED, the reset of these lanes between the two steps."""
+    """With DISABLED autoreset, the result of resetting the `waiting` lanes before this step."""
 
     def expect(self, condition: bool, expectation: str, got: object) -> None:
-        """Raises Violation, "…: expected …; got …", unless the condition holds."""
+        """Raises Violation, with the name of the call, unless the condition is true."""
         if not condition:
             raise Violation(f"{self.title}: expected {expectation}; got {got}")
 
@@ -84,7 +84,7 @@ class Result:
 
     @property
     def done(self) -> NDArray[np.bool_]:
-        """Bool (N,): whether the lane's episode ends here; (0,) after a reset."""
+        """True for each lane whose episode ends in this step, (N,); shape (0,) after a reset."""
         if not self.is_step:
             return np.zeros(0, np.bool_)
         return np.asarray(np.logical_or(self.values[2], self.values[3]))
@@ -97,7 +97,7 @@ class Result:
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """The values that equal runs have in common; infos may contain times."""
+        """The values that must be equal in equal runs: the arrays and the action mask."""
         outcome = self.arrays
         if isinstance(self.infos, dict) and "action_mask" in self.infos:
             outcome["action_mask"] = self.infos["action_mask"]
@@ -116,7 +116,7 @@ class Player:
         self.begin(0)
 
     def begin(self, stream: int) -> None:
-        """Starts a stream of random actions; equal numbers give equal streams."""
+        """Starts a stream of random actions. Equal numbers give equal streams."""
         self._space = copy.deepcopy(self._subject.envs.single_action_space)
         self._space.seed(self._subject.seed + stream)
 
@@ -144,7 +144,7 @@ class Player:
         return self._space.sample()
 
     def step(self, actions: Any = None) -> Result:
-        """Steps the environment; with autoreset disabled, first resets the finished lanes."""
+        """Steps the environment. If autoreset is disabled, first resets the finished lanes."""
         waiting, reset, count = self.done, None, self._count + 1
         if self._subject.mode is AutoresetMode.DISABLED and waiting.any():
             reset = self.reset(options={"reset_mask": waiting.copy()})
@@ -158,7 +158,7 @@ class Player:
         return self.last
 
     def play(self, steps: int, seed: Any = None) -> Iterator[Result]:
-        """Yields the results of a reset and this many steps."""
+        """Yields the results of a reset and of `steps` steps."""
         self.begin(0)
         yield self.reset(seed)
         for _ in range(steps):
@@ -171,7 +171,7 @@ class Subject:
 
     Attributes:
         make, steps, seed, stochastic, policy: The arguments of `check_vector_env`.
-        envs: A closed environment, for its spaces and metadata.
+        envs: A closed environment, used only for its spaces and metadata.
         lanes: The number of lanes.
         mode: The declared autoreset mode; NEXT_STEP if there is none.
         remarks: The remarks of the current check.
@@ -234,7 +234,7 @@ class Subject:
         return [(one, *(flag[lane] for flag in flags)) for lane, one in enumerate(lanes)]
 
     def seeds(self, number: int) -> list[int]:
-        """Returns seeds for this many runs, so far apart that no two lanes share a seed."""
+        """Returns seeds for `number` runs. They are so far apart that no two lanes share a seed."""
         return [self.seed + offset * (self.lanes + 1) for offset in range(number)]
 
     @functools.cached_property
@@ -255,7 +255,7 @@ class Subject:
     def step_with_another_first_action(
         self, player: Player, other: Player
     ) -> tuple[list[Any], list[Any]]:
-        """Steps both with equal actions except on lane 0; returns both results, lane by lane."""
+        """Steps both players, with different actions only on lane 0. Returns results by lane."""
         actions = [player.action(lane) for lane in range(self.lanes)]
         others = [other.action(0), *actions[1:]]
         first = self.by_lane(player.step(self.batch(actions)))
@@ -268,7 +268,7 @@ class Subject:
 
     @property
     def ends(self) -> list[int]:
-        """The indices in the recording at which episodes end, at least one.
+        """The indices of the recorded results in which episodes end. There is at least one.
 
         Raises:
             CannotCheck: No episode ended.
@@ -287,7 +287,7 @@ class Subject:
             raise CannotCheck("needs at least 2 lanes; the environment has 1")
 
     def need_random_actions(self, purpose: str) -> None:
-        """Raises CannotCheck if a policy chooses the actions."""
+        """Raises CannotCheck if actions are not random, because a policy chooses them."""
         if self.policy is not None:
             raise CannotCheck(f"needs {purpose}, but policy= chooses the actions")
 

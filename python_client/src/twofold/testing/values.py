@@ -16,7 +16,7 @@ _NAMES = ("observations", "rewards", "terminations", "truncations", "infos")
 
 
 def spaces(subject: Subject) -> None:
-    """num_envs, the four spaces and metadata["autoreset_mode"] exist and fit together."""
+    """num_envs, the four spaces and metadata["autoreset_mode"] exist and are consistent."""
     mode = subject.envs.metadata.get("autoreset_mode")
     expect(
         isinstance(mode, AutoresetMode),
@@ -65,7 +65,7 @@ def infos(subject: Subject) -> None:
 def check_infos(
     subject: Subject, result: Result, infos: dict[str, Any], path: str = "infos"
 ) -> None:
-    """Expects an array with a row for each lane under each key, and its mask under `_key`."""
+    """Checks that each key has an array with a row for each lane, and a mask under `_key`."""
     lanes = subject.lanes
     masks = {key for key in infos if key.startswith("_") and key[1:] in infos}
     for key, value in infos.items():
@@ -131,7 +131,7 @@ def close(subject: Subject) -> None:
 
 
 def check_values(subject: Subject, result: Result) -> None:
-    """Expects a tuple of all values, with observations in the space first and a dict last."""
+    """Checks the tuple that reset or step returned, its observations, and its infos."""
     names = (_NAMES[0], _NAMES[-1]) if result.actions is None else _NAMES
     kind, number = type(result.values).__name__, len(result.values)
     is_tuple = isinstance(result.values, tuple) and number == len(names)
@@ -144,12 +144,12 @@ def check_values(subject: Subject, result: Result) -> None:
 
 
 def check_is_dict(result: Result) -> None:
-    """Expects infos to be a dict."""
+    """Checks that infos are a dict."""
     result.expect(isinstance(result.infos, dict), "infos as a dict", type(result.infos).__name__)
 
 
 def check_lane_array(subject: Subject, result: Result, name: str, value: Any) -> None:
-    """Expects a numpy array of shape (lanes,)."""
+    """Checks that a value is a numpy array of shape (lanes,)."""
     is_right = isinstance(value, np.ndarray) and value.shape == (subject.lanes,)
     result.expect(is_right, f"{name} as a numpy array of shape ({subject.lanes},)", kind_of(value))
 

@@ -1,4 +1,4 @@
-"""The calls of an environment, which run one at a time, apply once and lose no result."""
+"""The calls of an environment: they run one at a time, take effect once, and lose no result."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Calls:
         return self._number
 
     def _take_turn(self, is_wait: bool) -> None:
-        """Refuses calls that would disturb a request or precede an awaited `step_wait`."""
+        """Refuses a call that interrupts another one, or that should wait for a `step_wait`."""
         if self._is_interrupting():
             self.lock.release()
             raise gym.error.AlreadyPendingCallError(

@@ -330,7 +330,7 @@ class Session(Calls):
 
     @property
     def operation(self) -> Operation | None:
-        """The request whose result a call returns; the same object for a repeated call."""
+        """The newest request. A repeated call finds the same object here."""
         return getattr(self.state, "operation", None)
 
     @property
@@ -363,7 +363,7 @@ class Session(Calls):
         self._journal = Journal(is_complete=not self.was_reset)
 
     def close(self, timeout: float = _CLOSE_DEADLINE) -> None:
-        """Ends the session. Safe to call twice, or without a server."""
+        """Ends the session. Safe to call twice, or when no server answers."""
         if self._owner is not system.generation:
             return
         self._owner = None

@@ -42,7 +42,7 @@ class Operation(NamedTuple):
     """A request without its place in a session."""
 
     slot: str
-    """The slot of `op`."""
+    """The name of the field that is set in `op`."""
     request: bytes
     """The encoded Request with only its `op`."""
     payload: bytes | None
@@ -50,7 +50,7 @@ class Operation(NamedTuple):
     reply_room: int = 0
     """The largest payload of the reply in bytes, if the session's layouts do not fix it."""
     width: int = 1
-    """The bytes of one action in a step's payload, negative for a signed dtype."""
+    """The number of bytes of an action in a step's payload, negative for a signed dtype."""
 
 
 class Task(enum.Enum):

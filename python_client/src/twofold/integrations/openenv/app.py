@@ -54,16 +54,18 @@ def make_openenv_app(
 ) -> Any:
     """Makes an ASGI app that serves one game. Each connection plays its own board.
 
-    If the environment variable ENABLE_WEB_INTERFACE is "true", the app has OpenEnv's page at /web.
+    If the environment variable ENABLE_WEB_INTERFACE is "true", the app serves OpenEnv's web page at
+    /web.
 
     Args:
         game: "2048" or "concentration".
         max_sessions: The maximum number of connections that play at once.
-        allow: The names of the game's arguments that a client may set at `reset`: "size", "goal"
-            and so on.
+        allow: The names of the game's arguments that a client may set at `reset`, such as "size"
+            and "goal".
         keep_seconds: The time in seconds for which the episode of a lost connection is kept.
-        keep_episodes: The maximum number of such episodes; the oldest are removed first.
-        clock: A function that returns the time in seconds.
+        keep_episodes: The maximum number of episodes kept for lost connections. The oldest are
+            removed first.
+        clock: A function that returns the current time in seconds.
         arguments: Arguments of the environment for all boards (size, goal, reward, endpoint …),
             except those about observations and pictures, which the adapter sets.
 

@@ -1,4 +1,4 @@
-"""OpenEnv clients for the games, which continue their episode after a lost connection."""
+"""OpenEnv clients for the games. They reconnect and continue if a connection is lost."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PAUSES = (0.0, 0.1, 0.5, 2.0)
 
 
 class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the library
-    """A client of a server of one of the games. See OpenEnv's `EnvClient` for its arguments.
+    """The base class of both games' clients. See OpenEnv's `EnvClient` for the arguments.
 
-    Each step numbers its action. If the connection is lost, the client continues the episode on a
-    new connection and sends the action again. The server plays it only once.
+    The client numbers its actions. If the connection is lost, the client continues the episode on a
+    new connection and sends the last action again. The server plays the action only once.
     """
 
     observation: ClassVar[Any]
@@ -40,7 +40,7 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         return self._noted(await super()._reset_async(**kwargs))
 
     async def _step_async(self, action: Any, **kwargs: Any) -> Any:
-        """Plays an action once, on a new connection if this one is lost.
+        """Plays an action exactly once. Reconnects if the connection is lost.
 
         Raises:
             NotFound: The server no longer has the episode.
@@ -52,13 +52,13 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         return self._noted(await self._on_the_episode(super()._step_async, action, **kwargs))
 
     async def _state_async(self) -> Any:
-        """Returns the state of the episode, on a new connection if this one is lost."""
+        """Returns the state of the episode. Reconnects if the connection is lost."""
         if self._last is None:
             return await super()._state_async()
         return await self._on_the_episode(super()._state_async)
 
     async def _on_the_episode(self, ask: Any, *arguments: Any, **kwargs: Any) -> Any:
-        """Sends a request on a connection that plays the episode, and retries if it is lost."""
+        """Sends a request about the episode. Reconnects and retries if the connection is lost."""
         for pause in _PAUSES:
             try:
                 if self._ws is not self._episode_socket or self._ws.state is not _state.OPEN:
@@ -97,14 +97,14 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
 
 
 class Game2048Client(GameClient):
-    """A client of a server of 2048."""
+    """A client for servers of 2048."""
 
     observation = models.Game2048Observation
     state_model = models.Game2048State
 
 
 class ConcentrationClient(GameClient):
-    """A client of a server of Concentration."""
+    """A client for servers of Concentration."""
 
     observation = models.ConcentrationObservation
     state_model = models.ConcentrationState

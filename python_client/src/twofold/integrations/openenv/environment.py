@@ -67,7 +67,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         """Starts an episode, or continues one that the server knows.
 
         Args:
-            seed: The seed of a new episode; None draws one.
+            seed: The seed of a new episode; None draws a random seed.
             episode_id: The id of a known episode, or an id for a new one; None draws a new id.
             arguments: Arguments of the game for a new episode, if the operator allows them.
 
@@ -77,7 +77,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         Raises:
             InvalidArgument: An argument is wrong or not allowed; `field` names it.
             Conflict: The known episode has another seed or other arguments.
-            TransportError: No answer came.
+            TransportError: The service did not answer.
         """
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)

@@ -14,19 +14,20 @@ from twofold.integrations.text_games import TextGame
 
 
 class Episode:
-    """An episode on a board, from its start.
+    """One episode, which starts when this object is created.
 
-    An illegal action, or an action after the end, gets an observation whose `message` says so.
+    For an illegal action or an action after the end, `step` returns an observation whose `message`
+    explains the problem.
 
     Args:
         id: The episode's id.
-        game: The game, which the episode resets.
+        game: The game. The constructor resets it.
         models: The types of the game's messages.
         seed: The episode's seed.
 
     Attributes:
         game: The game.
-        lock: The lock that is held while the game is stepped or read.
+        lock: The lock that callers hold while they step or read the game.
         last: The observation of the last step, or of the reset.
     """
 
@@ -47,13 +48,13 @@ class Episode:
         self.last = self._observation("", None)
 
     def step(self, action: Any) -> Any:
-        """Plays an action, or recognises a repeat and returns its stored observation.
+        """Plays an action. If it repeats the last action, returns the stored observation.
 
         Raises:
             InvalidArgument: This game has no such action.
             OutOfSequence: The action's `step` is neither the next step nor the last one.
-            Conflict: The action repeats the last step's number, but differs from its action.
-            TransportError: No answer came. Repeating the same action is safe.
+            Conflict: The action has the last step's number, but is a different action.
+            TransportError: The service did not answer. Repeating the same action is safe.
         """
         number = self.game.game.number(action.word)
         if action.step is not None and action.step != self._steps:
@@ -107,7 +108,7 @@ class Episode:
             self.game.env.close()
 
     def _stored(self, step: int, number: int) -> Any:
-        """Returns the stored answer to a repeat of the last action, or raises."""
+        """Returns the stored observation if this action repeats the last one; otherwise raises."""
         if step > self._steps:
             raise OutOfSequence(
                 f"step is {step}, but the episode has taken {_steps(self._steps)}; send the step "
@@ -149,7 +150,7 @@ class Episode:
         )
 
     def _shown(self, model: Any) -> dict[str, Any]:
-        """Returns a model's fields that describe the board and the state of the game."""
+        """Returns the values of those fields of `model` that describe the board and the game."""
         game = self.game
         facts = game.game.facts(game.board, game.infos) | {"legal_actions": game.legal}
         shown = game.infos | facts

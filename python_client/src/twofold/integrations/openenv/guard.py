@@ -21,10 +21,12 @@ class Guard:
     """An ASGI middleware between the server and OpenEnv's app.
 
     - It refuses bodies larger than `max_bytes`.
-    - It refuses sessions without a connection, which would occupy their place forever.
-    - It answers messages at /ws that are not JSON objects, because they would end the session.
-    - It adds the accepted values to an error's `message`, since OpenEnv's client shows only that.
-    - It stops reading from a connection whose client has gone.
+    - It refuses to create sessions over HTTP, because they would never end.
+    - It answers with an error if a message at /ws is not a JSON object. OpenEnv would end the
+      session.
+    - It adds details about wrong values to an error's `message`, because OpenEnv's client shows
+      only the `message`.
+    - It stops reading from a connection whose client has disconnected.
 
     Args:
         app: The app.
@@ -92,7 +94,7 @@ class _Connection:
         self._is_gone = False
 
     async def receive(self) -> Message:
-        """Returns the next message that is a JSON object, or the end of the connection."""
+        """Returns the next message that is a JSON object, or a disconnect message at the end."""
         while not self._is_gone:
             message = await self._receive()
             # Without this, a burst of messages delays other clients and hides a lost connection.
@@ -105,7 +107,7 @@ class _Connection:
         return _GONE
 
     async def send(self, message: Message) -> None:
-        """Sends a message, or drops it if the client has gone."""
+        """Sends a message, or drops it if the client has disconnected."""
         if self._is_gone:
             return
         try:
@@ -115,7 +117,7 @@ class _Connection:
 
 
 def _fault(message: Message) -> str:
-    """Returns a description of a message's fault, or "" if OpenEnv can read the message."""
+    """Returns what is wrong with a message, or "" if OpenEnv can read the message."""
     if message["type"] != "websocket.receive":
         return ""
     text = message.get("text")
@@ -133,7 +135,7 @@ def _fault(message: Message) -> str:
 
 
 def _explained(message: Message) -> Message:
-    """Returns OpenEnv's error reply with the details about wrong values added to its text."""
+    """Adds the details about wrong values to the text of an error message from OpenEnv."""
     text = message.get("text") or ""
     if not text.startswith('{"type":"error"'):
         return message

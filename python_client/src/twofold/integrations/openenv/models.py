@@ -1,6 +1,6 @@
 """The messages between clients and the server: OpenEnv's actions, observations and states.
 
-The server's schema shows clients the descriptions of the fields.
+The server's schema contains the fields' descriptions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Observation(_types.Observation):  # type: ignore[misc]  # mypy does not s
 
 
 class _State(_types.State):  # type: ignore[misc]  # mypy does not see the library
-    """The fields that all states have. They are empty without an episode."""
+    """The fields that all states have. The fields are empty before the first episode."""
 
     episode_id: str | None = Field(default=None, description=_EPISODE_ID)
     step_count: int = Field(default=0, ge=0, description=_STEP)

@@ -1,4 +1,4 @@
-"""Episodes by id: the connection that plays each, and the episodes kept for lost connections.
+"""A registry of episodes and their connections. It keeps the episodes of lost connections.
 
 ```
       hold         drop             expired, or too many
@@ -8,7 +8,8 @@
               └─────────────────── forget ──────────────────┘
 ```
 
-If an episode is HELD, `take_over` leaves it so, with a new holder, and shuts the old one out.
+If an episode is already HELD, `take_over` replaces the connection that holds it. The old connection
+can no longer play the episode.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ class Entry(Generic[EpisodeT]):
 
 
 class Registry(Generic[EpisodeT]):
-    """The episodes of a process. Threads may share a registry.
+    """The episodes of a process, by id. Threads may share a registry.
 
-    Methods return the episodes that they removed, which the caller must close.
+    Methods return the episodes that they removed. The caller must close these episodes.
 
     Args:
         keep_seconds: The time in seconds for which a dropped episode is kept.
         keep_episodes: The maximum number of dropped episodes; the oldest are removed first.
-        clock: A function that returns the time in seconds.
+        clock: A function that returns the current time in seconds.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Registry(Generic[EpisodeT]):
     def hold(
         self, episode_id: str, episode: EpisodeT, holder: object
     ) -> tuple[Entry[EpisodeT], list[EpisodeT]]:
-        """Adds a new episode with its first holder. Returns its entry and the removed episodes.
+        """Adds a new episode that `holder` plays. Returns its entry and the removed episodes.
 
         Raises:
             Conflict: Another connection has just started an episode with this id.
@@ -100,16 +101,16 @@ class Registry(Generic[EpisodeT]):
             return entry, gone
 
     def find(self, episode_id: str) -> Entry[EpisodeT] | None:
-        """Returns the entry of this id, or None if there is none. Its holder stays the same."""
+        """Returns the entry with this id, or None. Does not change the entry's holder."""
         with self._lock:
             entry = self._entries.get(episode_id)
             return None if entry is None or self._is_over(entry) else entry
 
     def take_over(self, entry: Entry[EpisodeT], holder: object) -> None:
-        """Gives an episode to another holder, and fences the previous one.
+        """Gives an episode to another holder. The previous holder can no longer play it.
 
         Raises:
-            FailedPrecondition: The episode has ended meanwhile.
+            FailedPrecondition: The episode has just ended.
         """
         with self._lock:
             if entry.phase is Phase.GONE:
@@ -118,7 +119,7 @@ class Registry(Generic[EpisodeT]):
             entry.phase, entry.holder = Phase.HELD, holder
 
     def check(self, entry: Entry[EpisodeT], holder: object) -> None:
-        """Checks that a holder has not been fenced.
+        """Checks that a connection still holds an episode.
 
         Raises:
             StaleEpoch: Another connection has taken over the episode.
@@ -132,7 +133,7 @@ class Registry(Generic[EpisodeT]):
     def drop(self, entry: Entry[EpisodeT], holder: object) -> list[EpisodeT]:
         """Marks the episode of a lost connection as dropped, and returns the removed episodes.
 
-        The entry stays the same if the holder was fenced or the episode has ended.
+        Does not mark the episode if another connection holds it, or if it has ended.
         """
         with self._lock:
             if entry.holder is holder and entry.phase is Phase.HELD:
@@ -141,7 +142,10 @@ class Registry(Generic[EpisodeT]):
             return self._expired()
 
     def forget(self, entry: Entry[EpisodeT], holder: object) -> bool:
-        """Ends an episode whose holder starts another. Returns False if the holder was fenced."""
+        """Ends an episode, because its holder starts another one.
+
+        Returns False, and does nothing, if the connection no longer holds the episode.
+        """
         with self._lock:
             if entry.holder is not holder or entry.phase is not Phase.HELD:
                 return False
@@ -165,7 +169,7 @@ class Registry(Generic[EpisodeT]):
         return entry.phase is Phase.DROPPED and age >= self._keep_seconds
 
     def _expired(self) -> list[EpisodeT]:
-        """Ends and returns the dropped episodes that expired or are too many."""
+        """Ends and returns dropped episodes that are too old or exceed the maximum number."""
         gone = []
         while self._dropped:
             oldest = next(iter(self._dropped.values()))
