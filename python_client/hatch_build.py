@@ -1,4 +1,4 @@
-"""What pyproject.toml can't say of a wheel: whether a library and a server are in it.
+"""Adds the library and the server to a wheel, which pyproject.toml can't describe.
 
 With TWOFOLD_BUNDLE naming a folder (packaging/build.py makes it), the folder's files go to
 `twofold/_bin`, and the wheel is for this platform and any Python. Without it the wheel is the pure

@@ -1,4 +1,4 @@
-"""The repository's documents in the site: `mkdocs.yml` loads these hooks.
+"""Hooks for MkDocs that add the repository's documents to the site.
 
 Documents outside `docs/` become pages of the site. Their links, and links to them, work in the
 repository and in the site. A link to a file that is not in the site, such as a source, becomes

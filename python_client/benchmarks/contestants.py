@@ -1,4 +1,7 @@
-"""The contestants (Twofold, the transport limit and the peers), the conditions and the targets."""
+"""The contestants of the benchmark, the conditions of measurements, and the targets.
+
+The contestants are Twofold, the limit of its transport, and the peers: other packages.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Contestant:
     is_stepwise: bool = True
     """Whether each call is one step, so that the time of a call is a round trip."""
     largest: int = SIZES[-1]
-    """The largest number of boards to measure; larger numbers are reported as left out."""
+    """The largest number of boards to measure. The report lists larger numbers as skipped."""
     has_learner: bool = False
     """Whether the contestant is also measured next to a learner."""
 

@@ -1,4 +1,4 @@
-"""Files of other projects, which are fetched once and verified, but not checked in."""
+"""Downloads files of other projects once, and verifies them. The files are not checked in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT = 60.0
 
 
 class Unavailable(Exception):
-    """A file can't be fetched, or its bytes differ. The message names the file and the reason."""
+    """The error for a file that can't be fetched, or whose bytes differ from the pinned ones."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick: bool) -> None:
-    """Measures what has no contestants: a step's parts, two halves, and almost idle sessions."""
+    """Measures figures of Twofold alone: a step's parts, two halves, and almost idle sessions."""
     for size in sizes:
         if size in SPLIT_SIZES:
             run["split"].append(split(size, rounds)._asdict())
@@ -158,7 +158,7 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> N
 
 
 def engines() -> list[figures.Row]:
-    """Measures the engines alone, on one thread. Returns the fastest first, the scalar one last."""
+    """Measures the engines without a session, on one thread. Returns the fastest engine first."""
     command = [str(find_program()), "bench", "--json", "--boards", "4096"]
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["rows"]
     rates = {row["engine"]: row for row in found if row["game"] == "2048" and row["threads"] == 1}

@@ -13,7 +13,7 @@ INSTALL_SECONDS = 900
 
 
 class InstallationFailed(Exception):
-    """A virtual environment can't be created; the message says why."""
+    """The error for a virtual environment that can't be created. The message says why."""
 
 
 def python_of(folder: Path, requirements: tuple[str, ...]) -> Path:

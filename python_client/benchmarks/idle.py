@@ -19,9 +19,9 @@ class Cost(NamedTuple):
     idle: tuple[float, float]
     """The processor time of server and client in a minute without requests, in milliseconds."""
     thinking: tuple[float, float]
-    """The shares of a core that they use while the client computes for 0.3 ms between steps."""
+    """The shares of a core that server and client use if the client thinks for 0.3 ms per step."""
     rate: float
-    """The steps per second meanwhile."""
+    """The steps per second with that thinking time."""
 
 
 def cost(endpoint: str, idle_seconds: float, thinking_seconds: float) -> Cost:

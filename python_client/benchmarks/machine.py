@@ -50,7 +50,7 @@ def describe() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Waits until no other benchmark of this checkout runs, and keeps others waiting meanwhile."""
+    """Lets one benchmark of this checkout run at a time. Waits until no other one runs."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:

@@ -2,7 +2,8 @@
 
     python python_client/benchmarks/memory_of_cards.py    # a minute
 
-The players choose the best for their memory (`twofold.policies.LastKMemory`). No player peeks.
+Each player makes the best possible use of its memory (`twofold.policies.LastKMemory`). No player
+peeks.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import tables
 import twofold
 
 MEMORIES = {"playground": (*"0123456", "8", "all"), "popgym-hard": (*"012345",)}
-"""The numbers of remembered cards by preset, as far as the best choices are found in seconds."""
+"""The numbers of remembered cards by preset, up to the largest that is solved in seconds."""
 
 
 def rows(episodes: int) -> list[figures.Row]:
-    """Returns the mean returns of this many games each, by preset and memory."""
+    """Plays this many games with each preset and memory, and returns the mean returns."""
     found = []
     for preset, memories in MEMORIES.items():
         policies = {"random": "random"} | {one: f"last-k-memory:{one}" for one in memories}
@@ -43,7 +44,7 @@ def rows(episodes: int) -> list[figures.Row]:
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--episodes", type=int, default=1000, help="games of each player")
     parser.add_argument("--publish", action="store_true", help=figures.HELP)

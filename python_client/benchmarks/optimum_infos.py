@@ -44,7 +44,7 @@ def make(options: argparse.Namespace, infos: tuple[str, ...]) -> Any:
 
 
 def record(options: argparse.Namespace, optimal: bool) -> NDArray[np.uint8]:
-    """Plays some steps and returns the actions (steps, N): optimal ones, or random legal ones."""
+    """Plays steps with optimal or random legal actions, and returns the actions (steps, N)."""
     envs = make(options, ("action_values",))
     rng = np.random.default_rng(0)
     _, infos = envs.reset(seed=1)

@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
     label: str
     contestants: tuple[str, ...]
-    """The contestants, of which the line shows the fastest at each N."""
+    """The contestants. The line shows the fastest of them at each N."""
     color: str
     marker: str
     style: str = "-"

@@ -1,4 +1,4 @@
-"""Measures the documents' figures that no other benchmark measures, and writes docs/figures.
+"""Measures all figures in the documents that no other command measures, and writes docs/figures.
 
     python python_client/benchmarks/publish.py demo       # two minutes of training; idle machine
     python python_client/benchmarks/publish.py agents     # half an hour

@@ -181,7 +181,7 @@ def _split(rows: list[dict[str, Any]]) -> str:
 
 
 def _beside(results: Results, sizes: list[int]) -> str:
-    """Returns a section on calls next to busy processes: mean and tail, relative to those alone."""
+    """Returns a section on the time of calls next to busy processes, relative to calls alone."""
     names = [ALONE.name, *(condition.name + " busy process" for condition in BESIDE)]
     parts = []
     for size in sizes:
@@ -306,7 +306,7 @@ def _contestants(results: Results) -> str:
 
 
 def si(value: float) -> str:
-    """Returns a number with three digits and a unit, such as 51.2 M."""
+    """Returns a number as text with three digits and a unit prefix, such as 51.2 M."""
     factor, unit = next(
         one for one in ((1e9, " G"), (1e6, " M"), (1e3, " k"), (0, "")) if value >= one[0]
     )

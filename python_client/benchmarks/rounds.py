@@ -1,4 +1,4 @@
-"""The measurement in rounds: for each N, the contestants take turns with one slice of time each."""
+"""Measures in rounds: in each round, every contestant runs for one slice of time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Result:
     failure: str | None = None
     """The reason for missing slices."""
     details: dict[str, str] = field(default_factory=dict)
-    """The contestant's details about itself."""
+    """The details that the contestant reports about itself."""
 
     @property
     def rates(self) -> list[float]:
@@ -43,12 +43,12 @@ class Result:
 
     @property
     def times(self) -> list[float]:
-        """The mean microseconds of a call in each round."""
+        """The mean time of a call in each round, in microseconds."""
         return [1e6 * one["elapsed"] / one["calls"] for one in self._timed]
 
     @property
     def tails(self) -> list[float]:
-        """The 99th percentile of a call's microseconds in each round."""
+        """The 99th percentile of the time of a call in each round, in microseconds."""
         return [one["p99_us"] for one in self.slices]
 
     @property

@@ -1,4 +1,4 @@
-"""Measures the parts of a step in the process: Python, crossing, kernel, Dispatch and session."""
+"""Measures the parts of a step in the process: Python, the call into the library, and so on."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Split(NamedTuple):
 
     size: int
     step: float
-    """The whole of `VectorEnv.step`."""
+    """The time of `VectorEnv.step`."""
     python: float
     """The time outside the library's function."""
     crossing: float
-    """The time of a call of that function that is refused immediately."""
+    """The time of a call into the library that is refused immediately."""
     engine: float
     """The time of the kernel with Dispatch, which gives small batches to one thread."""
     kernel: float

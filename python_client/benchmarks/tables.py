@@ -30,13 +30,13 @@ def markdown(head: Sequence[str], rows: Lines, align: str = "") -> str:
 
 
 def interval(values: Sequence[float], digits: int = 0) -> str:
-    """Returns a value with its range, such as 60,153 (55,791 ... 64,949)."""
+    """Returns a value and its range as text, such as 60,153 (55,791 ... 64,949)."""
     middle, low, high = (f"{value:,.{digits}f}" for value in values)
     return f"{middle} ({low} ... {high})"
 
 
 def significant(value: float) -> str:
-    """Returns a number with two significant digits, or all digits of an integer part."""
+    """Returns a number as text: two significant digits, or all digits before the decimal point."""
     return f"{value:.0f}" if value >= 9.95 else f"{float(f'{value:.2g}'):g}"
 
 
@@ -439,7 +439,7 @@ def optimum(rows: Sequence[Row]) -> str:
 
 
 def optimal_play(rows: Iterable[Row], optima: Iterable[Row]) -> str:
-    """Returns the results of games by the optimal policy, and how far they are from the optima."""
+    """Returns the table of mean results of optimal play, and their distance from the optima."""
     expected = {row["board"]: row["score"] for row in optima}
     lines = []
     for row in rows:
@@ -495,7 +495,7 @@ MARKS = {
 
 
 def marks(rows: Sequence[Row]) -> str:
-    """Returns how often each campaign reached some places."""
+    """Returns the table of rare events (marks), with their number in each campaign."""
     lines = []
     for name, happened in MARKS.items():
         counts = [row["marks"].get(name) for row in rows]
@@ -553,7 +553,7 @@ def restarts(rows: Iterable[Row]) -> str:
 
 
 def waiting(rows: Iterable[Row]) -> str:
-    """Returns how many sessions are lost whose requests wait for the server."""
+    """Returns the table of sessions that were lost while their requests waited for the server."""
     lines = [
         [
             row["while"],

@@ -20,7 +20,7 @@ SLACK_FACTOR, SLACK_SECONDS = 10.0, 60.0
 
 
 class WorkerFailed(Exception):
-    """A contestant ended, hung or returned garbage; the message says which of these."""
+    """The error for a contestant that ended, hung or returned garbage; the message says which."""
 
 
 class WorkerProcess:
@@ -52,7 +52,7 @@ class WorkerProcess:
         return details
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Has the contestant measure one slice, with this much policy work between steps."""
+        """Makes the contestant measure one slice, with this much policy work between steps."""
         with contextlib.suppress(BrokenPipeError):  # reported when the answer is missing
             self._input.write(f"run {seconds} {work}\n".encode())
             self._input.flush()

@@ -42,7 +42,7 @@ def parse() -> argparse.Namespace:
 
 
 def row(preset: Any, memory: str) -> figures.Row | None:
-    """Returns a row of the table. Returns None, after a message, if there are too many states."""
+    """Returns a row of the table; None, after a message, if there are too many states."""
     capacity = None if memory == "all" else int(memory)
     try:
         found = twofold.ceilings.concentration(memory=capacity, preset=preset)

@@ -62,7 +62,7 @@ class Section:
 
 
 def known_of(values: exact.Values) -> Expected:
-    """Returns the values of exact.py as expected values."""
+    """Converts values from exact.py to expected values."""
     reaching = {value: p for value, p in values.items() if isinstance(value, int) and value > 4}
     return Expected(values["score"], values["moves"], reaching)
 
@@ -199,7 +199,7 @@ def certify_mutants(count: int) -> Iterator[Section]:
 
 
 def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, list[Check]]:
-    """Plays an engine with a defect. Returns the episodes and the checks."""
+    """Plays with an engine that has a defect. Returns the episodes and their checks."""
     engine = mutants.Engine(min(-(-count // 4), 4096), defect)
     rng = np.random.default_rng(4)
     choose = episodes.uniform_any(rng) if defect.illegal_spawns else episodes.uniform_legal(rng)
@@ -231,7 +231,7 @@ def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
 
 
 def certify_concentration(out: Path, count: int) -> Iterator[Section]:
-    """Checks each variant of POPGym's Concentration against POPGym."""
+    """Checks each POPGym preset of Concentration against POPGym itself."""
     for variant in concentration.VARIANTS:
         title = f"Concentration as POPGym's {variant}"
         try:

@@ -103,7 +103,7 @@ def count(what: str, violations: Any) -> Check:
 
 
 def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
-    """Checks score, moves and highest tiles."""
+    """Checks the means of score and moves, and the distribution of highest tiles."""
     yield mean("mean score", expected.score, episodes.score, expected.score_error)
     yield mean("mean moves", expected.moves, episodes.moves, expected.moves_error)
     for value, probability in expected.reaching.items():
@@ -133,7 +133,7 @@ def check_starts(
 
 
 def _repeats(boards: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns a single entry, which is true if all boards are the same."""
+    """Returns an array with one entry, which is true if all boards are the same."""
     return np.array([len(boards) > 1 and bool((boards == boards[0]).all())])
 
 

@@ -65,7 +65,7 @@ class Episodes:
 
     @property
     def paid(self) -> Array:
-        """int64 (E,): the score that would have built the last board's tiles from 2s alone."""
+        """int64 (E,): the score that building the last board's tiles from 2s alone would give."""
         paid: Array = _over_cells(np.array([0] + [(k - 1) * 2**k for k in range(1, 32)]), self.ends)
         return paid
 

@@ -47,7 +47,7 @@ def transpose(board: str, columns: int) -> str:
 
 
 class Solver:
-    """One board size under one spawn law, with an optional tile value that ends the game."""
+    """A solver for one board size and spawn probability. A tile value can end the game."""
 
     def __init__(
         self,

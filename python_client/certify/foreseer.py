@@ -139,7 +139,7 @@ def slid(board: Board, direction: int) -> tuple[Board, int]:
 
 
 def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
-    """Returns the best value and its direction if these words draw the tiles; -1 for none."""
+    """Returns the best value and its direction, -1 for none, if these words draw the next tiles."""
     best = (-1e9, -1)
     for direction in range(4):
         after, score = slid(board, direction)

@@ -53,7 +53,7 @@ def judged(looks: bool, episodes: int, secret: str | None) -> twofold.Evaluation
 
 
 def row(seeds: str, program: str, played: twofold.Evaluation) -> figures.Row:
-    """Returns the figures of some games."""
+    """Returns the row of figures for some games."""
     found = {"games": len(played.scores), "mean": float(played.scores.mean())}
     return {"seeds": seeds, "program": program, **found, "difference": None}
 

@@ -44,7 +44,7 @@ class Play:
 
 
 class Forward:
-    """One board size under one spawn law."""
+    """A solver for one board size and one probability of new 4s."""
 
     def __init__(
         self, rows: int, columns: int, *, four_probability: float = 0.1, start_tiles: int = 2

@@ -40,7 +40,7 @@ class Defect:
     score: float = 0.0
     """The known mean score of random play with this defect; 0 if unknown."""
     moves: float = 0.0
-    """The known mean number of moves; of steps if illegal actions spawn tiles."""
+    """The known mean number of moves; of steps if illegal actions spawn tiles. 0 if unknown."""
 
 
 DEFECTS = (
@@ -119,7 +119,7 @@ class Engine:
         cells[lanes, chosen] = 1 + is_four
 
     def _look(self) -> None:
-        """Computes all boards' lines as indices of table rows, and the legal actions."""
+        """Computes the legal actions, and the index in the tables of each board's lines."""
         weights = np.array([HIGHEST**3, HIGHEST**2, HIGHEST, 1])
         rows = self._boards @ weights
         columns = self._boards.transpose(0, 2, 1) @ weights

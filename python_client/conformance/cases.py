@@ -1,4 +1,4 @@
-"""The common part of both runners: the protocol's messages, the cases, and their outcomes."""
+"""The code that both runners share: the protocol's messages, the cases, and their outcomes."""
 
 import importlib
 import json
@@ -23,11 +23,11 @@ Frames = tuple[bytes, ...]
 
 
 class Failed(Exception):
-    """The peer violates the contract. The message explains how."""
+    """The error for a peer that violates the contract. The message explains how."""
 
 
 class Undecided(Exception):
-    """The runner could not play the case, because no request took long enough."""
+    """The error for a case that could not be played, because no request took long enough."""
 
 
 def load(peer: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Cases for a client: a server that misbehaves as a script says, and checks every message."""
+"""Plays cases against a client: a server follows a script and checks every message."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from google.protobuf import json_format
 
 
 class MisbehavingServer:
-    """A misbehaving server at an address, which knows all replies of one program beforehand."""
+    """A misbehaving server, which knows all replies to one client program beforehand."""
 
     def __init__(self, endpoint: str = "tcp://127.0.0.1:*") -> None:
         program = json.loads((CASES / "program.json").read_text())
@@ -69,7 +69,7 @@ class MisbehavingServer:
             raise Failed(f"the client ended after request {self._done}, before the last one")
 
     def is_left(self, patience: float) -> bool:
-        """Returns True if the client has closed its session, or has been silent for this long."""
+        """Returns True if the client has closed its session, or is silent for `patience` s."""
         return self._is_closed or time.monotonic() - self._quiet_since > patience
 
     def _take(self, route: list[bytes], frames: Frames) -> None:
@@ -134,7 +134,7 @@ class MisbehavingServer:
         return self._refusal["reply"]["error"]["code"] in lost
 
     def _look(self, what: str, slot: str, request: Any, frames: Frames) -> None:
-        """Raises Failed unless a request is the next one or repeats the one in progress exactly."""
+        """Raises Failed unless the request is the next one, or exactly repeats the current one."""
         if frames != (self._pending or frames):
             raise Failed(f"{what} differs in its bytes from the request that has no answer yet")
         step = self._program[request.seq - 1]
@@ -147,7 +147,7 @@ class MisbehavingServer:
         self._pending = frames
 
     def _act(self, route: list[bytes], seq: int, slot: str) -> None:
-        """Does what the script says about this attempt of a request. By default, answers it."""
+        """Follows the script for this attempt of a request. By default, answers it."""
         script = self._case["faults"].get(str(seq), [])[self._tries[seq] :]
         self._tries[seq] += 1
         own = self._program[-1 if slot == "close" else seq - 1]

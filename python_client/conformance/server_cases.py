@@ -1,4 +1,4 @@
-"""Cases for a server: steps over several connections, and the reply that each must get."""
+"""Plays cases against a server: requests over several connections, and the expected replies."""
 
 import base64
 import json
@@ -109,7 +109,7 @@ class ServerPlayer:
         return (b"", header) if payload is None else (b"", header, bytes.fromhex(payload))
 
     def _filled(self, value: Any) -> Any:
-        """Replaces each "$name" in a request by 16 random bytes, the same for equal names."""
+        """Replaces each "$name" in a request with 16 random bytes. Equal names get equal bytes."""
         if isinstance(value, dict):
             return {key: self._filled(each) for key, each in value.items()}
         if isinstance(value, str) and value.startswith("$"):

@@ -28,7 +28,7 @@ import twofold
 from twofold import rules
 
 SCALE = 0.001
-"""The scale of rewards, which are scores: networks learn small numbers better."""
+"""The factor of the rewards. Rewards are scores, and networks learn small numbers better."""
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -54,7 +54,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_network(hidden: int) -> Any:
-    """Returns a network from the planes of boards, (B, 288), to their values, (B, 1)."""
+    """Returns a network that maps planes of boards, (B, 288), to their values, (B, 1)."""
     return nn.Sequential(
         nn.Linear(18 * 16, hidden),
         nn.ReLU(),

@@ -44,7 +44,7 @@ def peek_first(envs: Any, memory: PerfectMemory) -> Policy:
 
 
 def measure(envs: Any, policy: Policy) -> tuple[float, float]:
-    """Returns the mean number of turns and the mean return over one episode of each game."""
+    """Plays one episode of each game. Returns the mean number of turns and the mean return."""
     observations, infos = envs.reset(seed=0)
     running = np.ones(envs.num_envs, np.bool_)
     turns, returns = np.zeros(envs.num_envs), np.zeros(envs.num_envs)

@@ -83,7 +83,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
-    """A network from the observations of an episode so far to the cards' logits and a value.
+    """A network that maps an episode's observations so far to the cards' logits and a value.
 
     Args:
         cards: The number of cards C, which is the number of actions.
@@ -143,7 +143,7 @@ def orthogonal(layer: nn.Linear) -> nn.Linear:
 
 
 def small(layer: nn.Linear) -> nn.Linear:
-    """Initialises a layer with small weights, for almost uniform first choices, and returns it."""
+    """Initialises a layer with small weights, so that the first choices are almost uniform."""
     nn.init.normal_(layer.weight, std=0.01)
     return layer
 

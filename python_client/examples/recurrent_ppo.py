@@ -64,7 +64,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
-    """A network from the states of a board's cards to the cards' logits and a value."""
+    """A network that maps the states of a board's cards to the cards' logits and a value."""
 
     def __init__(self, planes: int, hidden: int, forget: bool) -> None:
         super().__init__()

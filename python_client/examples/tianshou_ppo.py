@@ -71,7 +71,7 @@ class Critic(nn.Module):  # type: ignore[misc, unused-ignore]  # mypy does not s
 
 
 class Actor(Critic):
-    """A network from observations to logits of actions, which are low for illegal actions."""
+    """A network that maps observations to logits of actions, which are low for illegal actions."""
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
         """Returns logits (B, 4), and None as the recurrent state."""

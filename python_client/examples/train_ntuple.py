@@ -85,7 +85,7 @@ class TupleTable:
         self.history = np.zeros(size, np.complex64)
 
     def places(self, cells: Array) -> Array:
-        """Returns the places in the table of the eight images of M boards, (8, M)."""
+        """Returns the table indices of the eight images of M boards, (8, M)."""
         places: Array = self.digits @ cells
         return places.astype(np.int64)
 
@@ -155,7 +155,7 @@ def cells_of(boards: Array) -> Array:
 
 
 class Choice(NamedTuple):
-    """The greedy policy's choice on N lanes, and the data needed for learning."""
+    """The greedy policy's actions on N lanes, and the data needed for learning."""
 
     actions: Array  # (N)
     worth: Array  # (N) reward + V(afterstate) of the action; 0 where none is legal
@@ -164,7 +164,7 @@ class Choice(NamedTuple):
     values: Array  # (K) and their V
 
     def on(self, wanted: Array) -> "Choice":
-        """Returns the choice on the selected `lanes` (N) only."""
+        """Returns the actions and data of the wanted lanes, bool (N)."""
         keep = wanted[self.lanes]
         if keep.all():
             return self
@@ -174,7 +174,7 @@ class Choice(NamedTuple):
 
 
 def choose(network: Network, boards: Array, rewards: Array, mask: Array) -> Choice:
-    """Returns the greedy choice of N lanes: afterstates (N, 4, 4, 4), the rest (N, 4)."""
+    """Chooses greedy actions for N lanes. Afterstates are (N, 4, 4, 4), other arguments (N, 4)."""
     # One row per lane and action, because indexing one axis is faster than indexing two.
     boards, rewards = boards.reshape(-1, 4, 4), rewards.ravel()
     legal = np.flatnonzero(mask)
@@ -361,18 +361,18 @@ Policy = Callable[[Array, Array, Array], Array]  # afterstates, their rewards, t
 
 
 def random_policy(seed: int) -> Policy:
-    """Returns random legal actions, all equally likely."""
+    """Returns a policy that takes random legal actions, all equally likely."""
     rng = np.random.default_rng(seed)
     return lambda boards, rewards, mask: (rng.random(mask.shape) * mask).argmax(axis=1)
 
 
 def fixed_order_policy() -> Policy:
-    """Returns the first legal actions, which score twice as much as random play."""
+    """Returns a policy that takes the first legal action. It scores twice as much as random."""
     return lambda boards, rewards, mask: mask.argmax(axis=1)
 
 
 def greedy_policy(network: Network) -> Policy:
-    """Returns the actions with the highest reward + V(afterstate), without learning."""
+    """Returns a policy that takes the action with the highest reward + V(afterstate)."""
     return lambda boards, rewards, mask: choose(network, boards, rewards, mask).actions
 
 

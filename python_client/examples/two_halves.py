@@ -83,7 +83,7 @@ def in_lock_step(
 def in_halves(
     halves: list[twofold.TwofoldVectorEnv], policy: Callable[..., Actions], steps: int
 ) -> float:
-    """Returns the seconds that the two halves, in turn, need for this many steps each."""
+    """Returns the seconds for this many steps of each half, in turns."""
     for envs in halves:
         envs.step_async(policy(*envs.reset(seed=0)))
     started = time.perf_counter()

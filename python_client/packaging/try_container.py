@@ -53,7 +53,8 @@ cd /checkout
 exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin PYTHONUNBUFFERED=1 \\
     python3 python_client/packaging/use_container.py
 """
-"""Enters the root $1 with a copy of the checkout $2. Then pairs follow: name in /given, folder."""
+"""Enters the root $1 with a copy of the checkout $2. The other arguments are pairs: a name in
+/given, and the folder to mount there."""
 
 
 def main() -> None:

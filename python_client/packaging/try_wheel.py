@@ -35,7 +35,7 @@ PLATFORMS = ("manylinux_2_35", "manylinux_2_34", "manylinux_2_28", "manylinux_2_
 
 
 def main() -> None:
-    """Tries both wheels in each release. Raises CalledProcessError if anything fails."""
+    """Tests both wheels in each release. Raises CalledProcessError if anything fails."""
     [wheel] = DIST.glob("*manylinux*.whl")
     [pure] = DIST.glob("*none-any.whl")
     loop = re.search(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)

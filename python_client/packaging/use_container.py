@@ -97,7 +97,7 @@ def build(image: str, dockerfile: str, folder: str) -> None:
 
 
 def use_alone() -> None:
-    """Uses the server's image alone, as the page describes."""
+    """Uses the server's image alone, as docs/operations/container.md describes."""
     [lines] = [block for block in blocks() if block.startswith("docker build --target server")]
     run("sh", "-euc", lines)
     look_at("twofold")
@@ -111,7 +111,7 @@ def use_alone() -> None:
 
 
 def blocks() -> list[str]:
-    """Returns the page's code blocks, which are commands and files."""
+    """Returns the code blocks of docs/operations/container.md, which are commands and files."""
     return re.findall(r"^```\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
@@ -211,7 +211,7 @@ def play() -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    """Waits for something that Docker does automatically."""
+    """Waits until a condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "Docker took too long"

@@ -59,7 +59,7 @@ def use_encrypted() -> None:
 
 
 def use_pure(address: str) -> None:
-    """Uses a server elsewhere; without one, expects an error that lists the options."""
+    """Uses the server at `address`. Without an address, expects an error that lists the options."""
     envs = gym.make_vec(ID, num_envs=4, endpoint=address)
     envs.reset(seed=0)
     envs.step(np.zeros(4, np.uint8))

@@ -161,7 +161,7 @@ def assigned(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
 
 
 def words(node: ast.expr, names: dict[str, ast.expr]) -> str:
-    """Returns the text of an expression. A value that only a run knows is `…` or a name."""
+    """Returns the text of an expression, with `…` or a name for values known only at run time."""
     match node:
         case ast.Constant(value=value):
             return str(value)
@@ -266,7 +266,7 @@ def setting(name: str) -> str:
 
 
 def measured(name: str, render: Callable[[list[figures.Row]], str]) -> Callable[[], str]:
-    """Returns a function that makes a part: a table, and a sentence about the measurement."""
+    """Returns a function that makes a generated part: a table and a sentence on its measurement."""
     return lambda: f"{render(rows(name))}\n{setting(name)}"
 
 

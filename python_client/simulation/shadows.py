@@ -38,7 +38,7 @@ class Operation:
 
 
 def digest(value: Any) -> Any:
-    """Returns a value that equals another digest exactly if both values have the same bytes."""
+    """Returns a digest. Two digests are equal exactly if the values have the same bytes."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return [digest(item) for item in value]
@@ -63,7 +63,7 @@ def outcome(operation: Operation, envs: Any) -> Any:
 
 
 def refusal(error: RequestError) -> tuple[str, ...]:
-    """Returns the digest of a refusal without its text, which differs if `collect` raises it."""
+    """Returns the digest of a refusal. It omits the text, which differs if `collect` raises it."""
     return type(error).__name__, error.field, str(error.lane)
 
 
@@ -86,7 +86,7 @@ def _short(value: Any) -> str:
 
 
 def quiet(make: Callable[[], Any]) -> Any:
-    """Calls `make` in the system's surroundings instead of the simulation's."""
+    """Calls `make` with the system's clock and connections instead of the simulation's."""
     before = surroundings.set(SYSTEM)
     try:
         return make()

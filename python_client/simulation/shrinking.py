@@ -51,7 +51,7 @@ class _Search:
         self._end, self._fails, self._say = end, fails, say
 
     def _is_smaller(self, **changes: object) -> bool:
-        """Returns True if the run fails with these changes, too, and keeps them."""
+        """Keeps these changes if the run still fails with them. Returns True if it does."""
         if time.monotonic() >= self._end:
             return False
         run = dataclasses.replace(self.run, **changes)  # type: ignore[arg-type]

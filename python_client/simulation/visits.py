@@ -1,4 +1,4 @@
-"""Short uses of the rest of the API: single environments, and the rules without a session."""
+"""Short visits by clients that use other parts of the API: single environments and the rules."""
 
 from __future__ import annotations
 

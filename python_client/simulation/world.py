@@ -61,7 +61,7 @@ class Report:
     requests: int = 0
     """The number of requests that reached a server."""
     faults: int = 0
-    """The number of ordinals given to faults."""
+    """The number of faults that could have happened; each has an ordinal."""
     marks: dict[str, int] = field(default_factory=dict)
     by_kind: dict[str, int] = field(default_factory=dict)
     """The number of faults of each kind."""

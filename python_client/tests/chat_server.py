@@ -1,4 +1,4 @@
-"""A chat endpoint on a real socket, for tests: it answers by a rule, and keeps all requests."""
+"""A chat endpoint on a real socket, for tests. A rule makes its answers; it keeps all requests."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Answer:
         text: The model's reply.
         status: The HTTP status.
         body: The whole body instead of a completion.
-        headers: More headers.
+        headers: Additional headers.
         usage: The tokens; None to report none.
         finish: The finish_reason.
-        reason: The words behind the status.
+        reason: The reason phrase after the status.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Fixtures: real servers, which leave nothing behind."""
+"""The fixtures: real servers that leave no process and no file behind."""
 
 import os
 import signal

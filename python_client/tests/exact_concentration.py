@@ -47,7 +47,7 @@ def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
 
 
 def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """Yields the expected remaining turns after each reasonable way to play one turn."""
+    """For each reasonable way to play a turn, yields the expected number of turns after it."""
     if p:  # a known pair
         yield fewest_turns(k, p - 1, u)
     if k and u:  # a known card, then an unseen one
@@ -77,7 +77,7 @@ def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
 # renamed: a state lists the symbols of the remembered cards, newest first.
 
 Rewards = tuple[Fraction, Fraction, Fraction, Fraction]
-"""The rewards of a turn's first card, a pair, the last pair, and two different cards."""
+"""The rewards of: a turn's first card, a pair, the last pair, and two different cards."""
 
 
 def best_return(

@@ -19,7 +19,7 @@ KINDS = (DROP, DELAY, DUPLICATE, REORDER)
 
 
 class FaultProxy:
-    """An address that passes messages on to a server, with faults.
+    """An address that forwards messages to a server, with faults.
 
     Each message, in both directions, has the probability `rate` of one of `kinds`, drawn from
     `seed`: the message is dropped, delayed by 1 to 40 ms, passed on twice (the second time a little

@@ -15,7 +15,7 @@ from twofold.v1 import environment_pb2 as environment
 
 
 class Stopped(Exception):
-    """The client has given up."""
+    """The error that ends a client which has given up."""
 
 
 class PlainClient:
@@ -101,7 +101,7 @@ class PlainClient:
         return None
 
     def _patience(self, number: int) -> int:
-        """Returns the milliseconds to wait for a try's reply. Tries are numbered from 0."""
+        """Returns the milliseconds to wait for the reply to attempt `number`, from 0."""
         if self.withheld is None or self.seq + 1 in self.withheld:
             return min(50 << number, 500)
         return 10_000
@@ -129,7 +129,7 @@ class PlainClient:
         """Handles a refused request."""
 
     def wait(self, milliseconds: int) -> None:
-        """Waits before a repeat."""
+        """Waits for this time before it repeats a request."""
         threading.Event().wait(milliseconds / 1000)
 
 

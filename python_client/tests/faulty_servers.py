@@ -1,4 +1,4 @@
-"""Servers that break the contract in one way each.
+"""Servers that each break the contract in one way.
 
 Each is a relay between its clients and a real server, so that everything else is right.
 """
@@ -22,7 +22,7 @@ Key = tuple[bytes, int]
 
 
 class Relay:
-    """An address that passes requests on to a server, and passes replies back.
+    """An address that forwards requests to a server, and replies to the clients.
 
     A fault overrides `ask` or `reply`, which may change their messages: frames from the header on.
     """
@@ -80,7 +80,7 @@ class Relay:
         return self.ask(client, request, frames)
 
     def answer(self, client: bytes, reply: Message) -> Message:
-        """Sends a reply that the server did not make. `ask` returns the result."""
+        """Sends a reply that the relay made itself. Returns no frames, as the result of `ask`."""
         self._front.send_multipart([client, b"", *reply])
         return []
 
@@ -139,7 +139,7 @@ class WithoutHolders(Relay):
 
 
 class Shifted(Relay):
-    """A server whose own seqs have come to differ from the clients' by a shift."""
+    """A server whose seq for a session differs from the client's seq by a shift."""
 
     def __init__(self, server: str) -> None:
         self.shifts: defaultdict[bytes, int] = defaultdict(int)

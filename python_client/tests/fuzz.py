@@ -1,4 +1,4 @@
-"""Messages that our clients never send: built from the protocol's descriptors, then broken.
+"""Sends messages that our clients never send: built from the protocol's descriptors, then broken.
 
     cd python_client/tests && python -m fuzz ENDPOINT SEED COUNT
 

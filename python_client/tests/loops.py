@@ -107,7 +107,7 @@ def assert_same(left: Any, right: Any) -> None:
 
 
 def interrupt(*_: object) -> NoReturn:
-    """Raises KeyboardInterrupt. Tests replace a function of the package by it."""
+    """Raises KeyboardInterrupt. Tests replace functions of the package with it."""
     raise KeyboardInterrupt
 
 

@@ -22,7 +22,7 @@ TABLE = [0.37 * exponent - 3.3 for exponent in range(32)]
 
 
 def declaration(game: str, terms: list[tuple[str, float]], cells: int) -> dict[str, Any]:
-    """Returns a declared reward in its longest form, from the terms' names and weights."""
+    """Returns a declared reward in its most explicit form, from the terms' names and weights."""
     spec = []
     for name, weight in terms:
         term: dict[str, Any] = {"term": name, "weight": weight}
@@ -76,7 +76,7 @@ class PlainLane:
 
     @property
     def generator(self) -> tuple[int, int]:
-        """The words of the stream, as two of 64 bits."""
+        """The state of the stream, as two 64-bit numbers."""
         a, b, c, d = self.game.generator.words
         return a | b << 32, c | d << 32
 

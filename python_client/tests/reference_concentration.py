@@ -46,7 +46,7 @@ class Game:
         self.start()
 
     def start(self) -> None:
-        """Shuffles sorted cards by exchanges from the last card down, with one word each."""
+        """Shuffles sorted cards: swaps each card, from the last one down, with a random card."""
         self.deck = [card * self.symbols // self.cards for card in range(self.cards)]
         for card in reversed(range(1, self.cards)):
             other = (self.generator.next_word() * (card + 1)) >> 32

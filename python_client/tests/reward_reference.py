@@ -137,7 +137,7 @@ def reward(spec: dict[str, Any], step: Transition) -> float:
 
 
 def _sum(values: Any) -> float:
-    """Sums from the left with rounding, unlike Python's `sum`, which compensates since 3.12."""
+    """Sums from the left, rounding each time. Python's `sum` compensates rounding since 3.12."""
     total = 0.0
     for value in values:
         total += value

@@ -17,7 +17,7 @@ from twofold.client.lookup import find_program
 from twofold.client.zeromq import ZeroMQCarrier
 
 PATIENCE = 300.0
-"""The seconds after which a test gives up on an event. Only a defect takes this long."""
+"""The seconds after which a test stops waiting for an event. Only a defect takes this long."""
 
 
 class Server:

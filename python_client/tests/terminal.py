@@ -4,7 +4,7 @@ import io
 
 
 class Terminal(io.StringIO):
-    """Keeps what is written to it, and passes for a terminal."""
+    """A text buffer that claims to be a terminal, and keeps all output."""
 
     def isatty(self) -> bool:
         return True

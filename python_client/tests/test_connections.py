@@ -32,7 +32,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""A program that executes another, whose accepts then all fail; its first argument is the errno."""
+"""A program that executes another one, in which each accept fails with a given errno."""
 
 
 @pytest.fixture

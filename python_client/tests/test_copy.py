@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 
 
 def arrays_of(results: object, path: Path = ()) -> Iterator[tuple[Path, NDArray[Any]]]:
-    """Returns all arrays of a call's results by their places, and separately the finals' arrays."""
+    """Yields all arrays in a call's results, with their places."""
     if isinstance(results, np.ndarray):
         yield path, results
     elif isinstance(results, dict):

@@ -55,7 +55,7 @@ def digests(played: str, endpoint: str, num_envs: int, seed: int) -> list[str]:
 
 
 def rows(num_envs: int, *told: Any) -> Any:
-    """Returns all results of a call, as bytes (N, any)."""
+    """Returns all results of a call as one row of bytes for each board."""
     *arrays, infos = told
     arrays += [infos[name] for name in sorted(infos)]
     parts = [np.ascontiguousarray(array).reshape(num_envs, -1) for array in arrays]

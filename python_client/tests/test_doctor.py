@@ -38,7 +38,7 @@ def doctor(*arguments: str, **variables: str) -> tuple[int, Any]:
 
 
 def doctor_of_its_own(*limits: str, **variables: str) -> tuple[int, Any]:
-    """Runs doctor in a separate process, for settings that are read or loaded once."""
+    """Runs doctor in a separate process, for settings that a process reads only once."""
     ran = subprocess.run(
         [*limits, sys.executable, "-m", "twofold", *COMMAND],
         env={**os.environ, **variables},
@@ -61,7 +61,7 @@ def found(status: int, output: str) -> tuple[int, Any]:
 
 
 def fails(findings: Any, check: str, found: str, fix: str) -> None:
-    """Asserts that a check failed, with these words in what it found and in its fix."""
+    """Asserts that a check failed, and that its finding and its fix contain these words."""
     finding = findings[check]
     assert finding["status"] == "failed"
     assert found in finding["found"]

@@ -71,7 +71,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def complaints(text: str) -> list[str]:
-    """Returns a complaint for each block that is neither run nor excused."""
+    """Returns a complaint for each block that is neither run nor marked as `no-run`."""
     told = [
         f"line {block.line + 1}: this looks like Python; tag it python, or say why it is not run"
         for block in blocks(text)
@@ -249,14 +249,14 @@ def test_the_expectimax_of_the_page_plays_far_better_than_random(directory: Path
 
 @pytest.fixture(scope="module")
 def play() -> Any:
-    """The page's `play`."""
+    """The function `play` of the page."""
     names: dict[str, Any] = {}
     exec(program("docs/reference/determinism.md"), names)
     return names["play"]
 
 
 def test_the_page_plays_the_golden_games(play: Any) -> None:
-    """The games whose arguments `play` takes."""
+    """Uses the golden games whose arguments the page's `play` supports."""
     played = 0
     taken = {"rows", "columns", "four_probability", "start_tiles"}
     for path in sorted(make_golden.GOLDEN.glob("*.json")):

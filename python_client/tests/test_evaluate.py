@@ -34,7 +34,7 @@ def first_legal(observations: Any, action_mask: Any) -> Any:
 
 
 class Queue(VectorEnv[Any, Any, Any]):
-    """Episodes of 1 step (four in five) or 50 steps, as the seed says; each step's reward is 1.
+    """Episodes of 1 step (four in five) or 50 steps, depending on the seed. All rewards are 1.
 
     The mean return is 0.8 * 1 + 0.2 * 50 = 10.8. An evaluation that takes the episodes that finish
     first sees hardly any of the long ones.
@@ -447,7 +447,7 @@ def test_a_policy_with_a_memory_learns_which_boards_begin_an_episode(lanes: int)
 
 
 class SeesMasks(Counting):
-    """Plays the first legal action, and counts the boards with one in each call."""
+    """Plays the first legal action, and counts the boards that have a legal action in each call."""
 
     def __init__(self) -> None:
         self.playing: list[int] = []
@@ -584,7 +584,7 @@ def test_a_bad_policy_is_reported_with_call_row_and_seed(policy: Any, text: str)
 
 
 class Network:
-    """A policy's network as PyTorch has them: called, it passes everything on to `forward`."""
+    """A stand-in for a PyTorch network: a call passes all arguments to `forward`."""
 
     def __call__(self, *arguments: Any) -> Any:
         return self.forward(*arguments)

@@ -439,7 +439,7 @@ def fork_seed(seed: int | None, lane: int, parent: PlainLane, is_fresh: bool) ->
 
 
 def run(number: int, programs: int, length: int, endpoints: dict[str, str]) -> None:
-    """Runs programs; the number determines which."""
+    """Runs some programs. `number` is their seed."""
     Program.endpoints = endpoints
 
     @with_seed(number)

@@ -751,7 +751,7 @@ def strategy(board):
     ],
 )
 def test_a_program_that_changes_its_own_process_harms_only_itself(mischief: str) -> None:
-    """The games of a program that does so and one that does not are judged alike afterwards."""
+    """Such a program's later games are judged like those of a program without mischief."""
     source = f"""{SLIDE}
 class Grave:
     def __del__(self):

@@ -181,7 +181,7 @@ def test_an_idle_session_ends_and_one_with_occasional_requests_stays() -> None:
 
 
 class TooIdle(Exception):
-    """The server ended the session although it made requests."""
+    """The error for a session that the server ended although it made requests."""
 
 
 def an_idle_session_ends_and_another_stays(seconds: int) -> None:

@@ -79,7 +79,7 @@ def test_a_stale_figure_in_a_sentence_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_figure_in_a_sentence_does_not_begin_a_line() -> None:
-    """Markdown takes a line that begins with a comment for the end of the paragraph."""
+    """In Markdown, a line that begins with a comment ends the paragraph."""
     for page in PAGES:
         assert not re.search(r"^ *<!-- figure", page.read_text(), re.MULTILINE), page
 

@@ -235,7 +235,7 @@ def test_a_score_that_contradicts_the_rules_does_not_verify() -> None:
 
 
 def spoilt(kind: str) -> Any:
-    """Returns a long game of an engine with wrong spawns."""
+    """Returns a recording of a long game by an engine that spawns tiles wrongly."""
     rng = np.random.default_rng(2)
     board = [0] * 16
     for cell in (0, 15):

@@ -236,7 +236,7 @@ def test_a_session_of_another_kind_of_client_is_refused_and_kept(server: Server)
 
 
 def grows(file: Path) -> Callable[[], bool]:
-    """Returns a function that tells whether a file has grown since this call."""
+    """Returns a function that returns True once a file has grown."""
 
     def size() -> int:
         return file.stat().st_size if file.exists() else 0

@@ -82,7 +82,7 @@ def test_a_rollout_equals_its_functions_actions_played_in_the_server(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_rollout_in_pieces_is_the_same_rollout(open_envs: Callable[..., Any], mode: str) -> None:
-    """So a piece knows the truncated boards, whose legal actions it must not request."""
+    """Each piece must know the truncated boards, and must not ask for their legal actions."""
     arguments = {"autoreset_mode": mode, "max_episode_steps": 7}
     envs, twin = open_envs(**arguments), open_envs(**arguments)
     envs.reset(seed=2), twin.reset(seed=2)

@@ -116,7 +116,7 @@ def test_waits_double_up_to_a_second_and_follow_the_round_trip() -> None:
 
 
 class StoppingServer:
-    """A carrier to a server that is about to stop, and after some requests to the next server."""
+    """A carrier to a server that stops after some requests, and then to the next server."""
 
     def __init__(self, refusals: int) -> None:
         self.refusals = refusals

@@ -1,4 +1,4 @@
-"""A walk on a line: one environment in two correct forms and many defective forms."""
+"""An environment, a walk on a line, in two correct and many defective implementations."""
 
 from typing import Any
 

@@ -13,7 +13,7 @@ from worker import serve
 
 
 class Nothing:
-    """A player whose step does nothing, with a mask to choose from."""
+    """A player whose step does nothing. It has an action mask like every other player."""
 
     action_dtype = np.int64
 
@@ -25,7 +25,7 @@ class Nothing:
         """Does nothing."""
 
     def mask(self, outputs: None) -> NDArray[Any]:
-        """Returns a constant mask, so that choosing takes as long as for every other contestant."""
+        """Returns a constant mask, so that choosing actions takes the usual time."""
         return self._mask
 
 

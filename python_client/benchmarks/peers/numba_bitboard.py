@@ -62,7 +62,7 @@ def _spawn(board: Any, word: Any) -> Any:
 
 
 def _spread(half: Any) -> Any:
-    """Returns eight nibbles as eight bytes."""
+    """Spreads eight 4-bit numbers to eight bytes."""
     half = (half | (half << U64(16))) & U64(0x0000FFFF0000FFFF)
     half = (half | (half << U64(8))) & U64(0x00FF00FF00FF00FF)
     return (half | (half << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)

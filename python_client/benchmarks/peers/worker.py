@@ -43,7 +43,7 @@ class Player(Protocol):
     action_dtype: type[np.integer[Any]]
     """The actions that `step` plays next."""
     details: dict[str, str]
-    """Details for readers of the table: versions, threads, contents of the outputs."""
+    """Details for the report: versions, number of threads, contents of the outputs."""
 
     def step(self, actions: NDArray[Any]) -> Any:
         """Plays one action on each board. On return, all outputs exist as numpy arrays.
@@ -52,14 +52,14 @@ class Player(Protocol):
         """
 
     def mask(self, outputs: Any) -> NDArray[Any] | None:
-        """Returns the legal actions now, one byte each, (N, 4), C order, or None if unknown."""
+        """Returns the legal actions after the last step, bytes (N, 4), or None if unknown."""
 
 
 class Slices(Protocol):
     """A contestant that measures slices itself."""
 
     details: dict[str, str]
-    """Details for readers of the table."""
+    """Details for the report."""
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
         """Steps for this long, and returns the result for the benchmark."""
@@ -155,7 +155,7 @@ class _Slices:
         self._steps_per_call: int = getattr(player, "steps_per_call", 1)
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Makes steps until they or, with work, the whole loop have taken this many seconds."""
+        """Makes steps for this many seconds. If `work` is not 0, the policy's time counts, too."""
         think, step, mask_of, choose = (
             self._policy.think,
             self._player.step,

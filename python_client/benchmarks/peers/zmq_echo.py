@@ -106,7 +106,7 @@ class Echo:
         return self._payload
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns the echoed step's mask, so that choosing takes the usual time."""
+        """Returns the mask of the echoed step, so that choosing actions takes the usual time."""
         return self._mask
 
 

@@ -51,7 +51,7 @@ class Program:
     has_usual: bool = True
     """Whether usual.py connects the library with gymnasium-2048."""
     words: tuple[str, ...] = ()
-    """More arguments of the program."""
+    """Further arguments of the program."""
 
 
 PROGRAMS = (
@@ -114,7 +114,7 @@ def rate(folder: Path) -> float:
 
 
 def environment_share(folder: Path) -> float | None:
-    """The share of a training's time that the environment took; None if it was not measured."""
+    """Returns the environment's share of the training time; None if it was not measured."""
     curve = json.loads((folder / "curve.json").read_text())["curve"]
     share: float | None = curve[-1].get("environment_share")
     return share
@@ -128,7 +128,7 @@ def version(program: Program) -> str:
 
 
 def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
-    """Returns the program's figures from the existing runs, or None without any."""
+    """Returns the program's figures from the existing runs; None if there are no runs."""
     runs = [folder / f"{program.name}-{seed}" for seed in seeds]
     runs = [one for one in runs if (one / "evaluation.json").exists()]
     if not runs:

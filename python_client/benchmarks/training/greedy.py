@@ -19,19 +19,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 
 def ppo(path: Path) -> Any:
-    """Returns a policy of the most probable actions."""
+    """Returns a policy that takes the most probable actions."""
     module = importlib.import_module("ppo")
     return module.policy_of(module.load(path))
 
 
 def dqn_afterstates(path: Path) -> Any:
-    """Returns a policy of the actions with the highest reward + value of the afterstate."""
+    """Returns a policy that takes the actions with the highest reward + value of the afterstate."""
     module = importlib.import_module("dqn_afterstates")
     return module.policy_of(*module.load(path))
 
 
 def train_ntuple(path: Path) -> Any:
-    """Returns the same policy for an n-tuple network, also one of TDL2048-Demo."""
+    """Returns the greedy policy of an n-tuple network of Twofold or TDL2048-Demo."""
     if path.suffix == ".npz":
         return twofold.policies.NTuple.load(path)
     return twofold.policies.read_network(path)

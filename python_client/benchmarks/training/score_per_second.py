@@ -48,17 +48,17 @@ TDL_DEMO = Download(
 TDL_FLAGS = ("-std=c++11", "-O3", "-g", "-Wall", "-fmessage-length=0")
 
 Saved = list[dict[str, Any]]
-"""The agents, one for each time: file, and seconds and moves of training."""
+"""The saved agents: the file of each, and the seconds and moves of its training."""
 
 
 @dataclass(frozen=True)
 class Learner:
-    """A learner: how to train it, and how greedy.py loads its agents."""
+    """A learner: the function that trains it, and the loader of its agents in greedy.py."""
 
     name: str
     label: str
     policy: str
-    """The policy of the agents, for the table."""
+    """The name of the agents' policy in the table."""
     program: str
     """The name of the agents' loader in greedy.py."""
     train: Callable[[argparse.Namespace, Path], Saved]
@@ -100,7 +100,7 @@ def train_ntuple(options: argparse.Namespace, out: Path) -> Saved:
 
 
 def train_torch(name: str) -> Callable[[argparse.Namespace, Path], Saved]:
-    """Trains with a PyTorch program, whose lanes play one move per step."""
+    """Returns a function that trains with a PyTorch program."""
 
     def train(options: argparse.Namespace, out: Path) -> Saved:
         if not TORCH.exists():
@@ -207,7 +207,7 @@ def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
 
 
 def rows(results: dict[str, dict[str, Any]]) -> list[figures.Row]:
-    """Returns the figures, given the results by learner."""
+    """Converts the results, by learner, to the rows of the figures."""
     found = []
     for learner in LEARNERS:
         if learner.name not in results:

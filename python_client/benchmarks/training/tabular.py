@@ -69,7 +69,7 @@ def keys_of(boards: Array) -> Array:
 
 
 def by_entry(entries: Array, errors: Array) -> tuple[Array, Array]:
-    """Returns the distinct entries and the mean of each entry's errors.
+    """Returns each distinct entry once, with the mean of its errors.
 
     Their sum would overshoot, because each error asks for the whole correction.
     """
@@ -79,7 +79,7 @@ def by_entry(entries: Array, errors: Array) -> tuple[Array, Array]:
 
 
 def rate_of_visits(visits: Array) -> Array:
-    """Returns a learning rate that falls polynomially (Even-Dar and Mansour, 2003)."""
+    """Returns learning rates that fall with the visits (Even-Dar and Mansour, 2003)."""
     rate: Array = visits**-0.6
     return rate
 

@@ -14,7 +14,7 @@ import popgym.envs.concentration as peer  # type: ignore[import-not-found]
 
 
 class PerfectMemory:
-    """A player that takes known pairs, else an unseen card, then its known mate or another card."""
+    """A player that takes known pairs, or turns an unseen card and then its mate if known."""
 
     def __init__(self, cards: int, face_down: int) -> None:
         self.cards, self.face_down = cards, face_down

@@ -33,7 +33,7 @@ class Recorder:
         self._starts.append(np.asarray(boards).astype(np.uint8).reshape(-1, 4, 4))
 
     def save(self, path: str, **facts: Any) -> None:
-        """Writes the transitions, the start boards and these single facts."""
+        """Writes the transitions, the start boards, and `facts` as single values."""
         columns = {name: np.concatenate(parts) for name, parts in self._transitions.items()}
         for name in ("before", "after"):
             columns[name] = columns[name].astype(np.uint8).reshape(-1, 4, 4)
@@ -49,7 +49,7 @@ def choose(rng: np.random.Generator, mask: Array, any_share: float = 0.1) -> Arr
 
 
 def boards_of_all_kinds(rng: np.random.Generator, count: int) -> Array:
-    """Returns random boards that a game need not reach: empty to full, with tiles up to 65,536."""
+    """Returns random boards, empty to full, with tiles up to 65,536, even ones no game reaches."""
     boards = np.zeros((count, 4, 4), np.int32)
     for index in range(count):
         highest = rng.choice([2, 3, 5, 9, 16])

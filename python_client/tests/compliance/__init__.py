@@ -1,4 +1,4 @@
-"""The compliance suite for any service that speaks the protocol. Its cases know no implementation.
+"""The compliance suite for any service that speaks the protocol, in whatever language.
 
     cd python_client && python -m pytest tests/compliance --endpoint tcp://host:port
 

@@ -1,4 +1,4 @@
-"""The carriers for the cases: an exchange of bytes, and the other abilities of each carrier."""
+"""The carriers over which the cases run. All exchange bytes; some have further abilities."""
 
 import abc
 import enum
@@ -28,12 +28,12 @@ class Answer(NamedTuple):
 
     @property
     def slot(self) -> str:
-        """The slot of the reply's result, such as "step" or "error"."""
+        """The name of the field that is set in the reply's `result`, such as "step" or "error"."""
         return self.reply.WhichOneof("result") or ""
 
     @property
     def error(self) -> envelope.Error:
-        """The error of a refused request; the default message for any other."""
+        """The error of a refused request. If the request was not refused, an empty error."""
         return self.reply.error
 
 
@@ -42,9 +42,9 @@ class Ability(enum.Flag):
 
     NOTHING_MORE = 0
     SEND_AHEAD = enum.auto()
-    """Sends a request without waiting for its reply; other connections work meanwhile."""
+    """Can send a request without waiting for its reply, while other connections are used."""
     ANY_FRAMES = enum.auto()
-    """Sends any number of frames, including invalid ones."""
+    """Can send any number of frames, including invalid ones."""
     RESUME = enum.auto()
     """Has several clients, which may resume a session."""
 

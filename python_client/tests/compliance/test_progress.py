@@ -26,7 +26,7 @@ HOLDER = b"a" * 16
 
 
 class TooQuick(Exception):
-    """The request ended before the case did."""
+    """The error for a request that ended before its case did."""
 
 
 class LongRequest:
