@@ -30,10 +30,15 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     """Writes the figures that the running command measured.
 
     Raises:
-        SystemExit: Nothing was measured; the file stays.
+        SystemExit: The file has more rows, as after a run with --only. The file stays.
     """
-    if not rows:
-        raise SystemExit(f"nothing was measured, so {FOLDER / f'{name}.json'} stays as it is")
+    path = FOLDER / f"{name}.json"
+    needed = len(read(name)["rows"]) if path.exists() else 1
+    if len(rows) < needed:
+        raise SystemExit(
+            f"rows measured: {len(rows)}; rows needed: {needed}. {path} stays as it is. "
+            "Repeat the whole measurement, or delete the file to publish fewer rows."
+        )
     script = os.path.relpath(Path(sys.argv[0]).resolve(), REPOSITORY)
     # With --report a command reads the results that it has kept.
     words = [word for word in sys.argv[1:] if word not in ("--publish", "--report")]
@@ -45,7 +50,6 @@ def publish(name: str, rows: Sequence[Row]) -> None:
         "machine": f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}",
         "rows": rows,
     }
-    path = FOLDER / f"{name}.json"
     path.write_text(as_text(content))
     print(f"{path}: now run `make pages`", file=sys.stderr)
 

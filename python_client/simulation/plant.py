@@ -122,9 +122,8 @@ def line(row: figures.Row) -> str:
     if row["seen"] is None:
         return f"NOT FOUND: {row['defect']} ({row['in']})"
     requests = "" if row["requests"] is None else f", {row['requests']:,} requests"
-    return (
-        f"found after {row['seconds']:.1f} s{requests}: {row['defect']} ({row['in']}): {row['seen']}"
-    )
+    name = f"{row['defect']} ({row['in']})"
+    return f"found after {row['seconds']:.1f} s{requests}: {name}: {row['seen']}"
 
 
 def publish(rows: Iterable[figures.Row], is_unseen: bool) -> None:

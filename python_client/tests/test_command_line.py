@@ -10,13 +10,14 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from servers import PATIENCE, Server, wait_until
 
 import twofold
 from twofold import cli
+from twofold.cli.common import check_output
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/command_line.md").read_text()
 JSON = PAGE.split("## JSON\n", 1)[1].split("\n## ", 1)[0]
@@ -213,12 +214,27 @@ def test_a_signal_ends_a_long_command_and_its_temporary_file(
     command = [sys.executable, "-m", "twofold", "write-dataset", "random", "--json"]
     command += ["--transitions", "1000000000", "--out", str(tmp_path / "long")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        wait_until(lambda: any(tmp_path.iterdir()))
+        wait_until(lambda: any(tmp_path.glob("*.part")))
         process.send_signal(number)
         output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     assert json.loads(output)["error"]["type"] == kind
     assert errors == b""
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_interrupted_check_of_a_new_file_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Path.open
+
+    def interrupted(path: Path, mode: str) -> NoReturn:
+        make(path, mode).close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        check_output(tmp_path / "new")
     assert not any(tmp_path.iterdir())
 
 

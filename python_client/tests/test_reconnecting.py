@@ -1,9 +1,10 @@
-"""Tests that abandoned sockets are closed in an order that never freezes the process."""
+"""Connections that break again and again never freeze the process."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from servers import PATIENCE
 
 BUSY = "while True: pass"
@@ -14,7 +15,7 @@ def test_an_address_without_zeromq_can_be_asked_forever() -> None:
     neighbours = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
         subprocess.run(
-            [sys.executable, "-m", "reconnecting", "1000"],
+            [sys.executable, "-m", "reconnecting", "asking", "1000"],
             cwd=Path(__file__).parent,
             timeout=PATIENCE,
             check=True,
@@ -23,3 +24,14 @@ def test_an_address_without_zeromq_can_be_asked_forever() -> None:
         for neighbour in neighbours:
             neighbour.kill()
             neighbour.wait()
+
+
+@pytest.mark.parametrize("connection", ["idle", "begun"])
+def test_a_connection_that_breaks_unnoticed_does_not_stop_the_others(connection: str) -> None:
+    """A monitor without a reader stopped them after 1,000 events, and froze the process."""
+    subprocess.run(
+        [sys.executable, "-m", "reconnecting", connection, "1200"],
+        cwd=Path(__file__).parent,
+        timeout=2 * PATIENCE,
+        check=True,
+    )

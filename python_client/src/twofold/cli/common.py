@@ -42,10 +42,12 @@ def check_output(path: Path) -> None:
         return
     check_folder(path)
     is_new = not path.exists()
-    with path.open("ab"):
-        pass
-    if is_new:
-        path.resolve().unlink()
+    try:
+        with path.open("ab"):
+            pass
+    finally:
+        if is_new:
+            path.resolve().unlink(missing_ok=True)
 
 
 def check_folder(path: Path) -> None:

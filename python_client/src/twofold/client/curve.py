@@ -123,6 +123,8 @@ class HandshakeWatch:
     """A monitor for the handshakes with one endpoint, across successive sockets.
 
     libzmq silently repeats a failed handshake, and reports the failure only to a socket's monitor.
+    The watch of a socket ends with the first reply, because nobody reads the events of an idle
+    connection.
 
     Attributes:
         is_unreachable: Whether nothing has accepted the newest connection.
@@ -144,7 +146,11 @@ class HandshakeWatch:
             # pyzmq's default address contains a descriptor's number. libzmq may give the number to
             # this socket while an earlier one still holds the address.
             address = f"inproc://twofold-handshakes-{next(_watches)}"
-            self._monitor, self._socket = socket.get_monitor_socket(_EVENTS, address), socket
+            self._monitor, self._socket = socket.context.socket(zmq.PAIR), socket
+            # Without a limit: libzmq's only I/O thread waits while the queue of events is full.
+            self._monitor.set(zmq.RCVHWM, 0)
+            socket.monitor(address, _EVENTS)
+            self._monitor.connect(address)
 
     def detach(self) -> None:
         """Stops watching the socket; must precede the socket's close."""
@@ -156,8 +162,9 @@ class HandshakeWatch:
             monitor.close()
 
     def succeeded(self) -> None:
-        """Resets the count of broken handshakes, because a reply arrived."""
+        """Stops watching the socket, because a reply has arrived."""
         self._broken = 0
+        self.detach()
 
     def check(self, is_last: bool) -> None:
         """Raises AuthenticationFailed if the server or this client has rejected the other's key.
