@@ -1,4 +1,4 @@
-/// A set of cards by number, with one bit per card; card 0 is the lowest bit.
+/// A set of card numbers, stored as one bit per card. Card 0 is the lowest bit.
 public struct CardSet: Equatable, Sendable, BitwiseCopyable {
     /// The maximum number of cards. Cards are numbered from 0.
     public static let capacity = 128
@@ -10,7 +10,7 @@ public struct CardSet: Equatable, Sendable, BitwiseCopyable {
 
     init(bits: UInt128) { self.bits = bits }
 
-    /// Makes the set of cards 0 ..< `count`.
+    /// Makes a set of the cards 0 ..< `count`.
     init(first count: Int) {
         bits = count == CardSet.capacity ? .max : (1 << UInt128(count)) - 1
     }
@@ -22,7 +22,7 @@ public struct CardSet: Equatable, Sendable, BitwiseCopyable {
     /// Whether the set is empty.
     public var isEmpty: Bool { bits == 0 }
 
-    /// The number of cards.
+    /// The number of cards in the set.
     public var count: Int { bits.nonzeroBitCount }
 
     @inline(__always)

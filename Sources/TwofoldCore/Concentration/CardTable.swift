@@ -1,25 +1,26 @@
-/// The cards of one game of Concentration: their symbols, and which are matched or face up.
+/// The cards of one game of Concentration: their symbols, and which cards are matched or face up.
 ///
 /// Cards are numbered row by row. Between two steps a card is in one of four states:
 ///
 ///     face down ──turn──► open ──the second card matches──► matched
 ///         ▲                 │
-///         └────next step────┴─ the second does not: both are visible once, and face down for the rules
+///         └────next step────┴─ the second does not match: both are visible for one observation
 ///
+/// The two cards that differ can be turned again in the next step, as if they were already face down.
 /// The value needs no heap storage.
 public struct CardTable: Equatable, Sendable {
     /// The outcome of an action, from which rewards are computed.
     public struct Outcome: Equatable, Sendable, BitwiseCopyable {
-        /// A pair was found.
+        /// Whether the action found a pair.
         public var isMatch = false
-        /// The second card of a turn differed from the first.
+        /// Whether the action turned the second card of a turn, and this card differed from the first.
         public var isMismatch = false
-        /// The value of the term `face_up_touch`: 1 if a matched or open card was touched, 2 if that ended a turn
-        /// with an open card, else 0.
+        /// The value of the term `face_up_touch`: 1 if the action touched a matched or open card, 2 if it also ended a
+        /// turn that had an open card, 0 otherwise.
         public var touched: Int32 = 0
-        /// A peek was used.
+        /// Whether the action used a peek.
         public var isPeek = false
-        /// The mask forbids the action.
+        /// Whether the mask forbids the action.
         public var isIllegal = false
     }
 
@@ -29,20 +30,20 @@ public struct CardTable: Equatable, Sendable {
     /// The number of cards.
     public let count: Int
     private var symbols: InlineArray<128, UInt8>
-    /// The cards that are out of play.
+    /// The cards whose pair was found. They are out of play.
     public private(set) var matched = CardSet()
-    /// The cards that the last action left visible, without cards matched in earlier turns.
+    /// The cards that are visible after the last action. Cards matched in earlier turns are not included.
     public private(set) var visible = CardSet()
-    /// The first card of a turn until the second is turned; -1 between turns.
+    /// The first card of an unfinished turn; -1 between turns.
     public private(set) var open = CardTable.none
-    /// The number of ended turns.
+    /// The number of turns that have ended.
     public private(set) var turns: Int32 = 0
     /// The number of used peeks.
     public private(set) var peeks: Int32 = 0
     /// The last action; -1 at the start of an episode.
     public private(set) var lastAction: Int32 = -1
 
-    /// Makes a game that starts with these symbols, card by card.
+    /// Makes a new game. `symbols` lists the symbol of each card in order.
     public init(symbols: some Collection<UInt8>) {
         precondition(symbols.count <= CardSet.capacity)
         count = symbols.count
@@ -55,16 +56,16 @@ public struct CardTable: Equatable, Sendable {
         @inline(__always) get { symbols[card] }
     }
 
-    /// The number of found pairs.
+    /// The number of pairs found so far.
     public var pairs: Int { matched.count / 2 }
     /// Whether all pairs are found.
     public var isCleared: Bool { matched.count == count }
 
-    /// Returns true if a card can be turned. It is face down, or turns face down in the next step.
+    /// Returns true if a card can be turned. Such a card is neither matched nor open.
     @inline(__always)
     public func canTurn(_ card: Int) -> Bool { !matched.contains(card) && Int32(card) != open }
 
-    /// Swaps two cards before the first action.
+    /// Swaps the symbols of two cards. Used only before the first action.
     mutating func swap(_ first: Int, _ second: Int) {
         (symbols[first], symbols[second]) = (symbols[second], symbols[first])
     }
@@ -79,7 +80,7 @@ public struct CardTable: Equatable, Sendable {
 
     // MARK: actions
 
-    /// Turns a card. With `endsTurn`, touching a card that cannot be turned ends the turn.
+    /// Turns a card. If the card cannot be turned and `endsTurn` is true, the turn ends.
     @inline(__always)
     mutating func turn(_ card: Int, endsTurn: Bool) -> Outcome {
         lastAction = Int32(card)
@@ -99,8 +100,8 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(isMatch: true)
     }
 
-    /// Touches a matched or open card. If that ends the turn, the open card stays visible for one more
-    /// observation.
+    /// Handles an action on a card that is already matched or open. Cards that were visible for one observation turn
+    /// back. If `endsTurn` is true, the turn ends, and its open card stays visible for one more observation.
     @inline(__always)
     private mutating func touch(_ card: Int, endsTurn: Bool) -> Outcome {
         let cards: Int32 = endsTurn && open != CardTable.none ? 2 : 1
@@ -121,8 +122,8 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(isPeek: true)
     }
 
-    /// Handles a peek when all peeks are used: visible cards turn back. It never ends the turn; otherwise an
-    /// agent could see every card by turning it and taking the turn back.
+    /// Handles a peek when all peeks are used: cards that were visible for one observation turn back. The turn never
+    /// ends here; otherwise an agent could turn a card, see its symbol and cancel the turn.
     @inline(__always)
     mutating func refusePeek(action: Int) -> Outcome {
         lastAction = Int32(action)

@@ -1,6 +1,6 @@
 extension Concentration {
-    /// The reward terms of Concentration. Raw values are the names that users write;
-    /// docs/environments/rewards.md has the formulas.
+    /// The reward terms of Concentration. The raw values are the names in a RewardSpec. The formulas are in
+    /// docs/environments/rewards.md.
     public enum Term: String, RewardTerm {
         case match
         case mismatch
@@ -12,7 +12,7 @@ extension Concentration {
         public var isPotential: Bool { false }
     }
 
-    /// The infos that a step reports on request.
+    /// The extra infos that a step reports if the user requests them.
     public enum ExtraInfo: String, CaseIterable, Sendable {
         /// The ``Flip`` of each card.
         case flips
@@ -32,7 +32,7 @@ extension Concentration {
         case shown = 4
     }
 
-    /// One step of the game.
+    /// One step of the game, from which the reward terms are computed.
     public struct Transition: GameTransition {
         let action: Int
         let outcome: CardTable.Outcome
@@ -43,8 +43,9 @@ extension Concentration {
 
     private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
 
-    /// The default reward: 1 for a pair, -0.1 for two different cards or for touching a card that is not face down,
-    /// -0.5 for a peek. On 4 x 4, a peek saves a player with perfect memory about five turns with different cards.
+    /// The default reward: 1 for a pair, -0.1 for a turn with two different cards or for choosing a card that is not
+    /// face down, and -0.5 for a peek. On 4 x 4, a peek saves a player with perfect memory about five turns with
+    /// different cards.
     public var defaultReward: RewardSpec {
         RewardSpec([
             .init(Term.match.rawValue, weight: Self.weights.match),
@@ -54,7 +55,7 @@ extension Concentration {
         ])
     }
 
-    /// Returns the default reward of a step, to which at most one of its terms applies.
+    /// Returns the default reward of a step. At most one of the default terms is non-zero in a step.
     static func reward(_ outcome: CardTable.Outcome) -> Float {
         if outcome.isMatch { return Float(weights.match) }
         if outcome.isMismatch { return Float(weights.mismatch) }
@@ -94,7 +95,8 @@ extension Concentration {
         }
     }
 
-    /// Returns the change of a card in a step. A step first turns back the cards that were visible for one observation.
+    /// Returns the change of a card in a step. Each step starts by turning back the cards that were visible for only
+    /// one observation.
     private func flip(of card: Int, in move: Move<Concentration>) -> Flip {
         let (before, outcome) = (move.before, move.transition.outcome)
         let isTouched = card == move.transition.action

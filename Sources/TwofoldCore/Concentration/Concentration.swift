@@ -1,63 +1,64 @@
 public import Platform
 
-/// Concentration, the memory game. Each turn shows two cards. Equal cards are a pair and leave play;
-/// different cards turn back. The episode ends when all pairs are found.
+/// Concentration, the memory game. Each turn shows two cards. Two equal cards are a pair and are out of play from then
+/// on. Two different cards turn back. The episode ends when all pairs are found.
 ///
-/// An action turns one card, numbered row by row. A game with peeks has one more action, the peek.
+/// Action i turns card i; cards are numbered row by row. A game with peeks has one more action, which shows all cards
+/// for one observation.
 public struct Concentration: Game {
-    /// The arguments of the environment. The defaults give the tutorial's game.
+    /// The arguments of the environment. The defaults give the game of the tutorial.
     public struct Config: Equatable, Sendable {
         /// The number of rows of cards, 1 ... 16.
         public var rows = 4
         /// The number of columns of cards, 1 ... 16.
         public var columns = 4
-        /// The number of different symbols, each on the same even number of cards; nil for one symbol per
-        /// pair.
+        /// The number of different symbols. Each symbol is on the same even number of cards. If nil, each pair has its
+        /// own symbol.
         public var symbols: Int?
-        /// The number of peeks in an episode; 0 for no peek action, nil for any number.
+        /// The maximum number of peeks in an episode. 0 removes the peek action; nil means no limit.
         public var peeks: Int?
-        /// The appearance of a found pair's cards in observations.
+        /// The value that matched cards have in observations.
         public var matchedCards = MatchedCards.removed
-        /// The effect of an action that the mask forbids.
+        /// The effect of an action that the action mask forbids.
         public var illegalAction = IllegalAction.noop
-        /// Whether the observation ends with the last action.
+        /// Whether the observation has one more element, the last action, after the cards.
         public var observesLastAction = false
         /// Whether the infos include the symbols of all cards.
         public var reportsDeck = false
 
-        /// The defaults.
+        /// Makes the default arguments.
         public init() {}
     }
 
-    /// The appearance of a found pair's cards in observations, from the next step on.
+    /// The value that matched cards have in observations, from the step after the match.
     public enum MatchedCards: Sendable {
-        /// ``Concentration/removedCode``.
+        /// Matched cards have the value ``Concentration/removedCode``.
         case removed
-        /// Their symbols.
+        /// Matched cards have the value of their symbol.
         case faceUp
     }
 
-    /// The effect of an action that the mask forbids.
+    /// The effect of an action that the action mask forbids.
     public enum IllegalAction: Sendable {
-        /// Nothing turns; an open card stays open.
+        /// No card is turned; an open card stays open.
         case noop
         /// The turn ends; an open card turns back.
         case endTurn
-        /// The episode terminates; the cards stay.
+        /// The episode terminates; an open card stays open.
         case terminate
     }
 
     /// The state of one game.
     public typealias State = CardTable
 
-    /// The arguments.
+    /// The arguments of the environment.
     public let config: Config
     /// The number of cards.
     public let cards: Int
     /// The number of different symbols.
     public let symbols: Int
 
-    /// Makes the game with these arguments. Throws with the name of an argument that is out of range.
+    /// Makes the game with these arguments. Throws if an argument is out of range. The error names the argument.
     public init(_ config: Config) throws(EnvironmentError) {
         let size = "\(config.rows) x \(config.columns)"
         let sides = 1...16
@@ -75,7 +76,7 @@ public struct Concentration: Game {
         guard symbols >= 1, cards.isMultiple(of: symbols), (cards / symbols).isMultiple(of: 2) else {
             throw .invalid(
                 "symbols",
-                "symbols is \(symbols); each symbol has to be on the same even number of the \(cards) cards")
+                "symbols is \(symbols); with \(cards) cards, each symbol has to be on the same even number of cards")
         }
         guard config.peeks ?? 0 >= 0, config.peeks ?? 0 <= Int(Int32.max) else {
             throw .invalid("peeks", "peeks is \(config.peeks ?? 0); it has to be in 0...2^31 - 1")
@@ -92,10 +93,11 @@ public struct Concentration: Game {
 
     public func makeState() -> CardTable { CardTable(symbols: sortedDeck) }
 
-    /// Shuffles by the method of Fisher and Yates (Durstenfeld, "Algorithm 235", 1964).
+    /// Shuffles the deck with the Fisher-Yates algorithm (Durstenfeld, "Algorithm 235", 1964).
     ///
-    /// The recipe never changes: from the last card down to card 1, swap card i with card (word x (i + 1)) >>
-    /// 32. It draws cards - 1 words.
+    /// The method is fixed, so that a seed always gives the same deck: from the last card down to card 1, swap card i
+    /// with card (word x (i + 1)) >> 32, where `word` is the next 32-bit word of the generator. A shuffle of n cards
+    /// draws n - 1 words.
     public func start(_ state: inout CardTable, generator: inout Generator) {
         state = makeState()
         for card in stride(from: cards - 1, through: 1, by: -1) {
@@ -142,7 +144,7 @@ public struct Concentration: Game {
 
     /// The number that stands for a face-down card in observations. It is larger than any symbol.
     public var faceDownCode: UInt8 { UInt8(symbols) }
-    /// The number that stands for a removed card in observations, with ``MatchedCards/removed``.
+    /// The number that stands for a matched card in observations if the game uses ``MatchedCards/removed``.
     public var removedCode: UInt8 { UInt8(symbols + 1) }
 
     var actionCount: Int { cards + (config.peeks == 0 ? 0 : 1) }
@@ -163,10 +165,10 @@ public struct Concentration: Game {
         (0..<actionCount).map { $0 < cards ? "turn \($0)" : "peek" }
     }
 
-    /// The actions' names with the default arguments.
+    /// The names of the actions of a game with the default arguments.
     public static let defaultActions = try! Concentration(Config()).actions
 
-    /// The keys of the infos.
+    /// The keys of the info arrays.
     public struct Infos: Sendable {
         let pairs: ArrayKey<Int32>
         let turns: ArrayKey<Int32>

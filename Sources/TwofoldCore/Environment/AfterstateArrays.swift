@@ -1,15 +1,15 @@
-/// The arrays that describe afterstates: the board after each possible action, before the spawn.
+/// The arrays of a board's afterstates. An afterstate is the board after an action, before the spawn.
 public struct AfterstateArrays: Sendable {
-    /// The arrays.
+    /// The name, type and shape of each array.
     public let specs: [ArraySpec]
     /// The afterstate of each action. An illegal action leaves the board unchanged.
     let boards: ArrayKey<UInt8>
-    /// The reward of each action.
+    /// The default reward of the game for each action.
     let rewards: ArrayKey<Float>
     /// 1 for each legal action; 0 for all actions once the episode has terminated.
     let mask: ArrayKey<Int8>
 
-    /// Makes the arrays for boards of a shape, with this number of actions.
+    /// Makes the arrays for a game with this number of actions and boards of this shape.
     init(actions: Int, shape: [Int]) {
         var arrays = ArrayList()
         boards = arrays.add("boards", shape: [actions] + shape)

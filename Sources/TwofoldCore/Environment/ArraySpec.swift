@@ -1,13 +1,13 @@
 /// The name, element type and shape of one array of a batch. The shape is that of a single lane.
 public struct ArraySpec: Equatable, Sendable {
-    /// The name that users see: "observation", "action_mask".
+    /// The name that users see, for example "observation" or "action_mask".
     public let name: String
     /// The element type.
     public let dtype: DataType
     /// The shape for one lane. In a batch, the array has a leading axis of lanes.
     public let shape: [Int]
 
-    /// Makes an array of this name, element type and shape per lane.
+    /// Describes an array. `shape` is the shape of one lane's row.
     public init(_ name: String, _ dtype: DataType, shape: [Int] = []) {
         self.name = name
         self.dtype = dtype
@@ -18,20 +18,20 @@ public struct ArraySpec: Equatable, Sendable {
     public var bytesPerLane: Int { shape.reduce(dtype.size, *) }
 }
 
-/// A key for an array in an ``ArrayList``, with the array's element type. Only the list makes keys.
+/// A key that finds an array in an ``ArrayList`` and knows the array's element type. Only ``ArrayList`` makes keys.
 public struct ArrayKey<Element: ArrayElement>: Sendable {
     @usableFromInline let index: Int
 }
 
 /// The arrays of a reply, in order.
 public struct ArrayList: Sendable {
-    /// The arrays.
+    /// The name, type and shape of each array.
     public private(set) var specs: [ArraySpec] = []
 
-    /// Makes a list without arrays.
+    /// Makes an empty list.
     public init() {}
 
-    /// Adds an array to the end of the list.
+    /// Adds an array to the end of the list and returns its key.
     public mutating func add<Element: ArrayElement>(
         _ name: String, _ type: Element.Type = Element.self, shape: [Int] = []
     ) -> ArrayKey<Element> {
@@ -39,13 +39,13 @@ public struct ArrayList: Sendable {
         return ArrayKey(index: specs.count - 1)
     }
 
-    /// Adds an array that needs no key.
+    /// Adds an array to the end of the list, without a key.
     mutating func add(_ spec: ArraySpec) { specs.append(spec) }
 }
 
 /// The type of an array's elements.
 public protocol ArrayElement: BitwiseCopyable, Sendable {
-    /// The type's name.
+    /// The ``DataType`` of the Swift type.
     static var dtype: DataType { get }
 }
 
@@ -82,10 +82,10 @@ public enum DataType: Sendable {
 public struct ObservationSpace: Equatable, Sendable {
     /// The shape of one observation.
     public let shape: [Int]
-    /// The smallest and the largest byte.
+    /// The smallest and the largest value of an element.
     public let range: ClosedRange<UInt8>
 
-    /// Makes the space of this shape and range.
+    /// Makes a space of this shape and range.
     public init(shape: [Int], range: ClosedRange<UInt8>) {
         self.shape = shape
         self.range = range

@@ -4,11 +4,11 @@ internal import Platform
 ///
 ///     step ──► check ──► engine ──► passes ──► phases        for each chunk of lanes
 ///
-/// The batch checks, seeds, starts, restarts, stores and restores. Its ``BatchEngine`` plays. Engines therefore differ
-/// only in how they run the rules.
+/// The batch checks requests, and seeds, starts, stores and restores lanes. Its ``BatchEngine`` plays the actions.
+/// Engines therefore differ only in how they run the rules.
 ///
-/// One caller at a time uses a batch. A call may spread its work over threads; it returns when all lanes are done. A
-/// call that throws has changed nothing.
+/// Only one caller at a time may use a batch. A call may spread its work over several threads, and returns when all
+/// lanes are done. A call that throws leaves the batch unchanged.
 public final class Batch {
     /// The rules of the boards.
     public let game: any Game
@@ -16,18 +16,19 @@ public final class Batch {
     public let options: BatchOptions
     /// The arrays that ``reset(_:into:)`` and ``observe(into:)`` fill.
     public let resetArrays: [ArraySpec]
-    /// The arrays that ``step(actions:into:skippingFinished:)`` fills: the arrays of a reset, then more arrays
+    /// The arrays that ``step(actions:into:skippingFinished:)`` fills: first the arrays of a reset, then the arrays
     /// that only a step has.
     public let stepArrays: [ArraySpec]
-    /// The arrays that ``restart(_:in:keeping:)`` fills for each ended episode: its lane, the arrays of a reset, and
-    /// the infos of the final board that the step replaces by the infos of the new board.
+    /// The arrays that ``restart(_:in:keeping:)`` fills for each ended episode: the lane's number, the arrays of a
+    /// reset, and some extra infos of the final board. In the arrays of the step, the values of the new board replace
+    /// the values of these extra infos.
     public let finalArrays: [ArraySpec]
     /// The names of the reward's terms, in the order of `reward_terms`.
     public let rewardTerms: [String]
-    /// The returns of the lanes' episodes; nil unless the extra info `episode_return` was requested.
+    /// The return so far of each lane's episode; nil unless the extra info `episode_return` was requested.
     public let returns: EpisodeReturns?
-    /// The estimated time for one lane on one thread. It decides how many chunks a batch is cut into, and whether other
-    /// threads help at all.
+    /// The estimated nanoseconds that a step of one lane takes on one thread. The number of chunks in a call, and with
+    /// it the number of threads, depends on this estimate.
     public let nanosecondsPerLane: Int
 
     package let keys: BatchKeys
@@ -41,11 +42,11 @@ public final class Batch {
     /// Whether all lanes have been reset. The first reset must include all of them.
     private var isSeeded = false
 
-    /// Makes a batch of boards that an engine plays; the first reset starts them. Throws if the reward or an extra info
-    /// is invalid.
+    /// Makes a batch that plays with the engine from `makeEngine`. The first reset starts the boards. Throws if the
+    /// reward or an extra info is invalid.
     ///
     /// - Parameters:
-    ///   - passes: Additional passes, for infos that only this game has.
+    ///   - passes: Additional passes, which compute infos that only this game has.
     package init<Rules: Game>(
         _ game: Rules, _ options: BatchOptions, passes others: [any StepPass] = [],
         makeEngine: (BatchPlan<Rules>) throws(EnvironmentError) -> any BatchEngine
@@ -96,20 +97,21 @@ public final class Batch {
         bytesPerBoard = game.boardSpace.shape.reduce(1, *)
     }
 
-    /// Makes a batch of boards that the readable rules play. Throws if the reward or an extra info is invalid.
+    /// Makes a batch that plays with the readable rules, in a ``GameEngine``. Throws if the reward or an extra info is
+    /// invalid.
     public convenience init<Rules: Game>(_ game: Rules, _ options: BatchOptions) throws(EnvironmentError) {
         try self.init(game, options) { (plan) throws(EnvironmentError) in try GameEngine(plan) }
     }
 
     /// The number of boards.
     public var lanes: Int { options.lanes }
-    /// The treatment of a lane whose episode has ended.
+    /// The autoreset mode, which decides what happens to a lane after its episode has ended.
     public var autoreset: AutoresetMode { options.autoreset }
     /// The observation space of one board.
     public var observationSpace: ObservationSpace { game.observationSpace }
     /// The space of the boards in ``ResetInput/boards``.
     public var boardSpace: ObservationSpace { game.boardSpace }
-    /// The actions' names, in the order of their numbers.
+    /// The name of each action, in the order of the action numbers.
     public var actions: [String] { game.actions }
     /// The arrays that ``afterstates(into:)`` fills; empty if the game has no afterstates.
     public var afterstateArrays: [ArraySpec] { game.afterstates?.specs ?? [] }
@@ -120,8 +122,9 @@ public final class Batch {
 
     /// Plays one action on each board; `actions` holds one byte per lane.
     ///
-    /// If autoreset is disabled, a step of a finished lane is refused. With `skippingFinished` the lane waits instead:
-    /// its rows repeat its last state, with reward 0 and both flags false.
+    /// If autoreset is disabled and the episode of a lane has ended, the call throws. If `skippingFinished` is true,
+    /// such a lane waits instead: its rows repeat its last state, with reward 0 and with `terminated` and `truncated`
+    /// false.
     public func step(
         actions: UnsafeRawBufferPointer, into arrays: BatchArrays, skippingFinished: Bool = false
     ) throws(EnvironmentError) {
@@ -141,10 +144,12 @@ public final class Batch {
         }
     }
 
-    /// Starts new episodes in these lanes, all different, after a step that has filled `arrays`. The lanes' streams
-    /// continue. The last rows of the old episodes go to `finals`, which has the ``finalArrays`` with one row for each
-    /// of `lanes`. The first rows of the new episodes replace the reset arrays in `arrays`, and the infos that `finals`
-    /// keeps. The step's reward, flags and other extra infos stay.
+    /// Starts a new episode in each of these lanes, after a step has filled `arrays`. The lanes must be distinct. Their
+    /// random streams continue.
+    ///
+    /// `finals` holds the ``finalArrays`` with one row for each element of `lanes`, and receives the final rows of the
+    /// old episodes. In `arrays`, the first rows of the new episodes replace the reset arrays and the extra infos that
+    /// `finals` also has. The step's reward, flags and other extra infos stay in `arrays`.
     public func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
         let (engine, passes, phases, returns, keys) = (engine, passes, phases, returns, keys)
         let finalLane = finalLane
@@ -161,12 +166,12 @@ public final class Batch {
         }
     }
 
-    /// Whether a lane's episode has ended and its next one has not begun.
+    /// Returns true if a lane's episode has ended and its next episode has not started.
     public func isFinished(_ lane: Int) -> Bool { phases.isFinished(lane) }
 
     // MARK: reset, observe, afterstates
 
-    /// Starts new episodes in the lanes of the mask.
+    /// Starts new episodes in the lanes that the reset mask selects, and writes the arrays of all lanes.
     public func reset(_ input: ResetInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(input, game)
         isSeeded = true
@@ -188,7 +193,7 @@ public final class Batch {
         forEachBlock { block, worker in engine.observe(block, into: arrays, worker: worker) }
     }
 
-    /// Writes the observations and infos of all lanes after a reset or a restore of some lanes.
+    /// Writes the observations and infos of all lanes after some lanes have been reset or restored.
     private func observeNew(into arrays: BatchArrays) {
         let (engine, passes) = (engine, passes)
         forEachBlock { block, worker in
@@ -197,7 +202,7 @@ public final class Batch {
         }
     }
 
-    /// Writes each board's afterstate under each action.
+    /// Writes the afterstate of each action for all boards.
     public func afterstates(into arrays: BatchArrays) throws(EnvironmentError) {
         try checkSeeded()
         let engine = engine
@@ -206,8 +211,8 @@ public final class Batch {
 
     // MARK: snapshots
 
-    /// Writes ``recordSize`` bytes for each of these lanes: everything that its future depends on, apart from
-    /// ``returns``.
+    /// Writes a record of ``recordSize`` bytes for each of these lanes. The record holds everything that the lane's
+    /// future depends on, except ``returns``.
     public func snapshot(
         _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
     ) throws(EnvironmentError) {
@@ -217,7 +222,7 @@ public final class Batch {
         forEach(of: lanes) { index, lane in engine.store(lane, into: records[index]) }
     }
 
-    /// Restores lanes from records, and writes the current observations and infos of all lanes.
+    /// Restores lanes from the records of a snapshot, and writes the current observations and infos of all lanes.
     public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(input)
         isSeeded = true
@@ -231,7 +236,7 @@ public final class Batch {
 
     // MARK: workers
 
-    /// Calls `body` for each block of 64 lanes. The last block may be partly used.
+    /// Calls `body` for each block of 64 lanes. The last block may have fewer lanes.
     @inline(__always)
     private func forEachBlock(_ body: @Sendable (_ block: Range<Int>, _ worker: Int) -> Void) {
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, worker in
@@ -241,7 +246,7 @@ public final class Batch {
         }
     }
 
-    /// Calls `body` for each of these lanes, which are all different.
+    /// Calls `body` for each of these lanes, which must be distinct.
     @inline(__always)
     private func forEach(of lanes: [Int], _ body: @Sendable (_ index: Int, _ lane: Int) -> Void) {
         options.workers.run(lanes: lanes.count, nanosecondsPerLane: engine.nanosecondsPerSingleLane) {
@@ -281,7 +286,8 @@ extension Batch {
         }
     }
 
-    /// Checks a reset. `game` is the batch's game, passed as an argument so that its concrete type is known.
+    /// Throws if a reset request is invalid. `game` is the batch's game, passed as an argument so that the compiler
+    /// knows its concrete type.
     private func check(_ input: ResetInput, _ game: some Game) throws(EnvironmentError) {
         var scratch = game.makeState()
         for lane in 0..<lanes {
@@ -331,28 +337,28 @@ extension Batch {
 
 // MARK: SAME_STEP
 
-/// In SAME_STEP, autoreset is a separate operation after the step. The kernel's loops and the other modes
-/// therefore need no code for it:
+/// In the mode SAME_STEP, autoreset is a separate operation after the step. Therefore the kernel's loops and the other
+/// modes need no code for SAME_STEP:
 ///
 ///     step ──► ended lanes ──► keep their final rows, restart them, write their new rows ──► reply
 extension Batch {
-    /// Returns the lanes of `range`, ascending, whose episodes ended in the step that has just filled `arrays`. Without
-    /// a range, returns all such lanes. Pass them to ``restart(_:in:keeping:)``.
+    /// Returns the lanes whose episodes ended in the step that filled `arrays`, in ascending order. If `range` is
+    /// given, looks only at the lanes in that range. Pass the result to ``restart(_:in:keeping:)``.
     public func endedLanes(in arrays: BatchArrays, among range: Range<Int>? = nil) -> [Int] {
         var ended: [Int] = []
         forEachEnded(in: arrays, among: range ?? 0..<lanes) { ended.append($0) }
         return ended
     }
 
-    /// Returns the number of lanes whose episodes ended in the last step.
+    /// Returns the number of lanes whose episodes ended in the step that filled `arrays`.
     public func endedCount(in arrays: BatchArrays) -> Int {
         var count = 0
         forEachEnded(in: arrays, among: 0..<lanes) { _ in count += 1 }
         return count
     }
 
-    /// Restarts all lanes whose episodes a step has ended, and returns their number. It calls
-    /// ``restart(_:in:keeping:)`` for some of them at a time, so that the list of lanes stays small.
+    /// Restarts all lanes whose episodes ended in the step that filled `arrays`, and returns their number. It calls
+    /// ``restart(_:in:keeping:)`` for a limited range of lanes at a time, so that the list of ended lanes stays small.
     public func restartEnded(in arrays: BatchArrays, keeping finals: BatchArrays) -> Int {
         var count = 0
         for first in stride(from: 0, to: lanes, by: endedAtATime) {
@@ -391,5 +397,5 @@ extension Batch {
     }
 }
 
-/// The maximum number of lanes that ``Batch/restartEnded(in:keeping:)`` processes at a time.
+/// The number of lanes that ``Batch/restartEnded(in:keeping:)`` examines at a time.
 private let endedAtATime = 1 << 16

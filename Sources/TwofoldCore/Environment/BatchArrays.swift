@@ -1,20 +1,20 @@
-/// The arrays of one reply in the carrier's memory, each with one row per lane.
+/// The arrays of one reply, each with one row per lane, in memory that the caller owns.
 ///
 /// This type holds the unsafe memory of a reply. `@unchecked Sendable` because the lanes of a batch own disjoint rows:
-/// workers that write different lanes never touch the same byte. The memory belongs to the carrier, outlives the call
-/// that fills it, and may have any alignment.
+/// workers that write different lanes never touch the same byte. The memory outlives the call that fills it, and may
+/// have any alignment.
 public struct BatchArrays: @unchecked Sendable {
-    /// The rows of one array.
+    /// The memory of one array: rows without gaps between them.
     @usableFromInline struct Rows {
         /// The address of the first row.
         @usableFromInline let base: UnsafeMutableRawPointer
-        /// The bytes of each row.
+        /// The size of a row in bytes.
         @usableFromInline let stride: Int
     }
 
     @usableFromInline let arrays: [Rows]
 
-    /// Makes the arrays of `specs`; the i-th one is at `offsets[i]` in `memory`.
+    /// Makes the arrays of `specs`. Array i starts at `offsets[i]` in `memory`.
     public init(_ memory: UnsafeMutableRawBufferPointer, specs: [ArraySpec], offsets: [Int], lanes: Int) {
         precondition(specs.count == offsets.count)
         for (spec, offset) in zip(specs, offsets) {
@@ -23,14 +23,15 @@ public struct BatchArrays: @unchecked Sendable {
         arrays = zip(specs, offsets).map { Rows(base: memory.baseAddress! + $1, stride: $0.bytesPerLane) }
     }
 
-    /// Makes the arrays of `specs`, each at its address.
+    /// Makes the arrays of `specs`. `address` returns the address of an array.
     init(_ specs: [ArraySpec], at address: (_ array: Int) -> UnsafeMutableRawPointer) {
         arrays = specs.indices.map { Rows(base: address($0), stride: specs[$0].bytesPerLane) }
     }
 
     private init(_ arrays: [Rows]) { self.arrays = arrays }
 
-    /// Returns the same memory without the first arrays, and without the first rows of the others.
+    /// Returns a view of the same memory that skips the first `arrays` arrays, and the first `rows` rows of each other
+    /// array.
     func dropping(arrays: Int, rows: Int) -> BatchArrays {
         BatchArrays(
             self.arrays.dropFirst(arrays).map { Rows(base: $0.base + rows * $0.stride, stride: $0.stride) })
@@ -40,7 +41,8 @@ public struct BatchArrays: @unchecked Sendable {
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
-    /// Copies the first rows of `other` to these rows, for the first `count` arrays or for all arrays of `other`.
+    /// Copies the first rows of `other` to the rows `rows` of these arrays. Copies only the first `count` arrays; nil
+    /// copies all arrays of `other`.
     func copyRows(_ rows: Range<Int>, of count: Int? = nil, from other: BatchArrays) {
         for array in 0..<(count ?? other.arrays.count) {
             address(array: array, lane: rows.lowerBound).copyMemory(
@@ -48,7 +50,8 @@ public struct BatchArrays: @unchecked Sendable {
         }
     }
 
-    /// Copies a lane's rows of the first `count` arrays of `step` to one row of the arrays from `first` on.
+    /// Copies one lane's row from each of the first `count` arrays of `step`. The copies become row `row` of these
+    /// arrays, from array `first` on.
     @inline(__always)
     func keep(_ count: Int, from step: BatchArrays, lane: Int, asArray first: Int, row: Int) {
         for array in 0..<count {
@@ -58,7 +61,7 @@ public struct BatchArrays: @unchecked Sendable {
         }
     }
 
-    /// Returns the address of a lane's row in the array of a key. It may have any alignment.
+    /// Returns the address of a lane's row in the array of `key`. The address may have any alignment.
     @inlinable @inline(__always)
     public func address<Element>(_ key: ArrayKey<Element>, lane: Int) -> UnsafeMutableRawPointer {
         address(array: key.index, lane: lane)
@@ -72,18 +75,18 @@ public struct BatchArrays: @unchecked Sendable {
     }
 }
 
-/// One lane's rows, to which a game writes its observation and infos.
+/// One lane's row in each array. A game writes the lane's observation and infos there.
 public struct LaneRow {
     fileprivate let arrays: BatchArrays
     fileprivate let lane: Int
 
-    /// The row in a key's array.
+    /// The lane's row in the array of `key`.
     @inline(__always)
     subscript<Element>(key: ArrayKey<Element>) -> ArrayRow<Element> {
         ArrayRow(address: arrays.address(key, lane: lane))
     }
 
-    /// Writes one element of a key's array.
+    /// Writes one element of the lane's row in the array of `key`.
     @inline(__always)
     func store<Element>(_ value: Element, _ key: ArrayKey<Element>, at element: Int = 0) {
         self[key].store(value, at: element)
@@ -94,7 +97,7 @@ public struct LaneRow {
 struct ArrayRow<Element: ArrayElement> {
     fileprivate let address: UnsafeMutableRawPointer
 
-    /// Writes one element.
+    /// Writes one element of the row.
     @inline(__always)
     func store(_ value: Element, at element: Int = 0) {
         address.storeBytes(
@@ -102,9 +105,9 @@ struct ArrayRow<Element: ArrayElement> {
     }
 }
 
-/// An array in a request: one fixed-width number per lane, at any alignment.
+/// An array in a request, with one fixed-width number per lane. The memory may have any alignment.
 ///
-/// `@unchecked Sendable` because nothing writes to it, and the carrier keeps the memory during the call.
+/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it during the call.
 public struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
     @usableFromInline let bytes: UnsafeRawBufferPointer
 

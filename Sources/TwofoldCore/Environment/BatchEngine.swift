@@ -4,36 +4,38 @@ package import Platform
 /// same bytes.
 ///
 /// An engine only plays: it steps and observes a range of lanes, and starts, stores and loads single lanes. ``Batch``
-/// checks, seeds and restarts. Workers that call it at the same time pass disjoint lanes. A range begins with a block
-/// of 64 lanes.
+/// checks, seeds and restarts. Workers may call an engine at the same time, with disjoint lanes. Each range starts at a
+/// multiple of 64 lanes.
 package protocol BatchEngine: AnyObject, Sendable {
-    /// The estimated time for one lane on one thread.
+    /// The estimated time of a step for one lane on one thread.
     var nanosecondsPerLane: Int { get }
     /// The estimated time of an operation on a single lane.
     var nanosecondsPerSingleLane: Int { get }
 
-    /// Plays each lane's action, or starts or keeps the lane as ``LanePhases`` says. Writes the arrays of a step,
-    /// including the declared reward and the infos of the transition. May leave any bytes in the arrays of passes.
+    /// Plays each lane's action. If the lane's episode has ended, the engine instead starts the next episode or leaves
+    /// the lane as it is, according to ``LanePhases``. Writes the arrays of a step, including the declared reward and
+    /// the infos of the transition. The arrays that passes write may keep arbitrary bytes.
     func step(_ lanes: Range<Int>, actions: LaneInput<UInt8>, into arrays: BatchArrays, worker: Int)
-    /// Writes the arrays of a reset.
+    /// Writes the observations and infos of a range of lanes.
     func observe(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int)
-    /// Writes each board's afterstate under each action.
+    /// Writes the afterstate of each action for a range of lanes.
     func afterstates(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int)
 
-    /// Starts an episode from a given board, which has been checked, or by drawing from the lane's stream. A seed first
-    /// replaces the stream.
+    /// Starts an episode of a lane from `board`, which the caller has checked. If `board` is nil, draws the first board
+    /// from the lane's random stream. If `seed` is given, a new stream with this seed replaces the lane's stream first.
     func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?)
-    /// Writes the arrays of a reset for any lane.
+    /// Writes the observation and infos of one lane.
     func observe(lane: Int, into arrays: BatchArrays)
-    /// Writes a lane's state to a snapshot's record.
+    /// Writes the state of a lane to a record of a snapshot.
     func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer)
-    /// Throws if a lane can't be in the state of this record.
+    /// Throws if the record holds a state that no lane can have.
     func check(_ record: UnsafeRawBufferPointer) throws(Reason)
-    /// Restores a lane from a checked record, and returns the lane's phase. A seed replaces the record's stream.
+    /// Restores a lane from a checked record, and returns the lane's phase. If `seed` is given, a new random stream
+    /// with this seed replaces the stream in the record.
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase
 }
 
-/// The arguments for making an engine of a game.
+/// The arguments from which a batch makes the engine of a game.
 package struct BatchPlan<Rules: Game> {
     package let game: Rules
     package let options: BatchOptions

@@ -1,23 +1,25 @@
 internal import Platform
 
-/// The places of arrays in one block of memory, in order. Each starts at a multiple of 64 bytes.
+/// The layout of a batch's arrays in one block of memory, one after another. Each array starts at a multiple of 64
+/// bytes.
 ///
 ///     0            64·k          64·l
 ///     ┌────────────┬─────────────┬───────────┐
 ///     │observation │ action_mask │ …         │     one row per lane in each, no gaps between rows
 ///     └────────────┴─────────────┴───────────┘
 ///
-/// A layout may follow other arrays in the same memory.
+/// Other arrays may precede the layout in the same memory.
 public struct BatchLayout: Sendable {
-    /// The arrays.
+    /// The name, type and shape of each array, in order.
     public let specs: [ArraySpec]
     /// The number of rows of each array.
     public let lanes: Int
-    /// The first byte of each array, counted from the start of the memory.
+    /// The offset of each array in bytes from the start of the memory.
     public let offsets: [Int]
-    /// The end of the bytes before these arrays.
+    /// The number of bytes before these arrays.
     private let start: Int
-    /// The bytes from the start of the memory to the end of the last array; 0 without arrays.
+    /// The number of bytes from the start of the memory to the end of the last array. Without arrays, it is the number
+    /// of bytes before the layout.
     public let size: Int
 
     /// Makes a layout of these arrays with one row per lane, after the first `start` bytes of the memory.
@@ -36,12 +38,13 @@ public struct BatchLayout: Sendable {
         size = end
     }
 
-    /// The range of bytes of each array.
+    /// The byte range of each array.
     public var ranges: [Range<Int>] {
         zip(specs, offsets).map { $1..<$1 + $0.bytesPerLane * lanes }
     }
 
-    /// Returns the arrays in memory of at least ``size`` bytes, and clears the gaps between them.
+    /// Returns the arrays as views into `memory`, which must have at least ``size`` bytes. Fills the gaps between the
+    /// arrays with zeros.
     public func arrays(in memory: UnsafeMutableRawBufferPointer) -> BatchArrays {
         var end = start
         for range in ranges {
@@ -54,15 +57,16 @@ public struct BatchLayout: Sendable {
 
 /// Arrays in newly allocated memory. Only the gaps between the arrays are initialised.
 ///
-/// This type holds that unsafe memory. `@unchecked Sendable` because lanes own disjoint rows, as in ``BatchArrays``.
+/// This type holds unsafe memory. `@unchecked Sendable` because lanes own disjoint rows, as in ``BatchArrays``.
 public final class ArrayMemory: @unchecked Sendable {
     /// The arrays, which are valid as long as this object lives.
     public let arrays: BatchArrays
-    /// The memory, a multiple of 64 bytes.
+    /// The memory. Its size is a multiple of 64 bytes.
     public var bytes: UnsafeMutableRawBufferPointer { memory.bytes }
     private let memory: OwnedMemory
 
-    /// Allocates memory for these arrays, one row per lane. An error names `field`, the argument that decides the size.
+    /// Allocates memory for these arrays, with one row per lane. If there is too little memory, throws an error that
+    /// names `field`, the argument that determines the size.
     public init(
         _ specs: [ArraySpec], lanes: Int, for field: String = "", reserve: MemoryReserve = { _ in }
     ) throws(EnvironmentError) {
@@ -71,11 +75,11 @@ public final class ArrayMemory: @unchecked Sendable {
         arrays = BatchLayout(specs, lanes: lanes).arrays(in: memory.bytes)
     }
 
-    /// Returns the bytes that these arrays take.
+    /// Returns the number of bytes that these arrays need.
     static func size(_ specs: [ArraySpec], lanes: Int) -> Int {
         aligned(BatchLayout(specs, lanes: lanes).size)
     }
 }
 
-/// Returns the next multiple of 64, the size of a cache line.
+/// Rounds an offset up to a multiple of 64, the size of a cache line.
 private func aligned(_ offset: Int) -> Int { (offset + 63) / 64 * 64 }

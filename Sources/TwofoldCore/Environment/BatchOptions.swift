@@ -10,11 +10,11 @@ public struct BatchOptions: Sendable {
     public var workers: Workers
     /// The implementation of the rules.
     public var engine: Engine
-    /// The declared reward; nil for the game's own.
+    /// The declared reward; nil means the default reward of the game.
     public var reward: RewardSpec?
     /// The names of the infos that each step reports in addition to the usual infos.
     public var extraInfos: [String] = []
-    /// The function that reserves a number of bytes before the batch allocates memory.
+    /// The function that the batch calls to reserve memory before each allocation.
     public var reserve: MemoryReserve = { _ in }
 
     /// Makes options for a batch.
@@ -33,18 +33,18 @@ public struct BatchOptions: Sendable {
     var stepLimit: Int32 { maxEpisodeSteps.map { Int32(clamping: $0) } ?? .max }
 }
 
-/// The treatment of a lane whose episode has ended. The names are Gymnasium's.
+/// The way in which a lane starts its next episode. The cases are Gymnasium's autoreset modes.
 public enum AutoresetMode: Sendable {
     /// The next step ignores its action and returns the new episode's first observation, with reward 0.
     case nextStep
     /// The last step of an episode already returns the new episode's first observation, together with the final rows of
-    /// the old episode. See ``Batch/endedLanes(in:)``.
+    /// the old episode. See ``Batch/endedLanes(in:among:)``.
     case sameStep
-    /// The lane has to be reset; a step of the lane is refused before that.
+    /// The lane waits until it is reset. A step before the reset throws an error.
     case disabled
 }
 
-/// An implementation of the rules. All of them give the same bytes. Tests, benchmarks and debugging choose one; users
+/// An implementation of the rules. All implementations produce the same bytes. Tests and benchmarks choose one; users
 /// get the automatic choice.
 public enum Engine: String, CaseIterable, Sendable {
     /// The fastest implementation for the game, the board's size and the processor.
@@ -53,6 +53,6 @@ public enum Engine: String, CaseIterable, Sendable {
     case reference
     /// The kernel for 64 boards at once, compiled for every processor.
     case baseline
-    /// The kernel compiled for AVX2; the baseline where the processor lacks it.
+    /// The kernel compiled for AVX2. On a processor without AVX2, ``baseline`` runs instead.
     case avx2
 }

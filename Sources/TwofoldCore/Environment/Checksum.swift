@@ -1,6 +1,7 @@
 /// The CRC-32 of zlib, PNG and Ethernet (polynomial 0xedb88320, reflected), eight bytes at a time.
 package enum Checksum {
-    /// Eight tables of 256 entries. Table k gives the effect of a byte that k more bytes follow.
+    /// Eight tables of 256 entries. Table k gives the effect on the checksum of a byte that is followed by k more
+    /// bytes.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
         for byte in 0..<256 {

@@ -1,12 +1,12 @@
 package import Platform
 
-/// The error for a request that an environment refuses. The refused request has changed nothing.
+/// The error for a request that an environment refuses. A refused request changes nothing.
 public struct EnvironmentError: Error, Equatable, Sendable {
     /// The kinds of refusal.
     public enum Kind: Sendable {
-        /// The argument is wrong in any state.
+        /// The argument is invalid, whatever the state of the lane.
         case invalidArgument
-        /// The argument is wrong in the state of the lane.
+        /// The argument is invalid in the present state of the lane.
         case failedPrecondition
         /// The request exceeds a limit.
         case resourceExhausted
@@ -14,19 +14,19 @@ public struct EnvironmentError: Error, Equatable, Sendable {
 
     /// The kind of refusal.
     public let kind: Kind
-    /// The name of the wrong argument, as users write it.
+    /// The name of the invalid argument, as users write it.
     public let field: String
-    /// The first lane with a wrong argument; nil if the argument applies to all lanes.
+    /// The first lane whose argument is invalid; nil if the argument applies to all lanes.
     public let lane: Int?
     /// One sentence with the given value and the allowed values.
     public let message: String
 
-    /// Returns the error for an argument that is wrong in any state.
+    /// Returns the error for an argument that is invalid, whatever the state of the lane.
     public static func invalid(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError {
         EnvironmentError(kind: .invalidArgument, field: field, lane: lane, message: message)
     }
 
-    /// Returns the error for an argument that is wrong in this state.
+    /// Returns the error for an argument that is invalid in the present state of the lane.
     public static func precondition(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError
     {
         EnvironmentError(kind: .failedPrecondition, field: field, lane: lane, message: message)
@@ -45,12 +45,13 @@ extension EnvironmentError {
     }
 }
 
-/// A function that reserves bytes that a batch allocates next and keeps as long as it lives. Throws if too few are
-/// left.
+/// A function that reserves memory just before a batch allocates it. The batch keeps the memory as long as it lives.
+/// Throws if fewer than `bytes` bytes are available.
 public typealias MemoryReserve = @Sendable (_ bytes: Int) throws(EnvironmentError) -> Void
 
 extension OwnedMemory {
-    /// Reserves and allocates memory for a request. An error names the field that decides the size.
+    /// Reserves and allocates memory for a request. If there is too little memory, throws an error that names `field`,
+    /// the argument that determines the size.
     package init(
         byteCount: Int, for field: String, reserve: MemoryReserve = { _ in }
     ) throws(EnvironmentError) {

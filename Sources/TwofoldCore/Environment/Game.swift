@@ -3,42 +3,42 @@ public import Platform
 /// The rules of one game for one board; each game implements this protocol.
 ///
 /// A value of the conforming type holds the configuration and never changes. Everything that changes is in `State`.
-/// ``Batch`` adds seeding, autoreset, step limits, episode lengths, batches and threads.
+/// ``Batch`` adds the rest: many boards, threads, seeding, autoreset, step limits and episode lengths.
 public protocol Game: Sendable {
-    /// One board in play.
+    /// The state of one board.
     associatedtype State: Sendable
     /// The game's reward terms.
     associatedtype Term: RewardTerm
-    /// The effect of one played action; reward terms and extra infos read it.
+    /// The effect of one played action, from which reward terms and extra infos are computed.
     associatedtype Transition: GameTransition
     /// The keys of the infos that every reset and step reports.
     associatedtype Infos: Sendable
-    /// The infos that a step reports on request. Raw values are the names that users write.
+    /// The extra infos that a step reports if the user requests them. The raw values are the names that users write.
     associatedtype ExtraInfo: RawRepresentable<String>, CaseIterable, Sendable
-    /// The key of a requested info.
+    /// The key of a requested extra info's array.
     associatedtype ExtraKey: Sendable
 
-    /// The observations of one board.
+    /// The observation space of one board.
     var observationSpace: ObservationSpace { get }
-    /// The boards that ``start(_:from:)`` accepts; by default the observations.
+    /// The space of the boards that ``start(_:from:)`` accepts; by default the observation space.
     var boardSpace: ObservationSpace { get }
-    /// The actions' names, in the order of their numbers.
+    /// The name of each action, in the order of the action numbers.
     var actions: [String] { get }
     /// The arrays that ``writeAfterstates(of:isTerminated:_:to:)`` fills; nil if the game has no afterstates.
     var afterstates: AfterstateArrays? { get }
 
-    /// Adds the arrays of the infos that every reset and step reports. `action_mask` and `episode_length` are not among
-    /// them, because every game has both.
+    /// Adds the arrays of the infos that every reset and step reports. The batch itself adds `action_mask` and
+    /// `episode_length`, because every game has both.
     func addInfos(to arrays: inout ArrayList) -> Infos
 
     /// Makes the state of a board before its first episode. No client sees it.
     func makeState() -> State
 
-    /// Starts an episode by drawing from the board's stream.
+    /// Starts an episode on a board that `generator` draws.
     func start(_ state: inout State, generator: inout Generator)
 
-    /// Starts an episode from a given board of ``boardSpace`` without drawing. If no episode can start there, leaves
-    /// the state unchanged and throws the reason, worded to follow "the board of lane 3".
+    /// Starts an episode from a given board of ``boardSpace``, without random numbers. If no episode can start from
+    /// this board, leaves the state unchanged and throws the reason, as words that continue "the board of lane 3".
     func start(_ state: inout State, from board: UnsafeRawBufferPointer) throws(Reason)
 
     /// Plays one action, in `0 ..< actions.count`, on a board whose episode has not terminated.
@@ -49,22 +49,23 @@ public protocol Game: Sendable {
     /// If `isTerminated`, the episode has ended by the rules and no action is legal any more.
     func write(_ state: State, isTerminated: Bool, _ infos: Infos, to row: GameRow)
 
-    /// Writes the rows of ``afterstates``.
+    /// Writes the afterstates of a board to its rows in the arrays of ``afterstates``.
     func writeAfterstates(
         of state: State, isTerminated: Bool, _ arrays: AfterstateArrays, to row: LaneRow)
 
     // MARK: snapshots
 
-    /// The rules that affect a state's future. A snapshot can be restored only if all of these rules are the same.
+    /// The rules that affect a state's future. A snapshot can be restored only into an environment with the same rules.
     var rules: [Rule] { get }
-    /// The bytes of a state in a snapshot.
+    /// The number of bytes that a state takes in a snapshot.
     var stateSize: Int { get }
 
-    /// Writes a state to ``stateSize`` bytes, little-endian.
+    /// Writes a state as ``stateSize`` bytes, with little-endian numbers.
     func encode(_ state: State, into bytes: UnsafeMutableRawBufferPointer)
 
-    /// Returns the state in ``stateSize`` untrusted bytes. If such a state is impossible, throws the reason, worded to
-    /// follow "record 5 for lane 3". If `isPlaying`, the episode has not ended, so at least one action has to be legal.
+    /// Returns the state that ``stateSize`` untrusted bytes encode. If no game can have this state, throws the reason,
+    /// as words that continue "record 5 for lane 3". If `isPlaying` is true, the episode has not ended, so at least one
+    /// action must be legal.
     func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(Reason) -> State
 
     // MARK: rewards and extra infos, all of them functions of the move
@@ -78,35 +79,35 @@ public protocol Game: Sendable {
     /// Returns the value of a term that is not a potential. `table` is the term's own table.
     func value(of term: Term, table: [Double], in move: Move<Self>) -> Double
 
-    /// Returns the potential phi of a state for a potential term. It is an integer, so the value is exact.
+    /// Returns the potential phi of a state for a potential term. The potential is an integer, so its value is exact.
     func potential(_ term: Term, table: [Double], of state: State) -> Double
 
-    /// Adds the array of an extra info.
+    /// Adds the array of an extra info and returns its key.
     func add(_ info: ExtraInfo, to arrays: inout ArrayList) -> ExtraKey
 
-    /// Writes all elements of an extra info. `move` is nil for a lane that has not played its action.
+    /// Writes all elements of an extra info. `move` is nil if the lane did not play its action in this step.
     func write(_ key: ExtraKey, of move: Move<Self>?, to row: LaneRow)
 }
 
 extension Game {
     /// The names of the game's reward terms.
     public static var rewardTermNames: [String] { Term.allCases.map(\.rawValue) }
-    /// The names of the infos that a step reports on request.
+    /// The names of the extra infos that a step reports if the user requests them.
     public static var extraInfoNames: [String] { TransitionReport<Self>.names }
 
     public var boardSpace: ObservationSpace { observationSpace }
 }
 
-/// The part of a played action's effect that every game has.
+/// The values that the transition of every game has: the reward, and whether the episode ended.
 public protocol GameTransition: Sendable {
-    /// The game's own reward, which a declared reward replaces.
+    /// The default reward of the game. A declared reward replaces it.
     var reward: Float { get }
     /// Whether the episode ended by the rules of the game.
     var isTerminated: Bool { get }
 }
 
-/// One rule of a game. A snapshot can be restored only if all rules are the same, so that its lanes continue as they
-/// would have continued in the original session.
+/// One rule of a game. A snapshot can be restored only into an environment with the same rules. Its lanes then continue
+/// as they would have continued in the original session.
 public struct Rule: Equatable, Sendable {
     /// The argument's name, as users write it.
     public let name: String
@@ -119,7 +120,7 @@ public struct Rule: Equatable, Sendable {
     }
 }
 
-/// The part of a lane's rows that the game itself fills.
+/// The rows of one lane that the game itself fills.
 public struct GameRow {
     private let row: LaneRow
     private let observation: ArrayRow<UInt8>
@@ -135,11 +136,11 @@ public struct GameRow {
     @inline(__always)
     public func observation(_ value: UInt8, at index: Int) { observation.store(value, at: index) }
 
-    /// Writes whether an action is legal.
+    /// Writes the action mask's element for one action.
     @inline(__always)
     public func actionMask(_ isLegal: Bool, action: Int) { actionMask.store(isLegal ? 1 : 0, at: action) }
 
-    /// Writes one element of an info.
+    /// Writes one element of an info's array.
     @inline(__always)
     public func info<Element>(_ value: Element, _ key: ArrayKey<Element>, at element: Int = 0) {
         row.store(value, key, at: element)

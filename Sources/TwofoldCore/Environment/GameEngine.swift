@@ -1,6 +1,6 @@
 internal import Platform
 
-/// The engine of any ``Game``: the readable rules, one lane after another.
+/// The engine that runs the readable rules of any ``Game``, one lane after another.
 final class GameEngine<Rules: Game>: BatchEngine {
     private let game: Rules
     private let keys: BatchKeys
@@ -210,7 +210,7 @@ final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
         set { lanes[lane] = newValue }
     }
 
-    /// Changes a lane in its memory, without a copy.
+    /// Lets `body` change a lane in place, without a copy.
     @inline(__always)
     func change(_ lane: Int, _ body: (inout Lane) -> Void) { body(&lanes[lane]) }
 }

@@ -3,7 +3,7 @@ internal import Platform
 /// The phase of a lane's episode. Snapshots and the kernel use the same numbers.
 package enum LanePhase: UInt8, Sendable {
     case playing = 0
-    /// The episode has ended by the rules.
+    /// The rules of the game have ended the episode.
     case terminated = 1
     /// Only the step limit has ended the episode.
     case truncated = 2
@@ -15,13 +15,13 @@ package enum LanePhase: UInt8, Sendable {
 ///                                                                 ├─ SAME_STEP: restart, after the step
 ///                                                                 └─ disabled:  reset
 ///
-/// During a step, they are the phases before the step. ``advance(_:in:_:)`` then updates them.
+/// During a step, the phases describe the lanes before the step. ``advance(_:in:_:)`` updates them afterwards.
 ///
 /// This type holds the phases' unsafe memory. `@unchecked Sendable` because the batch that owns it serves one caller at
 /// a time, and within a call workers have disjoint lanes.
 package final class LanePhases: @unchecked Sendable {
     private let memory: OwnedMemory
-    /// One byte for each lane, in whole blocks of 64. The last block may be partly used.
+    /// One byte for each lane. The size is rounded up to a multiple of 64 lanes.
     let bytes: UnsafeMutablePointer<UInt8>
     private let autoreset: AutoresetMode
 
@@ -38,7 +38,7 @@ package final class LanePhases: @unchecked Sendable {
         set { bytes[lane] = newValue.rawValue }
     }
 
-    /// Returns true if a lane's episode has ended and its next one has not begun.
+    /// Returns true if a lane's episode has ended and its next episode has not started.
     @inline(__always)
     func isFinished(_ lane: Int) -> Bool { bytes[lane] != LanePhase.playing.rawValue }
 
@@ -54,15 +54,16 @@ package final class LanePhases: @unchecked Sendable {
         case wait
     }
 
-    /// The effect of a step on a finished lane.
+    /// The effect of a step on a lane whose episode has ended.
     var turnOfFinished: Turn { autoreset == .disabled ? .wait : .start }
 
     /// Returns the effect of a step on a lane.
     @inline(__always)
     func turn(_ lane: Int) -> Turn { isFinished(lane) ? turnOfFinished : .play }
 
-    /// Updates the phases of these lanes after a step that has written its flags to `arrays`. Where both flags are 1,
-    /// the episode has ended by the rules. Where nothing was played, both are 0.
+    /// Updates the phases of these lanes after a step that has written `terminated` and `truncated` to `arrays`. If
+    /// both flags of a lane are 1, its phase becomes `terminated`. If the step did not play a lane's action, both of
+    /// its flags are 0.
     @inline(__always)
     func advance(_ lanes: Range<Int>, in arrays: BatchArrays, _ keys: BatchKeys) {
         let first = lanes.lowerBound
@@ -75,8 +76,8 @@ package final class LanePhases: @unchecked Sendable {
             typealias Flags = SIMD16<UInt8>
             let isTerminated = terminated.loadUnaligned(fromByteOffset: index, as: Flags.self)
             let isTruncated = truncated.loadUnaligned(fromByteOffset: index, as: Flags.self)
-            // -1 where both flags are 1, which means `terminated`. because: comparing with a number is not vector code.
-            // code.
+            // -1 where both flags are 1, which means `terminated`.
+            // because: the compiler makes no vector code from a comparison with a scalar.
             let both = unsafeBitCast(
                 (isTerminated &+ isTruncated) .== Flags(repeating: 2), to: Flags.self)
             let kept = waits ? phases.load(fromByteOffset: index, as: Flags.self) : Flags()

@@ -1,7 +1,7 @@
 internal import Platform
 
-/// One board of a batch, of any game. Together with its phase it is the whole state that the board's future depends on
-/// and that a snapshot's record holds:
+/// One board of a batch, of any game. The board's future depends only on this value and on the phase of the lane. A
+/// snapshot's record holds both:
 ///
 ///     0               16      17       21
 ///     ┌───────────────┬───────┬────────┬─────────────────┐
@@ -16,7 +16,7 @@ struct LaneState<State: Sendable>: Sendable {
 }
 
 extension Game {
-    /// The bytes of a record.
+    /// The size of a record in bytes.
     var recordSize: Int { recordHeadSize + stateSize }
 
     func encode(
@@ -50,5 +50,5 @@ extension Game {
 
 private let recordHeadSize = 21
 
-/// The maximum number of steps or moves in a record. It is so small that no counter can overflow.
+/// The maximum number of steps or moves in a record. It is small enough that no counter can overflow.
 let maxRecordedCount: Int32 = 1 << 30

@@ -1,16 +1,17 @@
-/// The arrays of a reset request, each with one row per lane. Rows outside the mask are ignored. The caller has checked
-/// the sizes.
+/// The arrays of a reset request, each with one row per lane. The rows of lanes that are not reset are ignored. The
+/// caller has checked the sizes.
 ///
-/// `@unchecked Sendable` because nothing writes to them, and the carrier keeps the memory during the call.
+/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it during the call.
 public struct ResetInput: @unchecked Sendable {
     /// A new seed for each lane: 8 bytes, little-endian.
     public var seeds: UnsafeRawBufferPointer?
-    /// One byte per lane: 1 to reset it, 2 to reset it without its new seed, 0 to skip it. Nil means 1 for all lanes.
+    /// One byte per lane: 0 skips the lane, 1 resets it, and 2 resets it without its new seed. Nil means 1 for all
+    /// lanes.
     public var mask: UnsafeRawBufferPointer?
     /// The board of ``Batch/boardSpace`` that each lane starts from. Nil means a random start.
     public var boards: UnsafeRawBufferPointer?
 
-    /// Makes a reset with these arrays.
+    /// Makes a reset request with these arrays.
     public init(
         seeds: UnsafeRawBufferPointer? = nil, mask: UnsafeRawBufferPointer? = nil,
         boards: UnsafeRawBufferPointer? = nil
@@ -20,11 +21,11 @@ public struct ResetInput: @unchecked Sendable {
         self.boards = boards
     }
 
-    /// Returns true if a lane is reset.
+    /// Returns true if the request resets a lane.
     @inline(__always)
     public func resets(_ lane: Int) -> Bool { mask.map { $0[lane] != 0 } ?? true }
 
-    /// Returns a lane's new seed; nil if its stream continues.
+    /// Returns a lane's new seed; nil if the lane's random stream continues.
     @inline(__always)
     public func seed(_ lane: Int) -> UInt64? {
         if let mask, mask[lane] == 2 { return nil }

@@ -1,21 +1,23 @@
-/// The lanes of a restore request and the records to put there. The caller has checked the numbers and sizes.
+/// The lanes of a restore request and the records from which they are restored. The caller has checked the numbers and
+/// sizes.
 ///
-/// `@unchecked Sendable` because nothing writes to them, and the carrier keeps the memory during the call.
+/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it during the call.
 public struct RestoreInput: @unchecked Sendable {
-    /// The lanes to restore, all different.
+    /// The lanes to restore, without duplicates.
     public var lanes: [Int]
     /// The index of the record for each lane.
     public var rows: [Int]
-    /// The seed of a new stream for each lane, 8 bytes, little-endian. Nil continues the streams of the records.
+    /// The seed of a new random stream for each lane: 8 bytes, little-endian. If nil, each lane continues the stream in
+    /// its record.
     public var seeds: UnsafeRawBufferPointer?
     /// The records, one after another.
     public var records: UnsafeRawBufferPointer
-    /// The bytes of one record.
+    /// The size of one record in bytes.
     public var recordSize: Int
-    /// The return of each record's episode; nil if the snapshot has no returns.
+    /// The return so far of each record's episode; nil if the snapshot has no returns.
     public var returns: SavedReturns?
 
-    /// Makes a restore of these lanes from these records.
+    /// Makes a request that restores these lanes from these records.
     public init(
         lanes: [Int], rows: [Int], seeds: UnsafeRawBufferPointer?, records: UnsafeRawBufferPointer,
         recordSize: Int, returns: SavedReturns? = nil
@@ -34,10 +36,10 @@ public struct RestoreInput: @unchecked Sendable {
         return UnsafeRawBufferPointer(rebasing: records[start..<start + recordSize])
     }
 
-    /// Returns the episode return for `lanes[index]`.
+    /// Returns the episode return for `lanes[index]`; 0 if the snapshot has no returns.
     func episodeReturn(_ index: Int) -> Double { returns?[rows[index]] ?? 0 }
 
-    /// Returns the new seed for `lanes[index]`; nil if the lane's stream continues.
+    /// Returns the new seed for `lanes[index]`; nil if the lane continues the stream in its record.
     public func seed(_ index: Int) -> UInt64? {
         seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
     }
@@ -45,7 +47,7 @@ public struct RestoreInput: @unchecked Sendable {
 
 /// The memory for a snapshot's records.
 ///
-/// `@unchecked Sendable` because workers write different records, and the carrier keeps the memory during the call.
+/// `@unchecked Sendable` because workers write different records, and the memory's owner keeps it during the call.
 struct RecordOutput: @unchecked Sendable {
     let memory: UnsafeMutableRawBufferPointer
     let recordSize: Int

@@ -1,4 +1,4 @@
-/// The format of a snapshot: any number of lanes of one game, as bytes to keep. All numbers are little-endian.
+/// The format of a snapshot, which stores any number of lanes of one game. All numbers are little-endian.
 /// `docs/reference/formats.md` describes every field.
 ///
 ///     0          8         12      16      24      28
@@ -7,8 +7,9 @@
 ///     │          │ 1 or 2  │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │ 2: k x 8  │       │
 ///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────────┴───────┘
 ///
-/// The streams are those of policies in rollouts. Only version 2 has returns; environments that keep returns
-/// write it. Both versions are read.
+/// `streams` holds the random stream of each lane's policy in rollouts. `returns` holds the return so far of each
+/// lane's episode; only version 2 has it. Environments that track episode returns write version 2, others version 1.
+/// All environments read both versions.
 public struct SnapshotFormat: Sendable {
     private static let magic = Array("TWOFOLDS".utf8)
     private static let headSize = 28
@@ -18,14 +19,14 @@ public struct SnapshotFormat: Sendable {
     /// The maximum size of the rules text in a snapshot. The text of any game is much smaller.
     private static let maxRulesSize = 4096
 
-    /// The environment's id and the rules of its game, one line `name=value` each.
+    /// The environment's id and the rules of its game, as lines of the form `name=value`.
     private let rules: [UInt8]
-    /// The bytes of one lane's record.
+    /// The size of one lane's record in bytes.
     public let recordSize: Int
-    /// Whether the environment keeps the returns of episodes.
+    /// Whether the environment tracks the returns of episodes.
     private let hasReturns: Bool
 
-    /// Makes the format for an environment.
+    /// Makes the snapshot format of an environment.
     public init(environmentID: String, rules: [Rule], recordSize: Int, hasReturns: Bool = false) {
         let lines = [Rule("environment_id", environmentID)] + rules
         self.rules = Array(lines.map { "\($0.name)=\($0.value)\n" }.joined().utf8)
@@ -33,25 +34,26 @@ public struct SnapshotFormat: Sendable {
         self.hasReturns = hasReturns
     }
 
-    /// Returns the bytes that one lane's stream and return take after the records.
+    /// Returns the number of bytes that one lane takes after the records: its policy stream and, if present, its
+    /// return.
     private static func tailSize(hasReturns: Bool) -> Int { streamSize + (hasReturns ? returnSize : 0) }
 
-    /// The total bytes of one lane.
+    /// The number of bytes that one lane takes in all parts of a snapshot.
     private var bytesPerLane: Int { recordSize + Self.tailSize(hasReturns: hasReturns) }
 
-    /// Returns the bytes of a snapshot of this many lanes.
+    /// Returns the size in bytes of a snapshot of `lanes` lanes.
     public func size(lanes: Int) -> Int {
         Self.headSize + rules.count + lanes * bytesPerLane + Self.checksumSize
     }
 
-    /// Returns the records within the memory of a snapshot.
+    /// Returns the part of a snapshot's memory that holds the records.
     public func records(in memory: UnsafeMutableRawBufferPointer) -> UnsafeMutableRawBufferPointer {
         let start = Self.headSize + rules.count
         let lanes = (memory.count - size(lanes: 0)) / bytesPerLane
         return UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + lanes * recordSize])
     }
 
-    /// Writes the lanes' streams after the records.
+    /// Writes the policy streams of these lanes after the records.
     public func write(
         _ streams: PolicyStreams, of lanes: [Int], into memory: UnsafeMutableRawBufferPointer
     ) {
@@ -62,7 +64,7 @@ public struct SnapshotFormat: Sendable {
         }
     }
 
-    /// Writes the returns of the lanes' episodes after the streams.
+    /// Writes the episode returns of these lanes after the streams.
     public func write(
         _ returns: EpisodeReturns, of lanes: [Int], into memory: UnsafeMutableRawBufferPointer
     ) {
@@ -88,8 +90,8 @@ public struct SnapshotFormat: Sendable {
         memory.storeBytes(of: checksum.littleEndian, toByteOffset: end, as: UInt32.self)
     }
 
-    /// Returns the parts of a snapshot. Throws unless it is complete, has this environment's rules, and has the
-    /// episodes' returns if the environment keeps them.
+    /// Returns the parts of a snapshot. Throws unless the snapshot is complete and has this environment's rules. Also
+    /// throws if the environment tracks episode returns and the snapshot has none.
     public func open(
         _ blob: UnsafeRawBufferPointer
     ) throws(EnvironmentError) -> (
@@ -155,7 +157,7 @@ public struct SnapshotFormat: Sendable {
                 + ": it is cut off, or has extra bytes")
     }
 
-    /// Throws with the name of the first rule that differs.
+    /// Throws if a rule of the snapshot differs from this environment's rule. The error names the first such rule.
     private func check(_ theirs: Slice<UnsafeRawBufferPointer>) throws(EnvironmentError) {
         if theirs.elementsEqual(rules) { return }
         func lines(_ bytes: some Collection<UInt8>) -> [(name: Substring, value: Substring)] {
@@ -177,7 +179,7 @@ public struct SnapshotFormat: Sendable {
     }
 }
 
-/// The policies' streams in a snapshot: a row of four words for each lane.
+/// The random streams of policies in a snapshot: a row of four words for each lane.
 public struct SavedStreams {
     private let bytes: UnsafeRawBufferPointer
 
@@ -188,11 +190,11 @@ public struct SavedStreams {
         }
     }
 
-    /// Returns the words of a row.
+    /// The four words of a row's stream.
     public subscript(row: Int) -> Generator.Words { bytes.streamWords(at: 16 * row) }
 }
 
-/// The episodes' returns in a snapshot, one for each lane.
+/// The episode returns in a snapshot: one row for each lane.
 public struct SavedReturns {
     private let bytes: UnsafeRawBufferPointer
 
@@ -204,7 +206,7 @@ public struct SavedReturns {
         }
     }
 
-    /// Returns the return of a row.
+    /// The episode return in a row.
     public subscript(row: Int) -> Double {
         Double(
             bitPattern: UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8 * row, as: UInt64.self)))
@@ -214,7 +216,7 @@ public struct SavedReturns {
 // MARK: streams as bytes, for records and policies alike
 
 extension UnsafeRawBufferPointer {
-    /// Returns the four words of a stream.
+    /// Returns the four words of the random stream at `offset`.
     func streamWords(at offset: Int) -> Generator.Words {
         func word(_ index: Int) -> UInt32 {
             UInt32(littleEndian: loadUnaligned(fromByteOffset: offset + 4 * index, as: UInt32.self))
@@ -224,7 +226,7 @@ extension UnsafeRawBufferPointer {
 }
 
 extension UnsafeMutableRawBufferPointer {
-    /// Writes the four words of a stream.
+    /// Writes the four words of a random stream at `offset`.
     func storeStreamWords(_ words: Generator.Words, at offset: Int) {
         for (index, word) in [words.0, words.1, words.2, words.3].enumerated() {
             storeBytes(of: word.littleEndian, toByteOffset: offset + 4 * index, as: UInt32.self)

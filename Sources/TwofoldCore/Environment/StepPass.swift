@@ -1,25 +1,26 @@
-/// A computation on the rows of each step that runs on request, such as the episodes' returns or the optimum.
+/// A computation that runs after each step on the step's rows, if the user has requested its infos. Examples are the
+/// episode returns and the optimum.
 ///
-/// A pass belongs to one batch. Workers that call it at the same time pass disjoint lanes. A range lies in one block of
-/// 64 lanes.
+/// A pass belongs to one batch. Workers may call a pass at the same time, with disjoint lanes. Each range of lanes lies
+/// within one block of 64 lanes.
 package protocol StepPass: AnyObject, Sendable {
-    /// The estimated time for one lane on one thread.
+    /// The estimated time of a step for one lane on one thread.
     var nanosecondsPerLane: Int { get }
-    /// Adds a requested info to the arrays of a step. `keys` finds the other arrays. Returns false if the pass does not
-    /// have this info.
+    /// Adds a requested info to the arrays of a step. `keys` gives access to the other arrays. Returns false if the
+    /// pass does not have this info.
     func declare(_ info: String, in arrays: inout ArrayList, _ keys: BatchKeys) -> Bool
-    /// Adds the requested infos that a step reports for the final board of an ended episode.
+    /// Adds the requested infos that describe the final board of an ended episode.
     func declareFinals(in finals: inout ArrayList)
 
-    /// Reads and writes the rows of a step that has just played these lanes. ``LanePhases`` has the phases before the
+    /// Reads and writes the rows of these lanes after the engine's step. `phases` still holds the phases before the
     /// step.
     func step(
         _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases)
-    /// Reads the rows of boards that a reset or a restore has just written.
+    /// Reads the rows of these lanes after a reset or a restore has written them.
     func observe(_ lanes: Range<Int>, in arrays: BatchArrays)
-    /// Writes the infos of a lane's final board to a row of the finals, before the lane restarts.
+    /// Writes the infos of a lane's final board to row `row` of `finals`, before the lane restarts.
     func keepFinal(_ lane: Int, in finals: BatchArrays, row: Int)
-    /// Writes the infos of a lane that was restarted after a step.
+    /// Writes the infos of a lane's new board after the lane was restarted.
     func restart(_ lane: Int, in arrays: BatchArrays)
 }
 

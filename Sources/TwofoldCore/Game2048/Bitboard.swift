@@ -1,16 +1,16 @@
-/// A 4 x 4 board in one word, with four bits per cell. Exponents go up to 15: two tiles of 32768 make another
-/// 32768. Only this type has that limit.
+/// A 4 x 4 board in one 64-bit word, with four bits per cell. The largest exponent is 15, so two tiles of 32768 merge
+/// into one tile of 32768. No other board type has this limit.
 ///
 ///     bits 0...3 cell 0, 4...7 cell 1, … 60...63 cell 15       row r is bits 16r ..< 16r + 16
 public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
     /// The exponents of all cells.
     public var bits: UInt64
 
-    /// Makes the board with these cells.
+    /// Makes a board from the exponents of all cells.
     @inlinable
     public init(bits: UInt64) { self.bits = bits }
 
-    /// Makes the board with these 16 exponents.
+    /// Makes a board from 16 exponents, one byte each.
     init(_ exponents: UnsafePointer<UInt8>) {
         bits = 0
         for cell in 0..<16 { bits |= UInt64(min(exponents[cell], 15)) << UInt64(4 * cell) }
@@ -39,7 +39,7 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
                 | (inner & 0x0000_0000_ff00_ff00) << 24)
     }
 
-    /// The empty cells, marked in bit 0 of each.
+    /// A mask of the empty cells. Bit 0 of each empty cell is 1; all other bits are 0.
     @inlinable @inline(__always)
     public var empties: UInt64 {
         var filled = bits | bits >> 1
@@ -48,19 +48,19 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
     }
 }
 
-/// The slides of every row of four exponents, the leftmost cell in the lowest bits. Each table has 65,536
-/// entries.
+/// Tables with the result of a slide for every row of four exponents. The index is the row in 16 bits, with the
+/// leftmost cell in the lowest bits, so each table has 65,536 entries.
 ///
 /// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes after init.
 public final class SlideTables: @unchecked Sendable {
-    /// The row after a slide to the left.
+    /// For each row, the row after a slide to the left.
     public let left: UnsafePointer<UInt16>
-    /// The row after a slide to the right.
+    /// For each row, the row after a slide to the right.
     public let right: UnsafePointer<UInt16>
-    /// The sum of the merged values, the same in both directions.
+    /// For each row, the sum of the merged values. It is the same in both directions.
     public let scores: UnsafePointer<Int32>
 
-    /// The tables of this process.
+    /// The tables that all parts of this process share.
     public static let shared = SlideTables()
 
     private init() {

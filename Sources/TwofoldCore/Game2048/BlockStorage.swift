@@ -3,9 +3,9 @@ internal import Platform
 
 /// The memory of a batch that the kernel runs: its blocks of 64 lanes, and the workers' scratch memory.
 ///
-/// This type holds the kernel's unsafe memory. `@unchecked Sendable` because its engine serves one caller at
-/// a time. Within a call, workers have disjoint ranges of whole blocks and separate scratch memory. The extra
-/// rows of a partly used last block belong to the worker of that block.
+/// This type holds the kernel's unsafe memory. `@unchecked Sendable` because its engine serves one caller at a time.
+/// Within a call, workers have disjoint ranges of whole blocks and separate scratch memory. If the last block has fewer
+/// than 64 lanes, only the worker of that block uses the spare rows.
 final class BlockStorage: @unchecked Sendable {
     private let rows: Int
     private let columns: Int
@@ -44,10 +44,10 @@ final class BlockStorage: @unchecked Sendable {
             afterstateArrays, lanes: KernelBlock.lanes, reserve: options.reserve)
     }
 
-    /// Spare rows for a partly used last block: 64 rows of each array that a step fills.
+    /// 64 spare rows of each array that a step fills. A last block with fewer than 64 lanes uses them.
     var tail: BatchArrays { stepTail.arrays }
 
-    /// Spare rows for a partly used last block: 64 rows of each array of afterstates.
+    /// 64 spare rows of each array of afterstates. A last block with fewer than 64 lanes uses them.
     var afterstatesTail: BatchArrays { afterstateTail.arrays }
 
     /// Returns the block of a lane.
@@ -59,8 +59,8 @@ final class BlockStorage: @unchecked Sendable {
     /// Returns a worker's scratch memory.
     func scratch(_ worker: Int) -> KernelScratch { KernelScratch(scratches + worker * KernelScratch.size) }
 
-    /// Returns the 64 actions from lane `first` on. The pointer leads to the given actions, or to a padded
-    /// copy if the last block is partly used.
+    /// Returns the address of the 64 actions from lane `first` on. If fewer than 64 lanes are left, returns the address
+    /// of a copy that is padded to 64 actions.
     @inline(__always)
     func actions(_ actions: LaneInput<UInt8>, from first: Int) -> UnsafeRawPointer {
         let source = actions.address(first)
@@ -71,7 +71,7 @@ final class BlockStorage: @unchecked Sendable {
 
     // MARK: single lanes
 
-    /// Returns a lane's state in the form of the readable rules.
+    /// Returns a lane's state in the type that the readable rules use.
     func lane(_ lane: Int) -> LaneState<Game2048.State> {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         let words = block.words + column
@@ -85,7 +85,7 @@ final class BlockStorage: @unchecked Sendable {
             episodeLength: block.length[column])
     }
 
-    /// Replaces a lane's state with a state in the form of the readable rules.
+    /// Replaces a lane's state with a state in the type that the readable rules use.
     func put(_ new: LaneState<Game2048.State>, into lane: Int) {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         let board = new.state.board
@@ -96,13 +96,13 @@ final class BlockStorage: @unchecked Sendable {
         block.length[column] = new.episodeLength
     }
 
-    /// Restarts a lane's stream from this generator.
+    /// Replaces a lane's random stream with the stream of `generator`.
     func seed(_ lane: Int, with generator: Generator) {
         let words = block(of: lane).words + lane % KernelBlock.lanes
         (words[0], words[64], words[128], words[192]) = generator.words
     }
 
-    /// Starts an episode in a lane, from a given board or by drawing its start tiles.
+    /// Starts an episode in a lane from `board`. If `board` is nil, draws the start tiles.
     func start(_ lane: Int, from board: UnsafeRawBufferPointer?, rules: KernelRules) {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         guard let board else { return kernel.start(block, lane: column, rules: rules) }
@@ -112,7 +112,8 @@ final class BlockStorage: @unchecked Sendable {
 }
 
 extension BatchArrays {
-    /// Returns the addresses to which both a step and a reset report the 64 lanes from `row` on.
+    /// Returns the addresses of row `row` in the arrays that both a step and a reset fill. The kernel writes 64 rows
+    /// from there on.
     @inline(__always)
     func kernelOutputs(_ row: Int, _ keys: BatchKeys, _ infos: Game2048.Infos) -> KernelOutputs {
         KernelOutputs(
@@ -123,7 +124,8 @@ extension BatchArrays {
             goalReached: address(infos.goalReached, lane: row))
     }
 
-    /// Returns the addresses to which only a step reports the 64 lanes from `row` on.
+    /// Returns the addresses of row `row` in the arrays that only a step fills. The kernel writes 64 rows from there
+    /// on.
     @inline(__always)
     func kernelStepOutputs(_ row: Int, _ keys: BatchKeys) -> KernelStepOutputs {
         KernelStepOutputs(

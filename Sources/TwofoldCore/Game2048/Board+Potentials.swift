@@ -1,5 +1,5 @@
-/// The potentials of a board for the potential terms of a reward. All are integers. An empty cell counts as
-/// exponent 0 unless stated otherwise.
+/// The potentials of a board, which the potential terms of a reward use. All potentials are integers. An empty cell
+/// counts as exponent 0 unless stated otherwise.
 extension Board {
     /// The sum of the exponents.
     var exponentSum: Int {
@@ -8,9 +8,9 @@ extension Board {
         return sum
     }
 
-    /// Minus the disorder of all rows and columns. The disorder of a line is the smaller of its total rise
-    /// and its total fall from cell to cell. The potential is at most 0; it is 0 if every line is sorted in
-    /// either direction.
+    /// The negative sum of the disorder of all rows and columns. The disorder of a row or column is its total rise or
+    /// its total fall from cell to cell, whichever is smaller. The potential is at most 0; it is 0 if every row and
+    /// column is sorted in one direction or the other.
     ///
     ///     3 1 0 2     falls by 2 + 1, rises by 2     counts -2
     var monotonicity: Int {
@@ -31,7 +31,8 @@ extension Board {
         return -disorder
     }
 
-    /// Minus the exponent differences of neighbouring tiles; pairs with an empty cell are ignored. At most 0.
+    /// The negative sum of the exponent differences between neighbouring tiles. Pairs with an empty cell are ignored.
+    /// The potential is at most 0.
     ///
     ///     3 1 0 2     only 3 and 1 are neighbours     counts -2
     var smoothness: Int {
@@ -50,7 +51,7 @@ extension Board {
         return -roughness
     }
 
-    /// The largest exponent if one of its tiles is in a corner, else 0.
+    /// The largest exponent on the board if a corner holds a tile with this exponent, otherwise 0.
     var cornerExponent: Int {
         let largest = maxExponent
         let corners = [0, columns - 1, count - columns, count - 1]

@@ -17,14 +17,14 @@ public struct Board: Equatable, Sendable {
     private let columnCount: UInt8
     private var cells = InlineArray<64, UInt8>(repeating: 0)
 
-    /// Makes an empty board; rows and columns are within ``sides``.
+    /// Makes an empty board. `rows` and `columns` must be within ``sides``.
     public init(rows: Int, columns: Int) {
         precondition(Board.sides.contains(rows) && Board.sides.contains(columns))
         rowCount = UInt8(rows)
         columnCount = UInt8(columns)
     }
 
-    /// Makes a board from its exponents, row by row; `exponents.count` is `rows * columns`.
+    /// Makes a board from its exponents, row by row. There must be `rows * columns` exponents.
     public init(rows: Int, columns: Int, exponents: some Collection<UInt8>) {
         self.init(rows: rows, columns: columns)
         precondition(exponents.count == count)
@@ -38,7 +38,7 @@ public struct Board: Equatable, Sendable {
     /// The number of cells.
     public var count: Int { rows * columns }
 
-    /// The exponent in a cell, 0 where empty.
+    /// The exponent in a cell; 0 if the cell is empty.
     public subscript(cell: Int) -> UInt8 {
         @inline(__always) get { cells[cell] }
         @inline(__always) set { cells[cell] = newValue }
@@ -54,7 +54,7 @@ public struct Board: Equatable, Sendable {
         return empty
     }
 
-    /// The largest exponent, 0 on an empty board.
+    /// The largest exponent on the board; 0 if the board is empty.
     public var maxExponent: UInt8 {
         var largest: UInt8 = 0
         for cell in 0..<count { largest = max(largest, cells[cell]) }

@@ -1,17 +1,18 @@
 internal import Kernel2048
 internal import Platform
 
-/// The rules of 2048 over arrays of arbitrary boards. They have no lanes and no episodes, and remember
-/// nothing between calls.
+/// The rules of 2048 as functions on arrays of boards, without an environment. There are no lanes and no episodes, and
+/// calls keep no state.
 ///
-/// Boards follow one another, each as its exponents row by row. They need not be reachable by play. Up to 4 x
-/// 4 the kernel processes 64 boards at a time; the readable rules process larger boards one by one. Both give
-/// the same bytes. The lane of an ``EnvironmentError`` is the index of the board.
+/// The boards of an array are consecutive. Each board is stored as its exponents, row by row. It need not be reachable
+/// by play. The kernel processes boards of up to 4 x 4 cells, 64 at a time; the readable rules process larger boards
+/// one by one. Both produce the same bytes. The `lane` of an ``EnvironmentError`` is the index of the board.
 public struct BoardRules: Sendable {
-    /// The largest exponent on a board that slides. Two such tiles merge into exponent 27. A slide of a 4 x 4
-    /// board can earn at most eight such merges: 2^30, which fits an Int32.
+    /// The largest exponent that a board may have in functions that slide it. Two tiles of this exponent merge into
+    /// exponent 27. A slide of a 4 x 4 board makes at most eight such merges. Their sum is 2^30, which fits an Int32.
     public static let maxExponent: UInt8 = 26
-    /// The largest exponent for functions that do not slide the board. Observations have the same maximum.
+    /// The largest exponent that a board may have in functions that do not slide it. Observations have the same
+    /// maximum.
     public static let largestExponent: UInt8 = 31
 
     private let rows: Int
@@ -24,13 +25,13 @@ public struct BoardRules: Sendable {
     private let ofMove: (boards: ArrayKey<UInt8>, rewards: ArrayKey<Float>, legal: ArrayKey<Bool>)
     private let ofLegal: ArrayKey<Int8>
     private let ofSpawn: (boards: ArrayKey<UInt8>, outcomes: ArrayKey<Int32>)
-    /// The arrays of ``afterstates(_:into:)``.
+    /// The arrays that ``afterstates(_:into:)`` fills.
     public var afterstateArrays: [ArraySpec] { ofAfterstates.specs }
-    /// The arrays of ``move(_:actions:into:)``.
+    /// The arrays that ``move(_:actions:into:)`` fills.
     public let moveArrays: [ArraySpec]
-    /// The array of ``legal(_:into:)``.
+    /// The array that ``legal(_:into:)`` fills.
     public let legalArrays: [ArraySpec]
-    /// The arrays of ``spawn(_:seeds:into:)``.
+    /// The arrays that ``spawn(_:seeds:into:)`` fills.
     public let spawnArrays: [ArraySpec]
 
     /// Makes the rules for this game's board size and spawn probabilities.
@@ -48,16 +49,16 @@ public struct BoardRules: Sendable {
         (moveArrays, legalArrays, spawnArrays) = (move.specs, legal.specs, spawn.specs)
     }
 
-    /// The number of cells of a board, one byte each.
+    /// The number of cells of a board. A board has one byte per cell.
     public var cells: Int { rows * columns }
-    /// The estimated time per board on one thread.
+    /// The estimated nanoseconds that one board takes on one thread.
     public var nanosecondsPerBoard: Int { kernel == nil ? 4000 : 20 }
 
     // MARK: arrays
 
     // MARK: the operations
 
-    /// Writes the afterstate of each board under each action; an illegal action leaves the board unchanged.
+    /// Writes the afterstate of each action for each board. An illegal action leaves the board unchanged.
     public func afterstates(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
         let keys = ofAfterstates
@@ -81,7 +82,7 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Writes the afterstate of each board under its action; `actions` holds one byte per board.
+    /// Plays one action on each board and writes the afterstates. `actions` holds one byte per board.
     public func move(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -125,8 +126,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Draws a new tile for each board from the stream of its seed (8 bytes, little-endian). A full board
-    /// stays unchanged.
+    /// Adds a random tile to each board. `seeds` has one seed per board (8 bytes, little-endian), which determines the
+    /// tile. A full board stays unchanged.
     public func spawn(
         _ boards: BoardInput, seeds: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -158,8 +159,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Returns the effects of each board's move to its next board, tile by tile. The list is empty if the
-    /// action was illegal and the board stayed the same.
+    /// Calls `report` with the moves of the tiles that lead from each board to its next board. The list of moves is
+    /// empty if the action was illegal and the board stayed the same.
     public func explain(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, nextBoards: BoardInput,
         report: (_ board: Int, _ moves: [MoveAction]) -> Void
@@ -215,9 +216,9 @@ public struct BoardRules: Sendable {
 
     // MARK: 64 at a time
 
-    /// Calls `body` for each group of 64 boards, which is loaded into a worker's block. Passes the range of
-    /// their rows, and the arrays and the row for the results. A partly used last block writes to 64 rows of
-    /// the worker; the used rows are then copied.
+    /// Loads each group of 64 boards into a worker's block and calls `body`. `range` has the numbers of the boards; the
+    /// results go to `arrays`, from row `row` on. If the last group has fewer than 64 boards, `body` writes to spare
+    /// rows of the worker, and the used rows are then copied.
     private func forEachBlock(
         _ boards: BoardInput, _ kernel: any KernelOperations.Type, _ specs: [ArraySpec],
         into arrays: BatchArrays,
@@ -242,15 +243,15 @@ public struct BoardRules: Sendable {
     }
 }
 
-/// The boards of a request, all of one size, and the name of their field for errors.
+/// The boards of a request, all of one size, and the name of the argument for errors.
 ///
-/// `@unchecked Sendable` because nothing writes to them, and the carrier keeps the memory during the call.
+/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it during the call.
 public struct BoardInput: @unchecked Sendable {
     let bytes: UnsafeRawBufferPointer
     let count: Int
     let field: String
 
-    /// Makes the input of `count` boards, one after another.
+    /// Makes the input from the memory of `count` consecutive boards.
     public init(_ bytes: UnsafeRawBufferPointer, count: Int, field: String = "boards") {
         self.bytes = bytes
         self.count = count
@@ -263,8 +264,8 @@ public struct BoardInput: @unchecked Sendable {
     }
 }
 
-/// A worker's memory for running the kernel on boards outside any environment: one block, scratch memory, and
-/// 64 rows of results and input for a partly used block.
+/// A worker's memory for running the kernel on boards outside any environment: one block, scratch memory, and spare
+/// rows of input and results for a group of fewer than 64 boards.
 ///
 /// The worker that made this unsafe memory owns it.
 private final class BlockMemory {
@@ -295,12 +296,14 @@ private final class BlockMemory {
         tailMemory.deallocate()
     }
 
-    /// Returns the address of 64 boards, or of a padded copy if there are fewer.
+    /// Returns the address of the boards in `range`. If there are fewer than 64, returns the address of a copy that is
+    /// padded to 64 boards.
     func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(boards.bytes.baseAddress! + range.lowerBound * cells, bytes: cells, range.count, at: 0)
     }
 
-    /// Returns the address of 64 actions, or of a padded copy if there are fewer.
+    /// Returns the address of the actions for the boards in `range`. If there are fewer than 64, returns the address of
+    /// a copy that is padded to 64 actions.
     func whole(_ actions: LaneInput<UInt8>, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(actions.address(range.lowerBound), bytes: 1, range.count, at: cells * KernelBlock.lanes)
     }

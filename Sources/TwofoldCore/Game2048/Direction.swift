@@ -7,7 +7,7 @@ public enum Direction: UInt8, CaseIterable, Sendable {
 }
 
 extension Direction {
-    /// Returns the number of lines of a board that slide in this direction.
+    /// Returns the number of rows for left and right, and the number of columns for up and down.
     func lineCount(of board: Board) -> Int {
         switch self {
         case .up, .down: board.columns
@@ -15,7 +15,7 @@ extension Direction {
         }
     }
 
-    /// Returns the number of cells in each line along this direction.
+    /// Returns the number of cells in each row for left and right, and in each column for up and down.
     func lineLength(of board: Board) -> Int {
         switch self {
         case .up, .down: board.rows
@@ -23,8 +23,9 @@ extension Direction {
         }
     }
 
-    /// Returns the cell at a position of a line, counted from the wall to which the tiles slide. The
-    /// directions differ in nothing else. The positions of a 4x4 board's cells:
+    /// Returns the number of a cell from its line and its position in the line. Position 0 is at the wall to which the
+    /// tiles slide. The rules handle all directions alike except for this mapping. The positions of the cells on a 4 x
+    /// 4 board:
     ///
     ///     up 0 0 0 0    right 3 2 1 0    down 3 3 3 3    left 0 1 2 3
     ///        1 1 1 1          3 2 1 0         2 2 2 2         0 1 2 3
@@ -41,14 +42,14 @@ extension Direction {
     }
 }
 
-/// A set of directions.
+/// A set of legal actions, each of which is a direction.
 public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
     private var bits: UInt8 = 0
 
     /// The empty set.
     public init() {}
 
-    /// Whether no action is legal, which ends the game.
+    /// Whether no action is legal. The game is then over.
     public var isEmpty: Bool { bits == 0 }
 
     /// Returns true if an action is in the set.
@@ -57,8 +58,8 @@ public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
     /// Adds an action.
     public mutating func insert(_ direction: Direction) { bits |= 1 << direction.rawValue }
 
-    /// Adds the actions that move one of two neighbours; `first` lies in the direction `towardsFirst` from
-    /// `second`.
+    /// Adds the actions that move a tile from one of two neighbouring cells to the other. `first` and `second` are the
+    /// exponents of the cells. `towardsFirst` is the direction from the second cell to the first.
     fileprivate mutating func insert(
         _ towardsFirst: Direction, _ towardsSecond: Direction, from first: UInt8, _ second: UInt8
     ) {
@@ -68,10 +69,10 @@ public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
 }
 
 extension Board {
-    /// The actions that move a tile; empty once the game is over.
+    /// The actions that move at least one tile; empty if the game is over.
     ///
-    /// A tile can move if and only if the next cell in that direction is empty or holds an equal tile. So
-    /// each pair of neighbours decides two directions:
+    /// A tile can move if and only if the next cell in that direction is empty or holds an equal tile. So each pair of
+    /// neighbouring cells a, b shows whether two directions are legal:
     ///
     ///     a b    left: b can move to or into a      right: a can move to or into b
     public var legalActions: LegalActions {

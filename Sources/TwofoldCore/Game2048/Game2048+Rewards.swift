@@ -1,6 +1,6 @@
 extension Game2048 {
-    /// The reward terms of 2048. Raw values are the names that users write; docs/environments/rewards.md has
-    /// the formulas.
+    /// The reward terms of 2048. The raw values are the names in a RewardSpec. The formulas are in
+    /// docs/environments/rewards.md.
     public enum Term: String, RewardTerm {
         // Merges of the move.
         case mergeScore = "merge_score"
@@ -31,11 +31,12 @@ extension Game2048 {
         }
     }
 
-    /// The infos that a step reports on request.
+    /// The extra infos that a step reports if the user requests them.
     public enum ExtraInfo: String, CaseIterable, Sendable {
         /// The exponents of the merged tiles, each in its cell of the afterstate, with 0 in all other cells.
         case merges
-        /// The chance outcome of the spawn: its cell for a 2, cells + cell for a 4, -1 without a spawn.
+        /// The spawn as one number: the cell of a new 2, the number of cells plus the cell of a new 4, or -1 if nothing
+        /// spawned.
         case chance
         /// The board after slide and merge, before the spawn.
         case afterstates
@@ -54,7 +55,8 @@ extension Game2048 {
         public var reward: Float { Float(slide.mergeScore) }
     }
 
-    /// The number of entries of a table over exponents. The last entry also applies to all larger exponents.
+    /// The number of entries of a table that has one entry per exponent. The last entry also applies to all larger
+    /// exponents.
     static let exponentTableCount = 32
 
     public var defaultReward: RewardSpec { RewardSpec([.init(Term.mergeScore.rawValue)]) }
@@ -86,8 +88,9 @@ extension Game2048 {
         }
     }
 
-    /// Returns the sum of the table's entries for the merged tiles, line by line, each line starting at the
-    /// wall. Every engine must keep this order, because the entries are not integers.
+    /// Returns the sum of the table's entries for the merged tiles. Adds the entries line by line, each line starting
+    /// at the wall. Every engine must add in this order, because the entries are not integers and the rounding depends
+    /// on the order.
     private func tableSum(_ table: [Double], over slide: Slide, towards direction: Direction) -> Double {
         var sum = 0.0
         for line in 0..<direction.lineCount(of: slide.merges) {
@@ -118,7 +121,7 @@ extension Game2048 {
 
     // MARK: extra infos
 
-    /// The key of an ``ExtraInfo``.
+    /// The key of an ``ExtraInfo``'s array.
     public enum ExtraKey: Sendable {
         case merges(ArrayKey<UInt8>)
         case chance(ArrayKey<Int32>)

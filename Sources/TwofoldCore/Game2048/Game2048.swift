@@ -9,7 +9,7 @@ public struct Game2048: Game {
         public var rows = 4
         /// The number of columns, 2 ... 8.
         public var columns = 4
-        /// The tile value of `goal_reached`: a power of two in 4 ... 2^31.
+        /// The tile value that makes `goal_reached` true: a power of two in 4 ... 2^31.
         public var goal = 2048
         /// Whether reaching the goal terminates the episode.
         public var stopAtGoal = false
@@ -20,21 +20,21 @@ public struct Game2048: Game {
         /// The effect of an action that moves nothing.
         public var illegalAction = IllegalAction.noop
 
-        /// The defaults.
+        /// Makes the default arguments.
         public init() {}
     }
 
     /// The effect of an action that moves nothing.
     public enum IllegalAction: Sendable {
-        /// Nothing moves, nothing spawns, the reward is 0.
+        /// Nothing moves, no tile spawns and the reward is 0.
         case noop
-        /// The episode terminates; the board stays.
+        /// The episode terminates; the board does not change.
         case terminate
     }
 
-    /// One board in play.
+    /// The state of one board.
     public struct State: Equatable, Sendable {
-        /// The tiles.
+        /// The tiles on the board.
         public internal(set) var board: Board
         /// The sum of the merged values in this episode.
         public internal(set) var score = 0
@@ -44,15 +44,15 @@ public struct Game2048: Game {
         public internal(set) var legalActions = LegalActions()
     }
 
-    /// The largest exponent on a board given by the client.
+    /// The largest exponent that a start board from the client may have.
     public static let maxGivenExponent: UInt8 = 20
 
-    /// The arguments.
+    /// The arguments of the environment.
     public let config: Config
     let spawnLaw: SpawnLaw
     let goalExponent: UInt8
 
-    /// Makes the game with these arguments. Throws with the name of an argument that is out of range.
+    /// Makes the game with these arguments. Throws if an argument is out of range. The error names the argument.
     public init(_ config: Config) throws(EnvironmentError) {
         guard Board.sides.contains(config.rows), Board.sides.contains(config.columns) else {
             throw .invalid("size", "size is \(config.rows) x \(config.columns); each side has to be in 2...8")
@@ -111,8 +111,8 @@ public struct Game2048: Game {
 
     private func isGoalReached(_ state: State) -> Bool { state.board.maxExponent >= goalExponent }
 
-    /// Returns true if the board has reached a goal that ends the episode. A start board may already hold a goal of 4:
-    /// then any step ends the episode, even an illegal one.
+    /// Returns true if the board has reached a goal that ends the episode. If the goal is 4, a start board may already
+    /// hold it. In this case any step ends the episode, even one with an illegal action.
     private func stopsAtGoal(_ state: State) -> Bool { config.stopAtGoal && isGoalReached(state) }
 
     public func start(_ state: inout State, from observation: UnsafeRawBufferPointer) throws(Reason) {
@@ -139,13 +139,13 @@ public struct Game2048: Game {
         ObservationSpace(shape: [config.rows, config.columns], range: 0...31)
     }
 
-    /// The actions' names "up", "right", "down", "left". Their order is the order of their numbers and never
-    /// changes.
+    /// The names of the actions: "up", "right", "down", "left". They are in the order of the action numbers, which
+    /// never changes.
     public static let actionNames = Direction.allCases.map { String(describing: $0) }
 
     public var actions: [String] { Game2048.actionNames }
 
-    /// The keys of the infos.
+    /// The keys of the info arrays.
     public struct Infos: Sendable {
         package let score: ArrayKey<Int32>
         package let maxExponent: ArrayKey<UInt8>

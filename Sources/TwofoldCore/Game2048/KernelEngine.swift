@@ -2,14 +2,15 @@ internal import Kernel2048
 internal import Platform
 
 extension Game2048 {
-    /// Makes a batch of boards with the fastest engine for its size: the kernel up to 4 x 4.
+    /// Makes a batch of boards with the engine that `options` chooses. By default, this is the kernel for boards up to
+    /// 4 x 4, and the readable rules for larger boards.
     ///
     /// Throws if the reward or the extra infos are invalid.
     public func makeBatch(_ options: BatchOptions) throws(EnvironmentError) -> Batch {
         try makeBatch(options, passes: [])
     }
 
-    /// Makes the same batch with additional passes. Each pass writes infos that users can request.
+    /// Makes a batch with additional passes. Each pass writes infos that users can request.
     package func makeBatch(
         _ options: BatchOptions, passes: [any StepPass]
     ) throws(EnvironmentError) -> Batch {
@@ -22,9 +23,8 @@ extension Game2048 {
 
 /// The engine of 2048 on boards up to 4 x 4, which processes 64 boards at a time.
 ///
-/// Its results equal those of ``GameEngine`` with the readable rules, bit by bit. The last block of a batch
-/// may be partly used: the kernel then writes to 64 rows of the engine, and the engine copies the rows in
-/// use.
+/// Its results equal those of ``GameEngine`` with the readable rules, bit by bit. If the last block of a batch has
+/// fewer than 64 lanes, the kernel writes to 64 spare rows of the engine, and the engine copies the used rows.
 final class KernelEngine: BatchEngine {
     private let game: Game2048
     private let kernel: any KernelOperations.Type
@@ -75,7 +75,7 @@ final class KernelEngine: BatchEngine {
         arrays.copyRows(first..<lanes.upperBound, from: tail)
     }
 
-    /// Steps the block that starts at a lane, and writes 64 rows.
+    /// Steps the block that starts at lane `first`, and writes 64 rows of `arrays` from row `row` on.
     @inline(__always)
     private func step(
         _ first: Int, _ actions: LaneInput<UInt8>, into arrays: BatchArrays, row: Int, _ worker: Int

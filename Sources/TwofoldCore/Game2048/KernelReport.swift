@@ -1,7 +1,7 @@
 internal import Kernel2048
 
-/// The requested report of a kernel's step: the reward's program with its tables, and the step's arrays to
-/// fill.
+/// The declared reward and the extra infos that a kernel computes in each step: the compiled reward program with its
+/// tables, and the keys of the arrays to fill.
 ///
 /// This type holds the program's unsafe memory. `@unchecked Sendable` because nothing writes to it after
 /// init.
@@ -14,7 +14,7 @@ final class KernelReport: @unchecked Sendable {
     private let termsKey: ArrayKey<Float>?
     private let infos: [Game2048.ExtraKey]
 
-    /// The number of entries in a table: one for each possible byte.
+    /// The number of entries in a table: one for each value of a byte.
     private static let exponents = 256
 
     init(_ plan: BatchPlan<Game2048>) {
@@ -58,7 +58,7 @@ final class KernelReport: @unchecked Sendable {
         cellWeights.deallocate()
     }
 
-    /// Returns the addresses for the report on the 64 lanes from `row` on.
+    /// Returns the addresses of row `row` in the report's arrays. The kernel writes 64 rows from there on.
     @inline(__always)
     func outputs(_ arrays: BatchArrays, _ row: Int) -> KernelReportOutputs {
         var outputs = KernelReportOutputs(reward: arrays.address(reward, lane: row))

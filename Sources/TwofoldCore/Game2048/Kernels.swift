@@ -5,9 +5,9 @@ internal import Platform
 internal import Kernel2048AVX2
 #endif
 
-/// The two forms of the kernel: one for every processor, one for processors with AVX2.
+/// The two compiled versions of the kernel: one for every processor, one for processors with AVX2.
 enum Kernels {
-    /// Returns the engine's kernel for boards of this size; nil if the readable rules run them.
+    /// Returns the kernel that `engine` uses for boards of this size; nil if it uses the readable rules.
     static func kernel(_ engine: Engine, rows: Int, columns: Int) -> (any KernelOperations.Type)? {
         switch engine {
         case .reference: return nil
@@ -22,6 +22,6 @@ enum Kernels {
 }
 
 extension Engine {
-    /// Whether ``avx2`` differs from the baseline on this processor.
+    /// Whether this processor supports AVX2. If it does not, ``avx2`` is the same as ``baseline``.
     public static var hasAVX2: Bool { Platform.hasAVX2 }
 }

@@ -1,11 +1,11 @@
 public import Platform
 
-/// One effect of a move on one tile. Effects are in display order: the slides of each line from the wall on, each merge
-/// directly after its two slides, the spawn last.
+/// One part of a move: a slide, a merge or the spawn. The parts are in display order: line by line, the slides from the
+/// wall on, with each merge directly after the slides of its tiles. The spawn comes last.
 ///
 /// Cells are numbered row by row; values are tile values (2, 4, 8 …).
 public enum MoveAction: Equatable, Sendable {
-    /// A tile slid to another cell, where it stays or is about to merge.
+    /// A tile slid to another cell. It stays there, or merges there next.
     case slide(tile: TileID, source: Int, target: Int, value: Int)
     /// The two tiles in `target` merged into a new tile of twice their value.
     case merge(first: TileID, second: TileID, into: TileID, target: Int, value: Int)
@@ -13,18 +13,19 @@ public enum MoveAction: Equatable, Sendable {
     case spawn(tile: TileID, target: Int, value: Int)
 }
 
-/// A tile's identity until it merges. Numbers start at 1, in the order of appearance.
+/// The identity of a tile, which lasts until the tile merges. Tiles are numbered from 1 in the order in which they
+/// appear.
 public struct TileID: Hashable, Sendable, RawRepresentable {
-    /// The number.
+    /// The number of the tile.
     public let rawValue: UInt32
 
     /// Makes the identity with this number.
     public init(rawValue: UInt32) { self.rawValue = rawValue }
 }
 
-/// A board whose tiles have identities, which explains a move tile by tile.
+/// A board that gives each tile an identity, so that it can describe a move tile by tile.
 public struct TrackedBoard: Equatable, Sendable {
-    /// The exponents.
+    /// The exponents of the tiles.
     public private(set) var board: Board
     /// The tile in each cell that is not empty.
     private(set) var tiles: [Int: TileID] = [:]
@@ -36,7 +37,7 @@ public struct TrackedBoard: Equatable, Sendable {
         for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = newID() }
     }
 
-    /// Slides and merges. Returns the effects; the list is empty if nothing moved.
+    /// Slides and merges the tiles. Returns the slides and merges; the list is empty if nothing moved.
     public mutating func slide(towards direction: Direction) -> [MoveAction] {
         let before = self
         var actions: [MoveAction] = []
@@ -63,7 +64,7 @@ public struct TrackedBoard: Equatable, Sendable {
         return .spawn(tile: tile, target: spawn.cell, value: 1 << Int(spawn.exponent))
     }
 
-    /// Moves one tile of a collapsed line to its cell: the step "convert" of the tutorials.
+    /// Moves one tile of a collapsed line to its cell. The tutorials call this step "convert".
     private mutating func arrive(
         _ token: Token, at target: Int, actions: inout [MoveAction],
         from origin: (_ position: Int) -> (cell: Int, tile: TileID)
@@ -93,9 +94,8 @@ public struct TrackedBoard: Equatable, Sendable {
 }
 
 extension TrackedBoard {
-    /// Returns the effects of an action that leads from `board` to `next`, tile by tile: slides and merges,
-    /// then the new tile. The list is empty if the action is illegal and the board stayed the same. Throws if
-    /// `next` does not follow.
+    /// Returns the slides, the merges and the spawn by which an action leads from `board` to `next`. The list is empty
+    /// if the action is illegal and the board stayed the same. Throws if the action cannot lead to `next`.
     public static func explain(
         _ board: Board, _ direction: Direction, _ next: Board
     ) throws(Reason) -> [MoveAction] {
@@ -114,8 +114,8 @@ extension TrackedBoard {
         guard different.count == 1, tracked.board[cell] == 0, next[cell] <= 2 else {
             let wrong: Int = different.first { tracked.board[$0] != 0 } ?? different[different.count - 1]
             throw Reason(
-                "does not follow: cell \(wrong) has neither its tile after \(direction) nor the one "
-                    + "new tile, a 2 or a 4")
+                "does not follow: cell \(wrong) differs from the board after \(direction), and is not the "
+                    + "one new tile of 2 or 4")
         }
         return moves + [tracked.spawn(Spawn(cell: cell, exponent: next[cell]))]
     }

@@ -50,9 +50,9 @@ public struct Slide: Equatable, Sendable {
 
 /// A tile that moves along a line.
 struct Token: Sendable, BitwiseCopyable {
-    /// The tile's exponent on arrival.
+    /// The tile's exponent after the slide.
     var exponent: UInt8
-    /// The position before the slide, counted from the wall.
+    /// The tile's position before the slide, counted from the wall.
     var source: Int
     /// The position of a merged tile's second tile, which is farther from the wall; -1 for other tiles.
     var partner = -1

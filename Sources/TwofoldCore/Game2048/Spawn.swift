@@ -1,8 +1,8 @@
 /// A new tile and its cell.
 public struct Spawn: Equatable, Sendable, BitwiseCopyable {
-    /// The cell, which was empty, numbered row by row.
+    /// The number of the cell, counted row by row. The cell was empty before.
     public var cell: Int
-    /// 1 for a 2, 2 for a 4.
+    /// The exponent of the new tile: 1 for the tile 2, or 2 for the tile 4.
     public var exponent: UInt8
 
     /// Makes a new tile with this exponent in this cell.
@@ -14,10 +14,10 @@ public struct Spawn: Equatable, Sendable, BitwiseCopyable {
 
 /// The probability that a new tile is a 4, stored as the threshold to which a draw is compared.
 public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
-    /// The threshold round(probability x 2^32). A random 32-bit word below it makes a 4.
+    /// The threshold round(probability x 2^32). A random 32-bit word below the threshold makes a 4.
     public let threshold: UInt64
 
-    /// Makes the law for a probability in 0 ... 1.
+    /// Makes a spawn law with this probability of a 4, in 0 ... 1.
     public init(fourProbability: Double) {
         precondition((0...1).contains(fourProbability))
         threshold = UInt64((fourProbability * 4_294_967_296).rounded())
@@ -25,8 +25,9 @@ public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
 
     /// Draws a new tile for a board with at least one empty cell.
     ///
-    /// The recipe never changes. It always draws two words. The first word chooses the k-th empty cell in
-    /// row-major order, k = (word x empties) >> 32. The second word makes a 4 if it is below ``threshold``.
+    /// The method never changes. It always draws two words. The first word chooses an empty cell: the k-th in row-major
+    /// order, counted from 0, where k = (word x number of empty cells) >> 32. If the second word is below
+    /// ``threshold``, the tile is a 4.
     public func draw(on board: Board, generator: inout Generator) -> Spawn {
         var skip = generator.next(below: board.emptyCount)
         let isFour = UInt64(generator.next()) < threshold

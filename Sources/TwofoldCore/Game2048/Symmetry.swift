@@ -1,8 +1,8 @@
-/// A symmetry of a board, as the set of its reflections. The transposition is applied first.
+/// A symmetry of a board, as a set of reflections. If the set contains the transposition, it is applied first.
 package struct Symmetry: OptionSet, Sendable {
-    /// Mirrors left and right.
+    /// Exchanges left and right.
     package static let mirrors = Symmetry(rawValue: 1)
-    /// Flips top and bottom.
+    /// Exchanges top and bottom.
     package static let flips = Symmetry(rawValue: 2)
     /// Exchanges rows and columns, on square boards only.
     package static let transposes = Symmetry(rawValue: 4)
@@ -16,7 +16,7 @@ package struct Symmetry: OptionSet, Sendable {
         (0..<(rows == columns ? 8 : 4)).map(Symmetry.init(rawValue:))
     }
 
-    /// Returns the cell to which a cell's tile moves.
+    /// Returns the cell to which the symmetry moves the tile of `cell`.
     package func cell(_ cell: Int, _ rows: Int, _ columns: Int) -> Int {
         var (row, column) = (cell / columns, cell % columns)
         if contains(.transposes) { (row, column) = (column, row) }
@@ -25,8 +25,8 @@ package struct Symmetry: OptionSet, Sendable {
         return row * columns + column
     }
 
-    /// Returns the action on the image that corresponds to an action on the board: 0 up, 1 right, 2 down, 3
-    /// left.
+    /// Returns the action on the transformed board that corresponds to `action` on the original board. Actions are 0
+    /// up, 1 right, 2 down, 3 left.
     package func action(_ action: Int) -> UInt8 {
         var action = contains(.transposes) ? 3 - action : action
         if contains(.flips), action % 2 == 0 { action = 2 - action }

@@ -1,14 +1,15 @@
-/// The afterstates of a batch, for policies that compare them. They are written before any worker reads them.
+/// The afterstates of a batch, for policies that compare afterstates. All of them are written before any worker reads
+/// them.
 public final class AfterstateMemory: Sendable {
     private let memory: ArrayMemory
     private let arrays: AfterstateArrays
 
-    /// Returns the bytes of memory for a batch.
+    /// Returns the number of bytes that the afterstates of a batch need.
     public static func bytes(_ batch: Batch) -> Int {
         ArrayMemory.size(batch.afterstateArrays, lanes: batch.lanes)
     }
 
-    /// Makes the memory for a batch. Throws with the policy's name if the game has no afterstates.
+    /// Makes the memory for a batch. Throws if the game has no afterstates; the error has the policy's name.
     init(_ batch: Batch, policy: String) throws(EnvironmentError) {
         guard let arrays = batch.game.afterstates else {
             throw .invalid("policy", "the policy '\(policy)' needs a game that has afterstates")
@@ -26,7 +27,7 @@ public final class AfterstateMemory: Sendable {
         memory.arrays.address(arrays.rewards, lane: lane).load(fromByteOffset: action * 4, as: Float.self)
     }
 
-    /// Returns the exponents of one afterstate of `cells` cells.
+    /// Returns the exponents of one action's afterstate, which has `cells` cells.
     @inline(__always)
     func board(_ lane: Int, _ action: Int, cells: Int) -> UnsafePointer<UInt8> {
         let board = memory.arrays.address(arrays.boards, lane: lane) + action * cells

@@ -5,17 +5,17 @@
 ///              then the requested infos
 ///     finals   step, lane, the arrays of a reset              a row for each ended episode (SAME_STEP)
 ///
-/// A row holds all lanes. One caller at a time uses a rollout.
+/// Each row of `frames` and `steps` holds all lanes. Only one caller at a time may use a rollout.
 public struct BatchRollout {
     /// The source of the actions in a rollout.
     public enum Source {
-        /// A policy that draws from these streams.
+        /// A policy, with the random streams from which it draws.
         case policy(any Policy, PolicyStreams)
-        /// Given actions: a byte for each step and lane.
+        /// Given actions, with one byte for each step and lane.
         case actions(UnsafeRawBufferPointer)
     }
 
-    /// The arrays with one row before each step and one at the end.
+    /// The arrays with one row before each step and one row after the last step.
     public let frameArrays: [ArraySpec]
     /// The arrays with one row for each step.
     public let stepArrays: [ArraySpec]
@@ -30,7 +30,7 @@ public struct BatchRollout {
     private let endedStep: ArrayKey<UInt64>
     private let destinations: [RolloutRows.Destination]
 
-    /// Makes a rollout that also reports these infos. Throws if the batch does not have an info of that name.
+    /// Makes a rollout that also reports the infos with these names. Throws if the batch does not have one of them.
     public init(_ batch: Batch, infos names: [String]) throws(EnvironmentError) {
         let (keys, lanes, specs) = (batch.keys, [batch.lanes], batch.stepArrays)
         var destinations = specs.map { _ in RolloutRows.Destination.discarded }
@@ -75,7 +75,7 @@ public struct BatchRollout {
         self.destinations = destinations
     }
 
-    /// Returns the bytes that a rollout takes while it runs, in addition to its arrays.
+    /// Returns the number of bytes that a rollout needs while it runs, in addition to the arrays that it fills.
     public static func bytes(_ batch: Batch) -> Int {
         ArrayMemory.size(batch.stepArrays, lanes: batch.lanes) + batch.lanes
     }
@@ -86,13 +86,14 @@ public struct BatchRollout {
     public struct Progress: Sendable {
         /// The number of completed steps.
         public var steps = 0
-        /// The number of ended episodes in SAME_STEP.
+        /// The number of rows written to the final arrays: one for each episode that ended in SAME_STEP.
         public var finals = 0
     }
 
-    /// Plays up to `steps` steps, or fewer if `answer` passes meanwhile. In SAME_STEP it also ends early once `finals`,
-    /// which has `finalsRoom` rows in all, has fewer free rows than there are lanes. It completes at least one step, or
-    /// throws without changing anything. A search for actions ends at `searchEnd`.
+    /// Plays up to `steps` steps. Ends earlier if the deadline `answer` passes between two steps, or if the policy
+    /// cannot choose the actions of a step before the deadline `searchEnd`. In SAME_STEP it also ends earlier if
+    /// `finals`, which has `finalsRoom` rows, has fewer free rows than the batch has lanes. If the first step fails,
+    /// throws without changing anything.
     public func run(
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,
         finalsRoom: Int, answer: Deadline? = nil, searchEnd: Deadline? = nil
@@ -141,8 +142,8 @@ public struct BatchRollout {
         return progress
     }
 
-    /// Restarts the lanes whose episodes a step has ended, and stores their final rows from row `first` on.
-    /// Returns their number.
+    /// Restarts the lanes whose episodes ended in a step, and stores their final rows in `finals` from row `first` on.
+    /// Returns the number of these lanes.
     private func restartEnded(
         _ arrays: BatchArrays, step: Int, into finals: BatchArrays, at first: Int
     ) -> Int {

@@ -1,6 +1,6 @@
-/// The policy that takes the legal action with the lowest number; 0 if none is legal.
+/// The policy that takes the legal action with the lowest number. If no action is legal, it takes action 0.
 public final class FixedOrderPolicy: Policy {
-    /// Makes a policy without state, which ignores the drawn words.
+    /// Makes the policy. It has no state and ignores the random words.
     public init() {}
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {

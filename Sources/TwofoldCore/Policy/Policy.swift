@@ -1,13 +1,13 @@
 /// A rule that chooses an action for each lane before each step of a rollout.
 ///
-/// One caller at a time uses a policy; the policy may spread its work over threads.
+/// Only one caller at a time may use a policy. The policy may spread its work over several threads.
 public protocol Policy: AnyObject {
-    /// Writes an action for each lane; 0 if no action is legal. Throws if the time ends first, which leaves
-    /// the actions unusable.
+    /// Writes an action for each lane; 0 if no action is legal. Throws if the deadline passes first. The actions are
+    /// then incomplete and must not be used.
     func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError)
 }
 
-/// The state of a batch before a step, and the memory for the actions.
+/// The observations and action masks of a batch before a step, and the memory for the actions of this step.
 ///
 /// `@unchecked Sendable` because nothing writes to the rows, one worker writes each lane's action, and the
 /// memory outlives the call.
@@ -22,12 +22,12 @@ public struct PolicyView: @unchecked Sendable {
     package let observations: UnsafeRawPointer
     /// The action masks: 0 or 1 for each lane and action.
     package let masks: UnsafeRawPointer
-    /// One word of each lane's stream.
+    /// One random word for each lane, from the lane's policy stream.
     let words: UnsafePointer<UInt32>
-    /// The actions to write, one byte per lane.
+    /// The memory for the chosen actions, one byte per lane.
     let actions: UnsafeMutableRawPointer
 
-    /// Returns the legal actions of a lane in ascending order.
+    /// Calls `body` for each legal action of a lane, in ascending order.
     @inline(__always)
     func forEachLegal(_ lane: Int, _ body: (_ action: Int) -> Void) {
         for action in 0..<actionCount
@@ -43,6 +43,6 @@ public struct PolicyView: @unchecked Sendable {
     }
 }
 
-/// Chooses uniformly among `count` items by a word: (word x count) >> 32.
+/// Returns a number in `0 ..< count` that is uniform if `word` is random: (word x count) >> 32.
 @inline(__always)
 func pick(_ word: UInt32, of count: Int) -> Int { Int((UInt64(word) &* UInt64(count)) >> 32) }

@@ -3,22 +3,22 @@ internal import Platform
 /// A policy's random streams, one for each lane. They are separate from the boards' streams, so a policy's draws
 /// never change the board.
 ///
-/// A lane's stream starts at its salted seed. Each step takes one word of each lane, even if the policy does
-/// not use it; an unfinished step puts its words back.
+/// A lane's stream starts from the lane's seed XOR ``salt``. Each step draws one word per lane, even if the policy does
+/// not use it. A step that does not finish puts its words back.
 ///
 /// This type holds the streams' unsafe memory in blocks of 64 lanes, four rows of 64 words each, so that the
 /// compiler vectorises ``draw()``. `@unchecked Sendable` because its owner serves one caller at a time.
 public final class PolicyStreams: @unchecked Sendable {
-    /// The salt of a seed: "policy" in ASCII, then two zero bytes.
+    /// The number that is XORed with each seed: "policy" in ASCII, then two zero bytes.
     public static let salt: UInt64 = 0x706f_6c69_6379_0000
 
     private let blocks: Int
     private let memory: OwnedMemory
     private let states: UnsafeMutablePointer<UInt32>
-    /// One word per lane, drawn for the next step.
+    /// One word per lane, which was drawn for the next step.
     let words: UnsafeMutablePointer<UInt32>
 
-    /// Makes streams without seeds.
+    /// Makes streams that have no seeds yet.
     public init(lanes: Int, reserve: MemoryReserve = { _ in }) throws(EnvironmentError) {
         blocks = (lanes + 63) / 64
         // Four words of state and the drawn word for each lane.
@@ -58,7 +58,7 @@ public final class PolicyStreams: @unchecked Sendable {
         }
     }
 
-    /// Puts the last words back, so that the next draw yields them again.
+    /// Puts the last drawn words back, so that the next call of ``draw()`` draws the same words again.
     func takeBack() {
         for lane in 0..<blocks * 64 where self[lane] != (0, 0, 0, 0) {
             var generator = Generator(words: self[lane])

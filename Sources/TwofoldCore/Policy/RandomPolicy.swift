@@ -1,19 +1,19 @@
-/// The policy that takes a uniformly random legal action: the k-th legal one, k = (word x legal actions) >>
-/// 32; 0 if none is legal.
+/// The policy that takes a uniformly random legal action. Of n legal actions it takes the k-th, counted from 0, where k
+/// = (word x n) >> 32 and `word` is the lane's random word. If no action is legal, it takes action 0.
 public final class RandomPolicy: Policy {
-    /// Makes a policy without state. All randomness comes from the lanes' streams.
+    /// Makes the policy. It has no state: all randomness comes from the lanes' policy streams.
     public init() {}
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         if view.actionCount == 4 { chooseOfFour(view) } else { chooseOfMany(view) }
     }
 
-    /// Chooses by reading the four bytes of a lane's mask as one word. It has no branch, so the compiler
-    /// vectorises the loop.
+    /// Chooses the actions of a game with four actions, by reading the four bytes of a lane's mask as one word. The
+    /// loop has no branch, so the compiler vectorises it.
     ///
-    ///     mask     0 1 0 1      1 where legal
-    ///     upTo     0 1 1 2      legal actions up to and including this one
-    ///     action                the number of upTo <= k among the first three
+    ///     mask     0 1 0 1      1 for each legal action
+    ///     upTo     0 1 1 2      the number of legal actions up to and including this one
+    ///     action                how many of the first three values of upTo are <= k
     private func chooseOfFour(_ view: PolicyView) {
         let (words, masks, actions) = (view.words, view.masks, view.actions)
         for lane in 0..<view.lanes {

@@ -1,7 +1,7 @@
-/// The rows of a rollout's arrays that a step of the batch fills. Arrays that the rollout does not report
-/// go to memory that nothing reads.
+/// The rows of a rollout's arrays that one step of the batch fills. For an array that the rollout does not report, the
+/// step writes to memory that nothing reads.
 struct RolloutRows {
-    /// The destination of one of the batch's step arrays in the rollout.
+    /// The place in a rollout to which a step writes one of the batch's arrays.
     enum Destination: Equatable {
         case frame(Int)
         case step(Int)
@@ -25,7 +25,8 @@ struct RolloutRows {
         discarded = try ArrayMemory(specs, lanes: batch.lanes)
     }
 
-    /// Returns the batch's step arrays for one step.
+    /// Returns the arrays to which the batch writes one step: row `frame` of the frame arrays, and row `step` of the
+    /// step arrays.
     func arrays(frame: Int, step: Int) -> BatchArrays {
         BatchArrays(specs) { index in
             switch destinations[index] {

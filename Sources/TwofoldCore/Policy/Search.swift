@@ -1,13 +1,14 @@
 internal import Dispatch
 internal import Synchronization
 
-/// A search for actions on a few threads, lane by lane, until all lanes have one or the time is over.
+/// A search for the actions of all lanes on several threads. It ends when every lane has an action, or when the
+/// deadline passes.
 struct Search: Sendable {
     let workers: Workers
 
-    /// Calls `body` once for each lane. `worker` is below the number of workers and differs between calls
-    /// that run at the same time. `body` returns false once the time is over; then this function throws, and
-    /// some lanes have no action.
+    /// Calls `body` once for each lane. `worker` is less than the number of workers, and differs between calls that run
+    /// at the same time. `body` returns false if the deadline has passed. This function then throws, and some lanes
+    /// have no action.
     func run(
         lanes: Int, until deadline: Deadline?,
         _ body: @Sendable (_ lane: Int, _ worker: Int) -> Bool

@@ -1,8 +1,8 @@
 /// One board's stream of random words: xoshiro128++ (Blackman and Vigna, "Scrambled linear
 /// pseudorandom number generators", 2021).
 ///
-/// A trajectory is a pure function of (environment id, config, seed, actions). Therefore nothing here may change:
-/// neither the algorithm, nor the state of a seed, nor the number of words that each purpose draws.
+/// A trajectory is a pure function of (environment id, config, seed, actions). Therefore nothing here may change: not
+/// the algorithm, not the state that a seed produces, and not the number of words that are drawn for each purpose.
 ///
 ///     seed ── SplitMix64 ──► first output  = word1 : word0   (high : low 32 bits)
 ///                            second output = word3 : word2
@@ -10,10 +10,10 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
     /// The four words of state.
     public typealias Words = (UInt32, UInt32, UInt32, UInt32)
 
-    /// The state; never all zero.
+    /// The state of the stream. At least one word is not 0.
     public private(set) var words: Words
 
-    /// Starts the stream of a seed. Every value is a seed, even 0.
+    /// Starts the random stream of a seed. Every value is a valid seed, even 0.
     public init(seed: UInt64) {
         var seeder = SplitMix64(seed: seed)
         let first = seeder.next()
@@ -24,7 +24,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         )
     }
 
-    /// Continues the stream from a state.
+    /// Makes a stream that continues from a given state.
     public init(words: Words) {
         precondition(words != (0, 0, 0, 0), "the all-zero state has no stream")
         self.words = words
@@ -34,7 +34,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
     @inline(__always)
     public mutating func next() -> UInt32 { Self.next(&words.0, &words.1, &words.2, &words.3) }
 
-    /// Returns the next 32 bits of a state in four variables.
+    /// Returns the next 32 bits of the stream whose state is in these four variables.
     @inline(__always)
     static func next(_ w0: inout UInt32, _ w1: inout UInt32, _ w2: inout UInt32, _ w3: inout UInt32) -> UInt32
     {
@@ -49,7 +49,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         return result
     }
 
-    /// Undoes one ``next()`` by undoing its operations in reverse order.
+    /// Undoes one call of ``next()`` by undoing its operations in reverse order.
     mutating func goBack() {
         words.3 = rotateLeft(words.3, by: 32 - 11)
         words.0 ^= words.3
@@ -61,10 +61,10 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         words.3 ^= words.1
     }
 
-    /// Returns a number in `0 ..< count` from one word: the high half of word x count.
+    /// Returns a random number in `0 ..< count`. It draws one word and takes the high 32 bits of word x count.
     ///
-    /// For counts of cells (at most 64) the bias is below 2^-26. With a rejection loop, the number of words
-    /// drawn would depend on their values.
+    /// For counts of cells (at most 64) the bias is below 2^-26. There is no rejection loop, because the number of
+    /// drawn words would then depend on their values.
     @inline(__always)
     public mutating func next(below count: Int) -> Int {
         Int((UInt64(next()) &* UInt64(count)) >> 32)

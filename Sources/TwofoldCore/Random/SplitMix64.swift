@@ -1,11 +1,11 @@
-/// A counter with scrambled values. It turns one 64-bit seed into as many words as needed.
+/// A random generator that scrambles the values of a counter. It turns one 64-bit seed into as many words as needed.
 ///
 /// Used only to seed ``Generator``. Algorithm: Steele, Lea and Flood, "Fast splittable pseudorandom
 /// number generators", 2014, with the constants of Vigna's public-domain `splitmix64.c`.
 public struct SplitMix64: Sendable {
     private var state: UInt64
 
-    /// Starts the sequence of a seed. Every value is a seed, even 0.
+    /// Starts the sequence of a seed. Every value is a valid seed, even 0.
     public init(seed: UInt64) {
         state = seed
     }

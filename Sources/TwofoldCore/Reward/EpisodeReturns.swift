@@ -2,9 +2,9 @@
 ///
 ///     step ──► reward, episode_length ──► return = episode_length == 0 ? 0 : return + reward
 ///
-/// A lane with length 0 has started its episode in this step and played nothing. Rewards are summed as the
-/// step reports them, one after another in Double, as in Gymnasium's RecordEpisodeStatistics. The sums exist
-/// only on request, in a pass after the step.
+/// A lane with `episode_length` 0 has started its episode in this step without playing an action. The rewards are added
+/// in Double in the order of the steps, as in Gymnasium's RecordEpisodeStatistics. A pass after the step computes the
+/// sums, but only if the user requests this info.
 public final class EpisodeReturns: StepPass {
     /// The info's name.
     static let name = "episode_return"
@@ -13,7 +13,7 @@ public final class EpisodeReturns: StepPass {
     private let keys: BatchKeys
     private let array: ArrayKey<Double>
 
-    /// Makes the returns of lanes whose steps report them.
+    /// Makes the returns of a batch, all 0, and adds the info's array to the arrays of a step.
     init(_ options: BatchOptions, _ keys: BatchKeys, in arrays: inout ArrayList) throws(EnvironmentError) {
         sums = try LaneStorage(count: options.lanes, repeating: 0, reserve: options.reserve)
         self.keys = keys
@@ -23,7 +23,7 @@ public final class EpisodeReturns: StepPass {
     /// Zero, because the time is negligible compared with any engine's.
     package var nanosecondsPerLane: Int { 0 }
 
-    /// The return of a lane.
+    /// The return so far of a lane's episode.
     @inline(__always)
     subscript(lane: Int) -> Double {
         get { sums[lane] }

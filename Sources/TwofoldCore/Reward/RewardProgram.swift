@@ -14,7 +14,7 @@ struct RewardProgram<Rules: Game>: Sendable {
     let scale: Double
     let low: Double
     let high: Double
-    /// Whether this is the game's own reward.
+    /// Whether this is the default reward of the game.
     let isDefault: Bool
 
     /// The maximum number of terms in a spec.
@@ -23,8 +23,8 @@ struct RewardProgram<Rules: Game>: Sendable {
     /// The largest allowed magnitude of a number, which keeps rewards within a Float.
     static var limit: Double { 1e9 }
 
-    /// Compiles a spec; nil means the game's own reward. Throws with the name of the invalid part:
-    /// "reward.empty_cells.gamma".
+    /// Compiles a spec; nil means the default reward of the game. Throws if a part of the spec is invalid. The error
+    /// names this part, for example "reward.empty_cells.gamma".
     init(_ spec: RewardSpec?, of game: Rules) throws(EnvironmentError) {
         let defaultSpec = game.defaultReward
         let spec = spec ?? defaultSpec
@@ -49,7 +49,7 @@ struct RewardProgram<Rules: Game>: Sendable {
     /// The names of the terms in order, which are the columns of `reward_terms`.
     var names: [String] { lines.map(\.term.rawValue) }
 
-    /// Returns the reward of one move; `report` gets each term's weighted value.
+    /// Returns the reward of one move, and calls `report` with the weighted value of each term.
     ///
     /// Adding 0.0 turns -0.0 into 0.0, so that equal rewards have equal bytes.
     @inline(__always)
@@ -144,7 +144,7 @@ extension RewardProgram.Line {
     }
 }
 
-/// Returns the number. Throws if it is infinite, NaN or larger than the limit.
+/// Returns `value`. Throws if it is NaN or outside -`limit` ... `limit`.
 private func checked(
     _ value: Double, _ field: String, of owner: String, limit: Double
 ) throws(EnvironmentError) -> Double {
@@ -158,7 +158,7 @@ private func checked(
 }
 
 extension Double? {
-    /// Returns the checked bound of a clip, or `open` if there is none.
+    /// Returns this bound of the clip, or `open` if it is nil. Throws if the bound is invalid.
     fileprivate func checkedClip(or open: Double, limit: Double) throws(EnvironmentError) -> Double {
         guard let self else { return open }
         return try checked(self, "reward.clip", of: "the reward", limit: limit) + 0.0

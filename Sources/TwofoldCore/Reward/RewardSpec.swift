@@ -1,19 +1,17 @@
-/// A declared reward: terms that add up, then a scale, then a clip.
+/// A declared reward: a weighted sum of terms, which is then scaled and clipped.
 ///
 ///     reward = clip(scale · (weight₁ · term₁ + weight₂ · term₂ + …))
 ///
-/// Terms never overwrite each other. They are summed in declared order in Double, scaled, clipped and then
-/// rounded once to Float, so every engine gives the same bytes. Each game has its own terms;
-/// docs/environments/rewards.md has their formulas.
+/// The terms are summed in declared order in Double. The sum is scaled, clipped and then rounded once to Float, so
+/// every engine gives the same bytes. Each game has its own terms; docs/environments/rewards.md has their formulas.
 public struct RewardSpec: Equatable, Sendable {
-    /// One term of the declaration.
+    /// One term of the reward.
     public struct Term: Equatable, Sendable {
-        /// The term's name: "merge_score".
+        /// The term's name, for example "merge_score".
         public var name: String
-        /// The factor of the term's value.
+        /// The factor by which the term's value is multiplied.
         public var weight: Double
-        /// The term's other arguments by name: "gamma" of a potential, "table" of a term with a table. A
-        /// number is a list of one element.
+        /// The term's other arguments: "gamma" for a potential, and "table" for a term with a table.
         public var parameters: [Parameter]
 
         /// Makes a term with its weight and parameters.
@@ -32,9 +30,9 @@ public struct RewardSpec: Equatable, Sendable {
 
     /// One named argument of a term.
     public struct Parameter: Equatable, Sendable {
-        /// Its name.
+        /// The name of the argument.
         public var name: String
-        /// Its numbers.
+        /// The numbers of the argument. A single number is a list of one element.
         public var values: [Double]
 
         /// Makes a parameter with its numbers.
@@ -46,11 +44,11 @@ public struct RewardSpec: Equatable, Sendable {
 
     /// The terms, in the order in which they are summed.
     public var terms: [Term]
-    /// The factor of the sum.
+    /// The factor by which the weighted sum is multiplied.
     public var scale = 1.0
-    /// The lower bound of the scaled reward; nil for none.
+    /// The lower bound of the scaled reward; nil means no bound.
     public var clipLow: Double?
-    /// The upper bound of the scaled reward; nil for none.
+    /// The upper bound of the scaled reward; nil means no bound.
     public var clipHigh: Double?
 
     /// Makes a reward of these terms without scale or clip.
@@ -59,17 +57,17 @@ public struct RewardSpec: Equatable, Sendable {
 
 /// The reward terms of a game: an enum whose raw values are the names that users write.
 public protocol RewardTerm: RawRepresentable<String>, CaseIterable, Equatable, Sendable {
-    /// Whether the term is F = gamma · phi(s') - phi(s) of a potential phi. Such a term does not change the
+    /// Whether the term has the form F = gamma · phi(s') - phi(s) with a potential phi. Such a term does not change the
     /// optimal policy (Ng, Harada, Russell: Policy invariance under reward transformations, ICML 1999).
     var isPotential: Bool { get }
 }
 
 /// The shape and range of a reward term's table.
 public struct RewardTable: Equatable, Sendable {
-    /// Its length.
+    /// The number of entries.
     public let count: Int
-    /// Whether its entries must be integers in -`limit` ... `limit`.
+    /// Whether the entries must be integers.
     public let isInteger: Bool
-    /// The largest magnitude of an entry.
+    /// The limit of the entries, which must be in -`limit` ... `limit`.
     public let limit: Double
 }

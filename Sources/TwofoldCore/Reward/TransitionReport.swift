@@ -4,18 +4,18 @@
 /// has its value for "nothing happened".
 struct TransitionReport<Rules: Game>: Sendable {
     let program: RewardProgram<Rules>
-    /// The key of each term's weighted part of the reward, before scale and clip; nil if it was not
-    /// requested.
+    /// The key of the extra info `reward_terms`: the weighted value of each term, before scale and clip. nil if the
+    /// info was not requested.
     private(set) var terms: ArrayKey<Float>?
-    /// The game's requested infos.
+    /// The keys of the game's extra infos that were requested.
     private(set) var infos: [Rules.ExtraKey] = []
 
-    /// Compiles the reward. Throws with the name of its invalid part.
+    /// Compiles the reward. Throws if a part of it is invalid; the error names this part.
     init(_ game: Rules, _ options: BatchOptions) throws(EnvironmentError) {
         program = try RewardProgram(options.reward, of: game)
     }
 
-    /// Adds an info's array to a step's arrays. Returns false if the game has no such info.
+    /// Adds the array of an extra info to the arrays of a step. Returns false if the game has no such info.
     mutating func declare(_ name: String, _ game: Rules, in arrays: inout ArrayList) -> Bool {
         if name == Self.rewardTerms {
             terms = arrays.add(name, shape: [program.lines.count])
@@ -26,13 +26,13 @@ struct TransitionReport<Rules: Game>: Sendable {
         return true
     }
 
-    /// Whether the report has only the game's own reward.
+    /// Whether the report has only the game's default reward, without extra infos.
     var isPlain: Bool { program.isDefault && terms == nil && infos.isEmpty }
 
-    /// The extra info that every game has.
+    /// The name of the extra info that every game has.
     private static var rewardTerms: String { "reward_terms" }
 
-    /// All extra infos of the game.
+    /// The names of all extra infos of the game.
     static var names: [String] {
         [rewardTerms, EpisodeReturns.name] + Rules.ExtraInfo.allCases.map(\.rawValue)
     }
@@ -46,7 +46,7 @@ struct TransitionReport<Rules: Game>: Sendable {
         }
     }
 
-    /// Writes the extra infos of a lane that has not played its action.
+    /// Writes the extra infos of a lane that did not play its action in this step.
     @inline(__always)
     func writeNone(_ game: Rules, to row: LaneRow) {
         for key in infos { game.write(key, of: nil, to: row) }
@@ -55,7 +55,7 @@ struct TransitionReport<Rules: Game>: Sendable {
     }
 }
 
-/// A played action with the board before it, the transition, and the board after it.
+/// The board before an action, the transition that the action caused, and the board after it.
 public struct Move<Rules: Game>: Sendable {
     let before: Rules.State
     let transition: Rules.Transition

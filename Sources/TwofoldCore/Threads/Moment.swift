@@ -1,10 +1,10 @@
 internal import Platform
 
-/// A moment on a monotonic clock, the system's or a simulation's. Code that decides by time (limits, a stop,
-/// statistics) receives the moment. Code that reads the time during its work, such as a search, receives a
-/// ``Clock``.
+/// A moment on the monotonic clock of the system or of a simulation. Code that needs only the present moment, for
+/// example for limits or statistics, receives it as an argument. Code that reads the time repeatedly, such as a search,
+/// receives a ``Clock``.
 ///
-/// It is a plain number, because each request reads the clock twice.
+/// A moment is a plain number, because each request reads the clock twice.
 public struct Moment: Comparable, Sendable {
     /// The nanoseconds since the clock's start.
     public let nanoseconds: Int
@@ -56,7 +56,7 @@ public struct Deadline: Sendable {
     private let clock: Clock
     private let stop: Flag?
 
-    /// Makes a deadline this long after the clock's present moment. Setting `stop` ends the work earlier.
+    /// Makes a deadline that is `time` after the clock's present moment. Setting `stop` ends the work earlier.
     public init(after time: Duration, on clock: Clock, or stop: Flag? = nil) {
         moment = clock.now() + time
         self.clock = clock

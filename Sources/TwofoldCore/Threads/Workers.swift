@@ -1,20 +1,20 @@
 internal import Dispatch
 internal import Synchronization
 
-/// The threads that share the lanes of a batch, in chunks of whole 64-lane blocks.
+/// The threads among which the lanes of a batch are divided, in chunks of whole 64-lane blocks.
 ///
 /// The results of a lane never depend on its chunk.
 public struct Workers: Sendable {
-    /// The intended duration of a chunk's work, many times the cost of waking another thread.
+    /// The intended time for the work of one chunk. It is many times the cost of waking another thread.
     private static let nanosecondsPerChunk = 80_000
 
     /// The number of threads that one batch may use, including the calling thread.
     public let threads: Int
-    /// The number of lanes in a chunk; nil derives it from the time per lane.
+    /// The number of lanes in a chunk; if nil, it is computed from the time per lane.
     public let chunk: Int?
 
-    /// Makes workers with at most `threads` threads. A given chunk is rounded up to whole blocks of 64 lanes.
-    /// Tests use it to show that the chunk makes no difference.
+    /// Makes workers with at most `threads` threads. `chunk` is rounded up to whole blocks of 64 lanes. Tests set it to
+    /// show that results do not depend on the chunk.
     public init(threads: Int, chunk: Int? = nil) {
         precondition(threads >= 1 && (chunk ?? 1) >= 1)
         self.threads = threads
@@ -23,9 +23,9 @@ public struct Workers: Sendable {
 
     private static func wholeBlocks(_ lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
 
-    /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns after the last call.
-    /// A batch of one chunk stays on the calling thread. `worker` is below ``threads`` and differs between
-    /// calls that run at the same time.
+    /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns when all calls have returned.
+    /// With one thread or one chunk, everything runs on the calling thread. `worker` is less than ``threads`` and
+    /// differs between calls that run at the same time.
     public func run(
         lanes: Int, nanosecondsPerLane: Int, _ body: @Sendable (_ range: Range<Int>, _ worker: Int) -> Void
     ) {

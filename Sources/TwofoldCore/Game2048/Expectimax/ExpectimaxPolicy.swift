@@ -1,32 +1,33 @@
 internal import Platform
 
-/// Full-width expectimax for 2048 on 4 x 4: `depth` layers of moves with all new tiles between them, and
-/// ``Heuristic`` at the end.
+/// Full-width expectimax for 2048 on 4 x 4. It searches `depth` layers of moves with every possible new tile between
+/// two layers, and evaluates the last afterstates with ``Heuristic``.
 ///
 ///     depth 1    the best reward + heuristic of the afterstates
 ///     depth 2    max over moves, mean over new tiles, max over moves
 ///
-/// A search that would end on an afterstate with at most `extension` empty cells continues for one more
-/// layer. Few tiles can follow on such a board, and they decide the game.
+/// If the last afterstate has at most `extension` empty cells, the search continues there for one more layer. On such a
+/// board few new tiles are possible, and they decide the game.
 ///
-/// The value of a board depends only on the board and the depth, so all lanes share it. Each worker has a
-/// table of values, keyed by the afterstate and the layers below it, that lives as long as the policy. The
-/// tables never change a choice.
+/// Each worker has a table of values that have already been computed, keyed by the afterstate and the number of layers
+/// below it. All lanes of the worker share the table, because a value depends only on this key. The table lives as long
+/// as the policy. It saves time but never changes which action is chosen.
 public final class ExpectimaxPolicy: Policy {
-    /// The allowed numbers of layers of moves.
+    /// The allowed values of `depth`, the number of layers of moves.
     public static let depths = 1...8
-    /// The allowed limits on empty cells below which a search continues for one more layer; 0 means never.
+    /// The allowed values of `extension`. A search continues for one more layer on afterstates with at most `extension`
+    /// empty cells; 0 means never.
     public static let extensions = 0...16
-    /// The allowed sizes, in bytes, of all workers' tables together.
+    /// The allowed values of `tableBytes`, the total size of all workers' tables in bytes.
     public static let tableBytes = (1 << 12)...(1 << 34)
-    /// The bytes of the heuristic's tables, in addition to ``tableBytes``.
+    /// The size in bytes of the heuristic's tables, which ``tableBytes`` does not include.
     public static let heuristicBytes = 2 * 65_536 * MemoryLayout<Float>.stride
 
     private let search: Search
     private let searchers: [Searcher]
 
-    /// Makes a search. Throws with the argument's name if the game is not supported or an argument is out of
-    /// range.
+    /// Makes a policy that searches. Throws if the game is not 2048 on 4 x 4 or an argument is out of range. The error
+    /// names the argument.
     public init(
         _ batch: Batch, depth: Int, extension: Int, tableBytes: Int,
         heuristic: Heuristic, workers: Workers
@@ -79,7 +80,7 @@ public final class ExpectimaxPolicy: Policy {
     }
 }
 
-/// The ``Heuristic`` of each line of four exponents, and of each number of empty cells.
+/// Tables of the ``Heuristic``: its value for each line of four exponents, and its cost for each number of empty cells.
 ///
 /// This type holds the table's unsafe memory. `@unchecked Sendable` because nothing writes after init.
 private final class HeuristicTable: @unchecked Sendable {
@@ -116,14 +117,14 @@ private final class HeuristicTable: @unchecked Sendable {
     }
 }
 
-/// One worker's search and its table. It reads the clock once every few thousand afterstates.
+/// The search of one worker, with its table of values. The search reads the clock once every few thousand afterstates.
 ///
 /// This type holds the table's unsafe memory. `@unchecked Sendable` because one worker uses it at a time.
 private final class Searcher: @unchecked Sendable {
     private struct Entry {
         var board: UInt64
         var value: Float
-        /// The number of layers below the afterstate, plus one; 0 if the entry is unused.
+        /// The number of layers below the afterstate, plus 1; 0 if the entry is unused.
         var depth: UInt32
     }
 
@@ -155,7 +156,8 @@ private final class Searcher: @unchecked Sendable {
         entries = memory.initialized(repeating: Entry(board: 0, value: 0, depth: 0)).baseAddress!
     }
 
-    /// Returns the best action in the mask, the lowest of equally good ones; nil once time is up.
+    /// Returns the best action in the mask, or nil if the deadline passes before the search ends. If several actions
+    /// are equally good, returns the one with the lowest number.
     func best(_ board: Bitboard, mask: UInt8, until deadline: Deadline?) -> Int? {
         self.deadline = deadline
         isLate = false
@@ -178,7 +180,8 @@ private final class Searcher: @unchecked Sendable {
         return (columns.transposed, score)
     }
 
-    /// Returns the value of an afterstate with this many layers of moves below it; -1 below an extension.
+    /// Returns the value of an afterstate with `layers` layers of moves below it. `layers` is -1 after the additional
+    /// layer of an extension.
     private func expected(_ afterstate: Bitboard, _ layers: Int) -> Float {
         let empties = afterstate.empties
         if layers < 0 || layers == 0 && empties.nonzeroBitCount > self.extension {
@@ -216,7 +219,7 @@ private final class Searcher: @unchecked Sendable {
         return mean
     }
 
-    /// Returns the value of a board before the next move; 0 if no action is legal.
+    /// Returns the value of the best move on a board; 0 if no action is legal.
     private func bestValue(_ board: Bitboard, _ layers: Int) -> Float {
         var best: Float = 0
         var isStuck = true

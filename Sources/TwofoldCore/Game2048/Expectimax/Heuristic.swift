@@ -3,28 +3,29 @@
 ///     base                                 so that a board in play beats a finished one
 ///     + empty         x empty cells
 ///     + merges        x pairs of equal neighbours (empty cells between them don't count)
-///     - monotonicity  x min(rise, fall)    sums of |a^4 - b^4| over neighbours a < b, a > b
+///     - monotonicity  x min(rise, fall)    the sums of |a^4 - b^4| over neighbours a < b and over a > b
 ///     - crowding      x sum of a^4         of the cells
 ///
-/// minus room / empty cells of the board. Here a and b are the exponents of the line's cells. Monotonicity
-/// keeps large tiles in order. Crowding prefers one large tile to several smaller ones that could merge into
-/// it. Both have separate weights for outer and inner lines, which draw large tiles to an edge and a corner.
+/// minus `room` divided by the number of empty cells of the board. A line is a row or column; a and b are exponents of
+/// its cells. Monotonicity keeps large tiles in order. Crowding prefers one large tile to several smaller ones that
+/// could merge into it. Outer and inner lines have separate weights for both, which draws large tiles to an edge and a
+/// corner.
 public struct Heuristic: Equatable, Sendable {
-    /// The weights of a line.
+    /// The weights that differ between outer and inner lines.
     public struct Line: Equatable, Sendable {
         /// The weight of monotonicity.
         public var monotonicity: Double
         /// The weight of crowding.
         public var crowding: Double
 
-        /// Makes a line with these weights.
+        /// Makes the weights of outer or inner lines.
         public init(monotonicity: Double, crowding: Double) {
             self.monotonicity = monotonicity
             self.crowding = crowding
         }
     }
 
-    /// The value of each line.
+    /// The constant part of each line's value.
     public var base = 100_000.0
     /// The weight of each empty cell in a line.
     public var empty = 750.0
@@ -34,13 +35,13 @@ public struct Heuristic: Equatable, Sendable {
     public var outer = Line(monotonicity: 4, crowding: 3)
     /// The weights of the other rows and columns.
     public var inner = Line(monotonicity: 6, crowding: 1)
-    /// The weight of the shortage of empty cells.
+    /// The cost of having only one empty cell. A board with n empty cells costs `room / n`.
     public var room = 6500.0
 
     /// Makes the standard weights, which were tuned on thousands of games at depth 2.
     public init() {}
 
-    /// All weights.
+    /// All weights in one list.
     public var weights: [Double] {
         [
             base, empty, merges, outer.monotonicity, outer.crowding, inner.monotonicity, inner.crowding, room,
@@ -62,6 +63,6 @@ public struct Heuristic: Equatable, Sendable {
         return value - weights.crowding * Double(powers.reduce(0, +))
     }
 
-    /// Returns the cost of having only this number of empty cells.
+    /// Returns the amount to subtract from the value of a board that has only this number of empty cells.
     func roomCost(empties: Int) -> Double { room / Double(max(empties, 1)) }
 }

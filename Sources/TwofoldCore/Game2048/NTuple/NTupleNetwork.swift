@@ -1,27 +1,30 @@
 internal import Platform
 
-/// An n-tuple network (Szubert and Jaśkowski 2014). The value of a board is the sum of one weight for each
-/// tuple and image of the board. The weights arrive in pieces; the network is usable once it has all of them.
+/// An n-tuple network (Szubert and Jaśkowski 2014). The value of a board is the sum of one weight for each tuple, or
+/// for each tuple and image of the board if the network is symmetric. The weights arrive in pieces. The network is
+/// usable once it has all of them.
 ///
-/// A tuple is a list of cells. Its table has `exponents` ^ cells weights. A board's index in the table is a
-/// number whose k-th digit, from the least significant on, is the exponent in the tuple's k-th cell, at most
-/// `exponents - 1`. The tables follow one another.
+/// A tuple is a list of cells. A tuple of n cells has a table of `exponents` ^ n weights. The index of a board's weight
+/// is a number in base `exponents`. Its k-th digit, starting with the least significant, is the exponent in the tuple's
+/// k-th cell. Larger exponents than `exponents - 1` count as `exponents - 1`. The tables are stored one after another.
 ///
 ///     tuple 0 1 4 5      1 2 . .        index = 1 + 2·b + 0·b² + 3·b³, b = exponents
 ///                        . 3 . .
 ///
-/// A symmetric network reads all rotations and reflections of the board: 8 images of a square board, else 4.
+/// The images of a board are its rotations and reflections, including the board itself: 8 images of a square board, 4
+/// of any other board.
 ///
-/// This type holds the weights' unsafe memory. `@unchecked Sendable` because they are never read and written
-/// at the same time: they belong to a session, whose requests run one after another.
+/// This type holds the weights' unsafe memory. `@unchecked Sendable` because the weights are never read and written at
+/// the same time: the network belongs to a session, whose requests run one after another.
 public final class NTupleNetwork: @unchecked Sendable {
     /// The tuples and the indexing of their tables.
     public struct Form: Equatable, Sendable {
         /// The cells of each tuple, numbered row by row.
         public var tuples: [[Int]]
-        /// The number of distinct exponents, 2 ... 32. Larger exponents count as `exponents - 1`.
+        /// The number of exponents that the tables distinguish, 2 ... 32. Exponents from `exponents` on count as
+        /// `exponents - 1`.
         public var exponents: Int
-        /// Whether the network reads all images of a board.
+        /// Whether the network uses all rotations and reflections of a board.
         public var isSymmetric: Bool
 
         /// Makes a form; the network's initializer checks it.
@@ -31,7 +34,7 @@ public final class NTupleNetwork: @unchecked Sendable {
             self.isSymmetric = isSymmetric
         }
 
-        /// The bytes of all weights; nil if they overflow.
+        /// The size of all weights in bytes; nil if the number overflows.
         public var bytes: Int? {
             var bytes = 0
             for tuple in tuples {
@@ -49,26 +52,26 @@ public final class NTupleNetwork: @unchecked Sendable {
         }
     }
 
-    /// The allowed numbers of tuples, and of cells in each tuple.
+    /// The allowed number of tuples, and the allowed number of cells in each tuple.
     private static let limits = (tuples: 1...256, cells: 1...12)
 
-    /// A tuple on one image of the board.
+    /// A tuple, as applied to one image of the board.
     private struct Feature {
-        /// The index of its first cell in `featureCells`.
+        /// The index of the feature's first cell in `featureCells`.
         let first: Int
-        /// The number of its cells.
+        /// The number of cells of the feature.
         let count: Int
-        /// The index of its table's first weight.
+        /// The index of the first weight of the tuple's table.
         let table: Int
     }
 
-    /// The tuples.
+    /// The tuples and the indexing of their tables.
     public let form: Form
     /// The number of cells of a board.
     let cells: Int
-    /// The bytes of all weights.
+    /// The size of all weights in bytes.
     public let bytes: Int
-    /// The number of bytes that have arrived.
+    /// The number of bytes of weights that have arrived.
     public private(set) var received = 0
     private let memory: OwnedMemory
     private var weights: UnsafeMutableRawPointer { memory.start }
@@ -76,7 +79,8 @@ public final class NTupleNetwork: @unchecked Sendable {
     /// The cells of all features, one after the other.
     private let featureCells: [Int]
 
-    /// Makes a network for boards of this size, without its weights. Throws with the argument's name.
+    /// Makes a network for boards of this size, without its weights. Throws if an argument is invalid; the error names
+    /// the argument.
     public init(
         _ form: Form, rows: Int, columns: Int, maxBytes: Int
     ) throws(EnvironmentError) {
@@ -92,7 +96,7 @@ public final class NTupleNetwork: @unchecked Sendable {
                 throw .invalid(
                     "tuples",
                     "tuple \(index) has cells \(tuple.prefix(Self.limits.cells.upperBound + 1)); expected "
-                        + "1...\(Self.limits.cells.upperBound) different ones below \(rows * columns)")
+                        + "1...\(Self.limits.cells.upperBound) different cells, numbered 0...\(rows * columns - 1)")
             }
         }
         guard (2...32).contains(form.exponents) else {
@@ -127,7 +131,8 @@ public final class NTupleNetwork: @unchecked Sendable {
     /// Whether all weights have arrived.
     public var isComplete: Bool { received == bytes }
 
-    /// Adds the next weights, float32, little-endian. Throws if they start at another offset or are too many.
+    /// Adds the next piece of the weights, as little-endian float32 numbers. Throws if the piece does not start at the
+    /// offset of the missing weights, or if its size is wrong.
     public func add(_ piece: UnsafeRawBufferPointer, at offset: Int) throws(EnvironmentError) {
         guard offset == received else {
             throw .invalid("offset", "offset is \(offset); the missing weights start at \(received)")
@@ -141,12 +146,12 @@ public final class NTupleNetwork: @unchecked Sendable {
         received += piece.count
     }
 
-    /// Calls `body` with the weights that have arrived.
+    /// Calls `body` with the bytes of the weights that have arrived.
     public func withReceived<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         body(UnsafeRawBufferPointer(start: weights, count: received))
     }
 
-    /// Returns the value of a board. The sum is a Float, tuple by tuple, and image by image within a tuple.
+    /// Returns the value of a board. It is summed in Float, first over the images for each tuple, then over the tuples.
     @inline(__always)
     func value(_ board: UnsafePointer<UInt8>) -> Float {
         let weights = weights.assumingMemoryBound(to: Float.self)
@@ -171,9 +176,9 @@ public final class NTupleNetwork: @unchecked Sendable {
     }
 }
 
-/// Returns the images of a board, each as the board's cells in the image's order. The first are the board
-/// itself and its transpose, then both after a quarter turn, and so on. Only images of the board's own shape
-/// count.
+/// Returns the images of a board: the rotations and reflections that have the same shape as the board. Each image is
+/// the list of the board's cells in the order in which the image shows them. The first images are the board itself and
+/// its transpose, then come both after a quarter turn, and so on.
 func boardImages(rows: Int, columns: Int) -> [[Int]] {
     let symmetries: [Symmetry] = [
         [], .transposes, [.transposes, .flips], .mirrors, [.flips, .mirrors],

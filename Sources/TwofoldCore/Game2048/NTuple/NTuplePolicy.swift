@@ -1,5 +1,5 @@
-/// The policy that maximises reward + afterstate value of an n-tuple network. It takes the first of equal
-/// actions.
+/// The policy that maximises reward + value of the afterstate, where an n-tuple network gives the value. If several
+/// actions are equally good, it takes the one with the lowest number.
 public final class NTuplePolicy: Policy {
     private let network: NTupleNetwork
     private let afterstates: AfterstateMemory
