@@ -1,7 +1,7 @@
 """Sessions whose messages tests write themselves, over ZeroMQ."""
 
 from compliance.carriers import ZeroMQConnection
-from compliance.sessions import Session
+from compliance.sessions import ENVIRONMENT_ID, Session
 
 from twofold import CurveKeys
 from twofold.v1 import envelope_pb2 as envelope
@@ -15,6 +15,21 @@ class RawSession(Session):
 
     def __init__(self, endpoint: str, keys: CurveKeys | None = None) -> None:
         super().__init__(ZeroMQConnection(endpoint, keys))
+
+
+def create_and_close(endpoint: str, sessions: int, at_once: int = 100) -> None:
+    """Creates and closes sessions of three boards, `at_once` at a time."""
+    three = {"environment_id": ENVIRONMENT_ID, "num_envs": 3}
+    connection = ZeroMQConnection(endpoint)
+    for _ in range(sessions // at_once):
+        group = [Session(connection) for _ in range(at_once)]
+        for slot, fields in (("create", {"create": three}), ("close", {"close": {}})):
+            for session in group:
+                connection.send(session.request(**fields))
+            for session in group:
+                assert connection.receive().slot == slot
+                session.seq = 1
+    connection.close()
 
 
 def statistics_of(endpoint: str) -> statistics.StatsReply:

@@ -21,8 +21,8 @@ final class ReplyLoop {
     /// messages sent before the stop, because libzmq passes on only a few messages of a connection at a time before
     /// it reads the next connection.
     private static let drainPause = Duration.milliseconds(10)
-    /// How long a stopping server without work still refuses requests, so that clients learn to retry. A private
-    /// server skips this time, because its clients end together with it.
+    /// The time in which a stopping server without work still refuses requests, so that clients learn to retry. A
+    /// private server skips this time, because its clients end together with it.
     private static let refusalTime = Duration.milliseconds(100)
 
     private let endpoints: [Endpoint]
@@ -117,7 +117,7 @@ final class ReplyLoop {
         }
     }
 
-    /// What the loop polls: the handshakes, the finished work and the sockets.
+    /// The sources that the loop polls: the handshakes, the finished work and the sockets.
     private struct Inputs {
         let handshakes: Poller.Item?
         let finished: Poller.Item

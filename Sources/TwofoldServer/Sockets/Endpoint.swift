@@ -16,7 +16,7 @@ final class Endpoint {
     /// half as fast.
     private static let maxWaitingMessages = 16
 
-    /// How long closing the endpoint may wait for its last replies to be sent.
+    /// The maximum time for which closing the endpoint waits until its last replies are sent.
     private static let linger = Duration.seconds(2)
 
     /// Creates and binds the socket. Throws the reason if binding fails.

@@ -29,8 +29,8 @@ extension SocketOption where Value == Duration? {
         }
     }
 
-    /// How long a closed socket still tries to send its messages. The default is zero in this library's contexts.
-    /// With nil, the socket waits until all messages are sent, so the process may never end. (`ZMQ_LINGER`)
+    /// The time for which a closed socket still tries to send its messages. The default in this library's contexts is
+    /// zero. With nil, the socket waits until all messages are sent, so the process may never end. (`ZMQ_LINGER`)
     public static var linger: Self { Self(ZMQ_LINGER, "ZMQ_LINGER") }
 
     /// The time after which a receive throws `.wouldBlock`; nil, the default, means never. A signal restarts the

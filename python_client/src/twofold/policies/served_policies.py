@@ -4,7 +4,7 @@
     envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
 
 A policy chooses an action for each lane before each step. It draws random numbers from its own
-stream, never from the board's. See the page "How the policies choose".
+stream, never from the board's. See the page "The policies of the service".
 """
 
 from __future__ import annotations
