@@ -76,7 +76,8 @@ public struct Concentration: Game {
         guard symbols >= 1, cards.isMultiple(of: symbols), (cards / symbols).isMultiple(of: 2) else {
             throw .invalid(
                 "symbols",
-                "symbols is \(symbols); with \(cards) cards, each symbol has to be on the same even number of cards")
+                "symbols is \(symbols); with \(cards) cards, each symbol has to be on the same even number of cards"
+            )
         }
         guard config.peeks ?? 0 >= 0, config.peeks ?? 0 <= Int(Int32.max) else {
             throw .invalid("peeks", "peeks is \(config.peeks ?? 0); it has to be in 0...2^31 - 1")

@@ -96,7 +96,8 @@ public final class NTupleNetwork: @unchecked Sendable {
                 throw .invalid(
                     "tuples",
                     "tuple \(index) has cells \(tuple.prefix(Self.limits.cells.upperBound + 1)); expected "
-                        + "1...\(Self.limits.cells.upperBound) different cells, numbered 0...\(rows * columns - 1)")
+                        + "1...\(Self.limits.cells.upperBound) different cells, numbered 0...\(rows * columns - 1)"
+                )
             }
         }
         guard (2...32).contains(form.exponents) else {
