@@ -1,10 +1,11 @@
-"""Prints the ceilings of Concentration's presets as a table, and plays games that reach them.
+"""Prints a table of ceilings: the best possible mean returns for Concentration's presets.
 
     python ceilings.py                                # the table; takes ten minutes and 6 GB
     python ceilings.py --only popgym-hard --memory 6
-    python ceilings.py --episodes 100000              # also plays this many games of each preset
+    python ceilings.py --episodes 100000              # also plays this many games for each row
 
-The exit status is 1 if the games disagree with the table.
+The games use a policy that should reach the ceiling. The exit status is 1 if the games disagree
+with the table.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MEMORIES = ("0", "1", "2", "4", "6", "8", "all")
 
 
 def parse() -> argparse.Namespace:
-    """Reads the command line."""
+    """Parses the command-line arguments."""
 
     def words(text: str) -> list[str]:
         return text.split(",")
@@ -42,7 +43,7 @@ def parse() -> argparse.Namespace:
 
 
 def row(preset: Any, memory: str) -> figures.Row | None:
-    """Returns a row of the table; None, after a message, if there are too many states."""
+    """Returns one row of the table. If there are too many states, prints a message, returns None."""
     capacity = None if memory == "all" else int(memory)
     try:
         found = twofold.ceilings.concentration(memory=capacity, preset=preset)
@@ -60,7 +61,7 @@ def row(preset: Any, memory: str) -> figures.Row | None:
 
 
 def play(preset: Any, memory: str, episodes: int) -> list[checks.Check]:
-    """Compares the ceiling with this many games."""
+    """Plays `episodes` games and compares their mean return and length with the ceiling."""
     capacity = None if memory == "all" else int(memory)
     ceiling = twofold.ceilings.concentration(memory=capacity, preset=preset)
     played = twofold.evaluate(
@@ -79,7 +80,7 @@ def play(preset: Any, memory: str, episodes: int) -> list[checks.Check]:
 
 
 def main() -> int:
-    """Prints the table, and returns the exit status."""
+    """Prints the table, plays games if requested, and returns the exit status."""
     arguments = parse()
     agrees = True
     rows = []

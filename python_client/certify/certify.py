@@ -1,11 +1,11 @@
-"""Certifies the rules against exact values, known statistics and other packages.
+"""Verifies the rules of the games against exact values, known statistics and other packages.
 
     .venv/bin/python python_client/certify/certify.py           # ten minutes; `make certify`
     .venv/bin/python python_client/certify/certify.py --quick   # one or two minutes
     .venv/bin/python python_client/certify/certify.py --only exact,dialects
 
-The report goes to standard output. The report and all measured values go to runs/certify/, the
-values as JSON. The exit status is 1 if any check disagrees.
+Prints a report. Also saves the report, and a JSON file with all measured values, in a new folder in
+runs/certify/. The exit status is 1 if any check disagrees.
 """
 
 from __future__ import annotations
@@ -68,12 +68,15 @@ def known_of(values: exact.Values) -> Expected:
 
 
 def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator[Section]:
-    """Checks small boards: 2 x 2 with several arguments and under its optimal policy, 2 x 3, 3 x 3.
+    """Checks games on 2 x 2, 2 x 3 and 3 x 3 boards against exact values.
+
+    The policy is uniform over the legal actions. On 2 x 2, the optimal policy also plays.
 
     Args:
-        count: The episodes of each main table.
-        fewer: The episodes of each other table.
-        negligible: The probability of episodes on 3 x 3 that the exact values leave out.
+        count: The number of episodes for each main table of the report.
+        fewer: The number of episodes for each other table.
+        negligible: On 2 x 3 and 3 x 3, the exact values may leave out episodes with at most this
+            total probability.
     """
     rng = np.random.default_rng(0)
     uniform = episodes.uniform_legal(rng)
@@ -110,7 +113,7 @@ def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator
 
 
 def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Episodes:
-    """Plays at least this many episodes on the server."""
+    """Plays at least `count` episodes on the server."""
     boards = min(16384, max(1, count // 16))
     envs = twofold.Game2048VectorEnv(boards, **arguments)
     try:
@@ -120,7 +123,7 @@ def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Epis
 
 
 def summary(played: episodes.Episodes) -> str:
-    """Returns the number of episodes played."""
+    """Returns a text with the number of episodes and the number of steps."""
     return f"{played.count:,} episodes, {int(played.length.sum()):,} steps"
 
 
@@ -128,7 +131,7 @@ def summary(played: episodes.Episodes) -> str:
 
 
 def certify_statistics(count: int, fewer: int) -> Iterator[Section]:
-    """Checks 4 x 4 against a count of 20 million games."""
+    """Checks random games on 4 x 4 against the statistics of 20 million games."""
     rng = np.random.default_rng(1)
     played = play(count, episodes.uniform_legal(rng))
     note = f"{summary(played)}, compared with a count of 20 million games. {intervals(played)}"
@@ -141,7 +144,10 @@ def certify_statistics(count: int, fewer: int) -> Iterator[Section]:
 
 
 def intervals(played: episodes.Episodes) -> str:
-    """Returns the mean score and moves with 95 % intervals, and the shares of the highest tiles."""
+    """Returns a text with the mean score, the mean number of moves and the highest tiles.
+
+    The means have 95 % intervals. For each highest tile, the text gives the percentage of games.
+    """
 
     def around(sample: Any) -> str:
         half = 1.96 * sample.std(ddof=1) / math.sqrt(len(sample))
@@ -159,12 +165,12 @@ def intervals(played: episodes.Episodes) -> str:
 
 
 def certify_optimum(count: int, fewer: int, *, largest: bool = False) -> Iterator[Section]:
-    """Checks tables of optimal values, and games that are played with them.
+    """Checks the tables of optimal values, and games whose policy plays from these tables.
 
     Args:
-        count: The games on 3 x 3.
-        fewer: The games on each other board.
-        largest: Whether to solve 3 x 3, which takes minutes.
+        count: The number of games on 3 x 3.
+        fewer: The number of games on each other board size.
+        largest: True to include 3 x 3, which takes minutes to solve.
     """
     note = "`twofold solve` compared with the solver of exact.py"
     yield Section("The optimum of 2 x 2", note, list(optimum.compare_2x2()))
@@ -181,7 +187,7 @@ def certify_optimum(count: int, fewer: int, *, largest: bool = False) -> Iterato
 
 
 def certify_mutants(count: int) -> Iterator[Section]:
-    """Applies the checks of the server to a correct engine, and to engines with one defect each."""
+    """Runs the server's checks on a correct engine, and on engines that each have one defect."""
     played, found = try_engine(mutants.Defect(), count)
     yield Section("A correct engine in numpy", summary(played), found)
     for defect in mutants.DEFECTS:
@@ -199,7 +205,7 @@ def certify_mutants(count: int) -> Iterator[Section]:
 
 
 def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, list[Check]]:
-    """Plays with an engine that has a defect. Returns the episodes and their checks."""
+    """Plays on an engine with the given defect. Returns the episodes and the checks' results."""
     engine = mutants.Engine(min(-(-count // 4), 4096), defect)
     rng = np.random.default_rng(4)
     choose = episodes.uniform_any(rng) if defect.illegal_spawns else episodes.uniform_legal(rng)
@@ -212,7 +218,7 @@ def try_engine(defect: mutants.Defect, count: int) -> tuple[episodes.Episodes, l
 
 
 def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
-    """Checks each dialect against its package."""
+    """Checks each dialect against recordings of the package whose rules the dialect follows."""
     for dialect in packages.DIALECTS:
         try:
             recording = packages.record(dialect, VENVS, out, boards=boards, steps=400, given=boards)
@@ -249,7 +255,7 @@ def certify_concentration(out: Path, count: int) -> Iterator[Section]:
 
 
 def main() -> int:
-    """Runs the command line; returns the exit status."""
+    """Runs the checks that the command line selects. Returns the exit status."""
     arguments = parse()
     started = datetime.datetime.now(datetime.timezone.utc)
     out: Path = arguments.out or REPOSITORY / "runs" / "certify" / f"{started:%Y%m%d-%H%M%S}"
@@ -290,7 +296,7 @@ def main() -> int:
 
 
 def as_json(section: Section) -> dict[str, Any]:
-    """Returns a section with all results of its checks. Infinite values become null."""
+    """Returns the section as a JSON object. Infinite values and NaN become null."""
 
     def number(value: float) -> float | None:
         return value if math.isfinite(value) else None
@@ -315,7 +321,7 @@ def as_json(section: Section) -> dict[str, Any]:
 
 
 def markdown(run: dict[str, Any], sections: list[Section]) -> str:
-    """Returns the report."""
+    """Returns the report as Markdown."""
     total = sum(len(section.checks) for section in sections)
     failed = sum(not check.passed for section in sections for check in section.checks)
     verdict = "Everything agrees" if run["passed"] else f"**{failed} of {total} checks disagree**"

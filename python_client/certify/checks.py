@@ -1,4 +1,4 @@
-"""Checks: an expected value, a measured value, and whether they agree."""
+"""Checks that compare a measured value with its expected value."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Check:
     expected: float
     measured: float
     error: float = 0.0
-    """The standard error of the difference; 0 if nothing is random."""
+    """The standard error of the difference; 0 if both values are exact."""
 
     @property
     def deviation(self) -> float:
-        """The difference in standard errors."""
+        """The measured minus the expected value, as a multiple of the standard error `error`."""
         difference = self.measured - self.expected
         if self.error == 0.0:
             return 0.0 if difference == 0.0 else math.copysign(math.inf, difference)
@@ -46,11 +46,11 @@ class Expected:
     score: float
     moves: float
     reaching: dict[int, float]
-    """For some tile values, the probability that the highest tile is at least that value."""
+    """Maps some tile values to the probability that the highest tile is at least that value."""
     score_error: float = 0.0
     moves_error: float = 0.0
     games: float = math.inf
-    """The number of games behind the probabilities; infinite if they are exact."""
+    """The number of games from which `reaching` was estimated; infinite if `reaching` is exact."""
 
 
 # A count of 20 million games, which agrees with a published count of 5 million.
@@ -78,16 +78,21 @@ def mean(what: str, expected: float, sample: NDArray[Any], known: float = 0.0) -
 
 
 def share(what: str, expected: float, sample: NDArray[np.bool_], games: float = math.inf) -> Check:
-    """Compares a frequency with an expected probability that was counted over this many games."""
+    """Compares the fraction of True in `sample` with an expected probability.
+
+    `games` is the number of games from which the probability was estimated; infinite if exact.
+    """
     variance = expected * (1 - expected)
     error = math.sqrt(variance / len(sample) + variance / games)
     return Check(what, expected, float(sample.mean()), error)
 
 
 def alike(what: str, counts: NDArray[Any]) -> Check:
-    """Compares counts of equally likely outcomes: chi-square, as a normal variable.
+    """Checks that all outcomes are equally likely, with a chi-square test on their counts.
 
-    The cube root of chi-square over its degrees of freedom is nearly normal (Wilson and Hilferty).
+    The measured value is the chi-square statistic, transformed to a nearly standard normal
+    variable. The transformation takes the cube root of chi-square over its degrees of freedom
+    (Wilson and Hilferty). Negative values become 0.
     """
     degrees = counts.size - 1
     expected = counts.sum() / counts.size
@@ -116,7 +121,7 @@ def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
 def check_starts(
     episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
 ) -> Iterator[Check]:
-    """Checks the start boards of episodes, after resets and autoresets alike."""
+    """Checks the start boards of all episodes, whether a reset or an autoreset made them."""
     boards = episodes.starts.reshape(episodes.count, -1)
     yield count("start boards with a wrong number of tiles", (boards > 0).sum(1) != start_tiles)
     yield count("start tiles that are neither 2 nor 4", (boards > 2).any(axis=1))
@@ -138,10 +143,11 @@ def _repeats(boards: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check]:
-    """Checks arithmetic invariants of every episode under any policy.
+    """Checks arithmetic invariants that every episode satisfies, under any policy.
 
-    Each merge to 2^k scored 2^k, so tiles and score determine the number of 4s ever placed. The sum
-    of the tiles then determines the number of 2s. Each move has placed one tile.
+    A merge that makes a tile 2^k adds 2^k to the score. The last board and the score therefore
+    determine how many 4s have spawned. The sum of the tiles then determines how many 2s have
+    spawned. Each move has spawned one tile.
     """
     unpaid = episodes.paid - episodes.score
     fours = unpaid // 4
@@ -158,7 +164,7 @@ def check_invariants(episodes: Episodes, start_tiles: int = 2) -> Iterator[Check
 def check_spawns(
     episodes: Episodes, start_tiles: int = 2, four_probability: float = 0.1
 ) -> Iterator[Check]:
-    """Checks the mean value of placed tiles. A move adds the value of one tile."""
+    """Checks the mean value of spawned tiles. Each move increases the sum of tiles by one spawn."""
     worth = 2 + 2 * four_probability
     placed = episodes.tile_sum - worth * (episodes.moves + start_tiles)
     yield mean("sum of tiles minus the expected value of all placed tiles", 0.0, placed)
@@ -170,7 +176,10 @@ def check_ends(episodes: Episodes) -> Iterator[Check]:
 
 
 def movable(boards: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns which boards (B, rows, columns) have a legal action, bool (B,). None may be empty."""
+    """Returns a bool array (B,): True for each board (B, rows, columns) with a legal action.
+
+    Each board must have at least one tile.
+    """
     has_room: NDArray[np.bool_] = (boards == 0).any(axis=(1, 2))
     has_pair: NDArray[np.bool_] = (boards[:, 1:] == boards[:, :-1]).any(axis=(1, 2))
     has_pair |= (boards[:, :, 1:] == boards[:, :, :-1]).any(axis=(1, 2))
@@ -186,15 +195,15 @@ def certify_play(
     four_probability: float = 0.1,
     until_stuck: bool = True,
 ) -> list[Check]:
-    """Runs all of these checks on a set of episodes.
+    """Runs all checks of 2048 that apply to a set of episodes.
 
     Args:
-        episodes: The episodes, played by the policy of the expected values.
-        expected: The expected values.
-        only_legal: Whether the policy plays only legal actions. Then every step is a move.
-        start_tiles: The environment's argument.
-        four_probability: The environment's argument.
-        until_stuck: Whether episodes end only if no action is legal.
+        episodes: The episodes to check.
+        expected: The expected values for the policy that played the episodes.
+        only_legal: True if the policy plays only legal actions. Then every step is a move.
+        start_tiles: The environment's argument `start_tiles`.
+        four_probability: The environment's argument `four_probability`.
+        until_stuck: True if episodes end only when no action is legal.
     """
     checks: list[Iterable[Check]] = [
         check_means(episodes, expected),

@@ -1,4 +1,4 @@
-"""Evaluation of policies: whole games from known seeds, reported with confidence intervals."""
+"""Evaluation of policies on whole games from known seeds, with confidence intervals."""
 
 from twofold.evaluation.results import Comparison, Evaluation
 from twofold.evaluation.run import evaluate

@@ -19,7 +19,7 @@ from twofold.recordings.file_format import pack_actions, unpack_actions
 
 @dataclass(frozen=True)
 class ActionLog:
-    """The actions of games of 2048, packed into two bits each.
+    """A log of the actions in games of 2048. Each action takes two bits.
 
     Attributes:
         rules: The rules of the games.
@@ -37,7 +37,7 @@ class ActionLog:
 class ActionRecorder(Observer):
     """An observer that writes an `ActionLog`.
 
-    The actions of unfinished games are in a table with a row per step and a column per lane.
+    Until a game ends, its actions are in a table with one row per step and one column per lane.
 
     Attributes:
         log: The log of the games that have ended.
@@ -56,7 +56,7 @@ class ActionRecorder(Observer):
         self._first = np.zeros(envs.num_envs, np.int64)  # the first row of each lane's game
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds the actions of some steps, and packs the actions of ended games."""
+        """Adds the actions of a segment's steps to the table, and logs the games that ended."""
         actions = segment.actions
         end = self._next + len(actions)
         if end > len(self._table):

@@ -1,4 +1,4 @@
-"""The observers of the games of an evaluation."""
+"""Observers that collect results, failures and progress while an evaluation plays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twofold.evaluation.schedule import Schedule, Segment
 Progress: TypeAlias = "Callable[[int, int, int], None]"
 """A callback that runs when episodes finish.
 
-Its arguments are the number of finished episodes, of all episodes, and of steps so far.
+Its arguments are three numbers: finished episodes, all episodes, and steps so far.
 """
 
 
@@ -23,7 +23,7 @@ class Observer(abc.ABC):
     """An observer of games in progress.
 
     Attributes:
-        infos: The infos that the observer needs from each step.
+        infos: The names of the infos that the observer needs from each step.
         needs_boards: Whether the observer needs the boards before each step.
     """
 
@@ -64,11 +64,11 @@ class GameResults(Observer):
         self._has_tiles |= "max_exponent" in segment.results
 
     def sorted_failures(self) -> tuple[GameFailed, ...]:
-        """Returns the failures of the player, in the order of episodes."""
+        """Returns the games in which the player failed, ordered by episode."""
         return tuple(sorted(self._failures, key=lambda failure: failure.episode or 0))
 
     def fields(self) -> dict[str, Any]:
-        """Returns the results as fields of `Evaluation`."""
+        """Returns the results as keyword arguments for `Evaluation`."""
         scores = self._results["score"]
         return {
             "scores": scores.astype(np.int64) if self._has_whole_scores else scores,
@@ -82,7 +82,7 @@ class ProgressReport(Observer):
     """An observer that calls a function as games finish.
 
     Args:
-        progress: The function.
+        progress: The function to call. See `Progress` for its arguments.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -90,7 +90,7 @@ class ProgressReport(Observer):
         self._finished = self._steps = 0
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Counts the steps and reports the ended games."""
+        """Counts the steps of a segment, and calls the function if games ended."""
         self._steps += np.count_nonzero(segment.playing)
         if len(segment.ended):
             self._finished += len(segment.ended)

@@ -18,7 +18,7 @@ from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
 from twofold.games.game2048 import Game2048
 
 INFOS = ("regret", "optimal_value")
-"""The infos from which the regret of a step is computed."""
+"""The names of the infos from which the regret of a step is computed."""
 # The info that contains a game's result, for each objective.
 _GOT = {"score": "score", "moves": "moves", "goal": "goal_reached"}
 # On at most nine cells, no tile sum reaches 2^11.
@@ -27,19 +27,22 @@ _SUMS, _CELLS = 2048, 10
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """The regret of games. A move's regret is the board's optimal value minus the action's value.
+    """The regrets of an evaluation's games.
 
-    On average, the regrets of a whole game sum to the optimal result minus the policy's result. A
-    failed or truncated game ends early, so the optimal value of its last board is added to its
-    regret. Otherwise the sum would be too small.
+    The regret of a move is the board's optimal value minus the value of the chosen action.
+
+    On average, the regrets of a whole game sum to the optimal result minus the policy's result. If
+    a game fails or is truncated, it ends early, and this sum would be too small. Therefore, the
+    optimal value of the last board is added to the game's regret: a charge for the early end.
 
     Attributes:
         objective: The quantity that the optimum maximises: "score", "moves" or "goal".
         games: float64 (E,), the regret of each game, including the charge for an early end.
-        unplayed: float64 (E,), each game's charge for an early end; 0 if it ended normally.
+        unplayed: float64 (E,), the charge of each game for an early end; 0 for a normal end.
         by_tile_sum: float64 (2048, 2). Row s contains the number of moves on boards with the tile
             sum s, and the sum of these moves' regrets.
-        by_empty_cells: float64 (10, 2). Row c contains the same for boards with c empty cells.
+        by_empty_cells: float64 (10, 2). Row c contains the same two numbers for boards with c empty
+            cells.
     """
 
     objective: str
@@ -64,7 +67,8 @@ class Regret:
 
         Args:
             lengths: (E,), each game's number of steps.
-            results: (E,), each game's result for the objective; None if unknown.
+            results: (E,), each game's score or number of moves, whichever is the objective. None
+                for other objectives.
         """
         total, played = float(self.games.sum()), self.games - self.unplayed
         steps = int(lengths.sum())
@@ -115,13 +119,16 @@ _ARRAYS = ("games", "unplayed", "by_tile_sum", "by_empty_cells")
 
 
 def _octaves(by_tile_sum: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Sums the rows of tile sums 4-7, 8-15, 16-31 and so on, up to 1024-2047."""
+    """Adds up the rows in each range of tile sums: 4-7, 8-15, 16-31, …, 1024-2047."""
     starts = [2**k for k in range(2, 11)]
     return {f"{low}-{2 * low - 1}": by_tile_sum[low : 2 * low].sum(axis=0) for low in starts}
 
 
 def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dict[str, float]]:
-    """Returns the steps, the mean regret and the share of `total`, for each row with steps."""
+    """Returns the number of steps, the mean regret and the share of `total` of each row.
+
+    Rows without steps are omitted.
+    """
     return {
         name: {
             "steps": int(steps),
@@ -163,7 +170,7 @@ class RegretMeter(Observer):
         self._by_empty_cells = np.zeros((_CELLS, 2))
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
-        """Adds the regrets of some steps, and stores the totals of ended games."""
+        """Adds the regrets of a segment's steps, and stores the totals of ended games."""
         boards, playing = segment.boards, segment.playing
         assert boards is not None
         regrets = np.where(playing, segment.infos["regret"], 0).astype(np.float64)
@@ -181,11 +188,12 @@ class RegretMeter(Observer):
             self._end(segment, schedule)
 
     def _end(self, segment: Segment, schedule: Schedule) -> None:
-        """Stores the regrets of ended games, and charges them for an early end.
+        """Stores the regrets of ended games, including the charge for an early end.
 
-        In the step in which a player failed, the environment played a substitute move. On average,
-        that move's regret plus its gain plus the next board's value is the board's value before the
-        move.
+        The charge is the optimal value of the last board, which is 0 after a normal end. In the
+        step in which a player failed, the environment played a substitute move. Therefore, the last
+        board of a failed game is the board before that move. Its optimal value is, on average, the
+        move's regret plus its gain plus the optimal value of the next board.
         """
         lanes, playing = segment.ended, segment.playing
         last = len(playing) - 1 - playing[::-1, lanes].argmax(axis=0)

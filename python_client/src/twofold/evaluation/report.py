@@ -1,4 +1,4 @@
-"""Reports of an evaluation's summary, as text, Markdown, HTML and a plot."""
+"""Reports that show an evaluation's summary as text, Markdown, HTML or a plot."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from twofold.errors import InvalidArgument
 
 
 def number(value: float) -> str:
-    """Returns a number with at most one decimal: "1,094.9", "12,345"; "-" for nan."""
+    """Formats a number with at most one decimal: "1,094.9", "12,345"; "-" for nan."""
     if math.isnan(value):
         return "-"
     return f"{value:,.0f}" if abs(value) >= 10_000 or value == int(value) else f"{value:,.1f}"
 
 
 def share(value: float) -> str:
-    """Returns a share as a percentage: "12.34 %"; "-" for nan."""
+    """Formats a share as a percentage: "12.34 %"; "-" for nan."""
     return "-" if math.isnan(value) else f"{value:.2%}".replace("%", " %")
 
 
 def figure(value: float) -> str:
-    """Returns a number with four significant digits: "5,468", "0.01235"; "-" for nan."""
+    """Formats a number with four significant digits: "5,468", "0.01235"; "-" for nan."""
     return "-" if math.isnan(value) else f"{value:,.4g}"
 
 
 def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> str:
-    """Returns both ends of an interval: "1 ... 2"."""
+    """Formats an interval by its two ends: "1 ... 2"."""
     return f"{form(ends[0])} ... {form(ends[1])}"
 
 
@@ -76,7 +76,7 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
 
 
 def _regret(regret: dict[str, Any], style: Style) -> list[str]:
-    """Returns tables of the regret: per game, per move, and by kind of board."""
+    """Returns tables of the regret: per game and move, by tile sum, and by empty cells."""
     unit = regret["unit"]
     named = {"regret of a game": "per_game", "of a move": "per_move", "the optimum": "optimum"}
     rows = []
@@ -101,7 +101,7 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
 
 
 def _failures(failures: dict[str, Any], style: Style) -> str:
-    """Returns a table of failed games by reason, with the first game of each reason."""
+    """Returns a table that counts failed games by reason and shows each reason's first case."""
     rows = [["failed", f"{failures['games']:,}", share(failures["share"]), ""]]
     total = failures["games"] / failures["share"] if failures["games"] else 1
     for reason, entry in failures["reasons"].items():
@@ -115,7 +115,7 @@ def _failures(failures: dict[str, Any], style: Style) -> str:
 
 
 def _model(model: dict[str, Any]) -> list[list[str]]:
-    """Returns the table rows about a chat model. The prompt is not among them; see `_prompt`."""
+    """Returns the table rows about a chat model, except the prompt, which `_prompt` returns."""
     rows = []
     for name, value in model.items():
         if isinstance(value, int):
@@ -174,14 +174,14 @@ def printed(parts: Sequence[str]) -> str:
 
 
 def text(summary: dict[str, Any]) -> str:
-    """Returns the report for a terminal."""
+    """Returns the report as text for a terminal."""
     (first, *rest), tables = _card(summary), _tables(summary, "plain")
     card, prompt = table(first, rest, "ll"), _prompt(summary)
     return printed([_title(summary), *tables, _speed(summary), card, *prompt])
 
 
 def markdown(summary: dict[str, Any]) -> str:
-    """Returns the report for a README."""
+    """Returns the report as Markdown for a README."""
     lines = _card(summary)
     commands = [line for line in lines if line[0] == "repeat with"]
     card = table(["rule card", ""], [line for line in lines if line not in commands], "ll", "pipe")
@@ -192,7 +192,7 @@ def markdown(summary: dict[str, Any]) -> str:
 
 
 def html(summary: dict[str, Any]) -> str:
-    """Returns the report for a notebook."""
+    """Returns the report as HTML for a notebook."""
     title, speed = html_module.escape(_title(summary)), html_module.escape(_speed(summary))
     card = table(["", ""], _card(summary), "ll", "html")
     tables = "".join(_tables(summary, "html"))
@@ -236,11 +236,11 @@ def plot(
 
 
 def check_plot(path: Path) -> None:
-    """Checks that matplotlib supports the format of a plot's path, by drawing an empty figure.
+    """Draws an empty figure to check that matplotlib supports the suffix of a plot's path.
 
     Raises:
         MissingDependency: matplotlib is not installed.
-        InvalidArgument: matplotlib can't write this format.
+        InvalidArgument: matplotlib can't write files with this suffix.
     """
     figure = _matplotlib().Figure()
     try:
@@ -285,7 +285,7 @@ def _plot_tiles(panel: Any, reached: Sequence[dict[int, dict[str, Any]]]) -> Non
 
 
 def _plot_regret(panel: Any, name: str, key: str, summaries: Sequence[dict[str, Any]]) -> None:
-    """Plots the mean regret of a step against a property of the board."""
+    """Plots the mean regret of a step by tile sum or by number of empty cells."""
     places = list(dict.fromkeys(place for each in summaries for place in each["regret"][key]))
     places.sort(key=lambda place: int(place.split("-")[0]))
     width = 0.8 / len(summaries)

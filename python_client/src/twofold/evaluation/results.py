@@ -49,12 +49,12 @@ class Evaluation:
         policy_seconds: The part of `seconds` spent in the policy; nan for policies in the server.
         log: The games' actions for `recording`, or None if they were not recorded.
         failures: The games in which a `Strategy` or a `ChatModel` failed, in the order of episodes.
-            These games ended with their scores so far. None for other policies, whose errors are
-            raised.
+            Such a game ends with the score reached so far. None for other policies, because
+            `evaluate` raises their errors.
         player: Figures about a `ChatModel`: its requests, replies and tokens. Otherwise empty.
-        regret: What the moves lose compared with optimal play, for evaluate(regret=True).
-        secret: The secret that determines the seeds, for evaluate(secret=…); None if the seeds are
-            consecutive.
+        regret: What the moves lose compared with optimal play; None without evaluate(regret=True).
+        secret: The secret that determines the seeds; None if the seeds are consecutive. Pass it to
+            evaluate(secret=…) to play the same games again.
     """
 
     policy: str
@@ -79,24 +79,28 @@ class Evaluation:
 
     @property
     def moves_per_second(self) -> float:
-        """The number of legal moves per second, over the whole duration."""
+        """The number of legal moves in all games, divided by `seconds`."""
         return float(self.moves.sum() / self.seconds)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
         """All reported figures as plain numbers, with 95 % intervals.
 
-        `score` and `moves` contain mean, mean_interval (bootstrap), standard_deviation, median,
-        median_interval, quantiles, min and max. For each tile, `reached` contains the number of
-        games that end with this or a higher tile, their share, and the share's interval (Wilson).
-        `highest_tile` is the highest tile of all games, and `tiles` counts games by their highest
-        tile. `failures` and `model` summarise the attributes `failures` and `player`. In
-        `failures`, `finished` describes the scores of the games that did not fail.
+        The entries `score` and `moves` contain mean, mean_interval (bootstrap), standard_deviation,
+        standard_error, median, median_interval, quantiles, min and max.
 
-        `regret` contains the mean regret per_game and per_move, and under `unplayed` the number,
-        mean and share of the charges for early ends. by_tile_sum and by_empty_cells contain the
-        steps, the mean and the share of each kind of board. If the games' results are known,
-        `optimum` is the mean of result plus regret.
+        For each tile, `reached` contains the number of games that end with this or a higher tile,
+        their share, and the share's interval (Wilson). `highest_tile` is the highest tile of all
+        games. `tiles` counts the games by their highest tile.
+
+        `failures` counts the failed games by reason, and its entry `finished` describes the scores
+        of the other games. `model` is the attribute `player`.
+
+        `regret` contains the mean regret per_game and per_move. Its entry `unplayed` contains the
+        number, the mean and the share of the charges for early ends. Its entries `by_tile_sum` and
+        `by_empty_cells` contain the number of steps, the mean regret and the share of all regret,
+        for each kind of board. If the objective is "score" or "moves", the entry `optimum` is the
+        mean of result plus regret.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
@@ -170,10 +174,10 @@ class Evaluation:
         }
 
     def compare(self, other: Evaluation) -> Comparison:
-        """Compares this policy with another, game by game on the same seeds.
+        """Compares this policy with the policy of `other`, game by game on the same seeds.
 
         Raises:
-            InvalidArgument: The seeds or the environments differ.
+            InvalidArgument: The evaluations have different seeds, environments or rules.
         """
         if not isinstance(other, Evaluation):
             raise InvalidArgument(f"other is {type(other).__name__}; expected an Evaluation")
@@ -237,7 +241,7 @@ class Evaluation:
         return report.markdown(self.summary)
 
     def to_json(self, *, games: bool = False) -> str:
-        """Returns the summary as JSON. `games=True` adds every game's result, for `from_json`."""
+        """Returns the summary as JSON. `games=True` adds each game's result, for `from_json`."""
         document: dict[str, Any] = {"format": _FORMAT, "version": 1, **self.summary}
         if games:
             names = ("seeds", "scores", "moves", "lengths", "max_exponents")
@@ -289,7 +293,8 @@ class Evaluation:
     def plot(self, path: str | Path | None = None, *others: Evaluation) -> Any:
         """Plots the distribution of scores and the share of games that reach each tile.
 
-        With `regret`, it also plots the regret by the sum of the tiles and by empty cells.
+        If all evaluations have `regret`, the plot also shows the mean regret by the sum of the
+        tiles and by the number of empty cells.
 
         Args:
             path: The file to save the plot to, if any. Its suffix selects the format.
@@ -329,13 +334,14 @@ class Comparison:
         first: The first policy's name.
         second: The second policy's name.
         episodes: The number of pairs of games.
-        means: Both mean scores.
+        means: The mean scores of both policies.
         difference: The mean of the first policy's score minus the second policy's score.
         difference_interval: The 95 % interval of `difference` (bootstrap over pairs).
         wins: The number of pairs in which the first policy scores higher.
         ties: The number of pairs with equal scores.
         win_interval: The 95 % interval of the share of wins among pairs that are not ties.
-        correlation: The correlation of paired scores. A high one makes the interval narrower.
+        correlation: The correlation of the paired scores. The higher the correlation, the narrower
+            `difference_interval`. nan if the scores of a policy are all equal.
     """
 
     first: str
@@ -351,7 +357,7 @@ class Comparison:
 
     @staticmethod
     def of_scores(first: str, a: Array, second: str, b: Array) -> Comparison:
-        """Compares two named policies' scores (E,) of the same games."""
+        """Compares the scores `a` and `b`, (E,) each, of two policies on the same games."""
         a, b = a.astype(np.float64), b.astype(np.float64)
         wins, ties = int((a > b).sum()), int((a == b).sum())
         is_varied = a.std() > 0 and b.std() > 0
@@ -370,7 +376,7 @@ class Comparison:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval of the difference excludes 0."""
+        """Whether `difference_interval` excludes 0."""
         return self.difference_interval[0] > 0 or self.difference_interval[1] < 0
 
     def _title(self) -> str:
@@ -378,7 +384,7 @@ class Comparison:
         return f"{self.first} against {self.second}, the same {games} each"
 
     def _figures(self) -> list[list[str]]:
-        """Returns the report's rows. Each has a name and a figure."""
+        """Returns the report's rows. Each row has a name and a value."""
         a, b = self.means
         verdict = "yes, the interval excludes 0" if self.is_significant else "no, it includes 0"
         decided = self.episodes - self.ties

@@ -16,7 +16,10 @@ from twofold.policies.choosers import Chooser
 from twofold.v1 import environment_pb2 as environment
 
 RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "score", "step limit")
-"""The rule card's entries about rules. Results are comparable only if these entries are equal."""
+"""The names of the rule card's entries about rules.
+
+Two results are comparable only if these entries are equal.
+"""
 
 
 def environment_card(envs: VectorEnv[Any, Any, Any]) -> dict[str, Any]:
@@ -56,7 +59,7 @@ def _reward_text(create: environment.CreateRequest) -> str:
 
 
 def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the rule card's entries about a policy. Entries in `more` take priority.
+    """Returns the rule card's entries about a policy. `more` overrides the policy's own entries.
 
     Raises:
         InvalidArgument: An entry is unknown, or its value has the wrong type.
@@ -77,7 +80,7 @@ def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, An
 
 
 def _depth_text(max_layers: int) -> str:
-    """Describes a search depth in both units of the literature.
+    """Describes a search depth in both units that the literature uses: layers and plies.
 
     Yeh et al. count the layers in which the player chooses. Guei counts plies, which include random
     tiles. A search that compares only the afterstates has 1 layer, which is 1 ply. A search that

@@ -57,7 +57,7 @@ def evaluate(
     executor: Executor | None = None,
     **env_arguments: Any,
 ) -> Evaluation:
-    """Plays whole games with a policy and reports scores, tiles and speed with 95 % intervals.
+    """Plays whole games with a policy. Reports scores and tiles with 95 % intervals, and the speed.
 
     Episode k starts from seed `first_seed` + k, regardless of the number of boards. A board that
     finishes starts the next episode, and every started episode counts. Therefore, long games count
@@ -71,8 +71,8 @@ def evaluate(
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
             `PolicyWithMemory` describe; an object of `twofold.policies`, such as a `Strategy` or a
             `ChatModel`; or a name: "random", "fixed-order", "greedy", "expectimax",
-            "expectimax:3", "ntuple:agent.npz", "optimal", "perfect-memory" and "last-k-memory:4"
-            (Concentration).
+            "expectimax:3", "ntuple:agent.npz", "optimal", or, for Concentration, "perfect-memory"
+            and "last-k-memory:4".
         env: An environment's id, or an open vector environment with NEXT_STEP autoreset. An open
             environment stays open. It must accept a list of seeds and options={"reset_mask": …}, as
             Gymnasium's SyncVectorEnv and AsyncVectorEnv do. If its infos contain `score`, `moves`,
@@ -80,30 +80,30 @@ def evaluate(
         episodes: The number of games (default: 1,000, or 10 for a chat model).
         protocol: A preset for `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
             10,000, "deep" for 100.
-        num_envs: The number of boards played at once (default: one per episode, at most 4096, or 16
-            for a program and 8 for a chat model).
+        num_envs: The number of boards played at once. The default is one per episode, but at most
+            4,096 (16 for a program, 8 for a chat model).
         first_seed: The first episode's seed, 2^63 or more (default: 2^63). Not allowed for a
             `Strategy` or a `ChatModel`.
-        secret: The `Evaluation.secret` of an earlier evaluation, to play the same games again. Any
-            policy can play them.
+        secret: The `Evaluation.secret` of an earlier evaluation, to play the same games again, with
+            any policy.
         name: The policy's name in reports (default: its own).
-        card: Entries of the rule card: search_max_layers, symmetry_averaging, weights_mb, threads,
-            and notes, which may be any text.
+        card: Entries for the rule card, which override the policy's own: search_max_layers,
+            symmetry_averaging, weights_mb, threads, and notes (any text).
         policy_timeout: The time limit for one call of the policy, in seconds.
-        progress: A function called when episodes finish, with the number of finished episodes, of
-            all episodes, and of steps so far.
+        progress: A function called when episodes finish. Its arguments are three numbers: finished
+            episodes, all episodes, and steps so far.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
         regret: Whether to report how much the moves lose compared with optimal play, on boards of
             at most nine cells. The service needs the board's table from `twofold solve`.
-        executor: Where to play, such as `twofold.integrations.ray.RayExecutor()` (default: in this
-            process).
+        executor: The executor that plays the games, such as
+            `twofold.integrations.ray.RayExecutor()` (default: this process).
         **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
 
     Raises:
         PolicyError: The policy raised an error, timed out, or did not return legal actions.
             The message names the call, the episode and its seed.
         InvalidArgument: An argument is wrong; `field` names it.
-        FailedPrecondition: The service has no solved table, which `regret` requires.
+        FailedPrecondition: `regret` is True, but the service lacks the table from `twofold solve`.
         StrategyError, SandboxUnavailable: The program can't be judged, or no sandbox is available.
         TransportError: No server answered.
         ModelUnavailable: The chat model's endpoint did not answer.
@@ -143,7 +143,7 @@ class Plan:
     env_arguments: Mapping[str, Any]
 
     def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
-        """Plays all episodes, or the range `part` of them.
+        """Plays all episodes, or only those in the range `part`.
 
         Raises:
             TwofoldError: See `evaluate`.
@@ -200,7 +200,10 @@ class Plan:
     def _environment(
         self, chooser: Chooser, lanes: int
     ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
-        """Returns a context manager for the environment. It closes only a new environment."""
+        """Returns a context manager for the environment, which closes only a new environment.
+
+        An environment that the caller passed as `env` stays open.
+        """
         arguments = dict(self.env_arguments)
         if isinstance(self.env, str):
             if isinstance(chooser, ServedChooser):
@@ -226,10 +229,10 @@ class Plan:
 
 
 class Executor(Protocol):
-    """A player of evaluations outside this process, such as `RayExecutor`."""
+    """An object that runs evaluations outside this process, such as `RayExecutor`."""
 
     def evaluate(self, plan: Plan, progress: Progress | None, /) -> Evaluation:
-        """Plays the evaluation and returns its result."""
+        """Runs the evaluation and returns its result."""
         ...
 
 
@@ -237,8 +240,8 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
     """Joins evaluations of consecutive parts, which were played in parallel.
 
     The result has the given `seconds`, the duration of the whole evaluation. Its `policy_seconds`
-    is `seconds` times the policy's average share of the parts' durations. Figures about chat models
-    are dropped.
+    is `seconds` times the fraction of the parts' total duration that was spent in the policy.
+    Figures about chat models are dropped.
 
     Raises:
         FailedPrecondition: The parts' rule cards differ.
@@ -288,7 +291,7 @@ def episode_seeds(
     first_seed: int | None,
     secret: str | None,
 ) -> Seeds:
-    """Returns the seeds of an evaluation's episodes, given arguments of `evaluate`.
+    """Returns the seeds of an evaluation's episodes. See `evaluate` for the arguments.
 
     Raises:
         InvalidArgument: An argument is wrong.

@@ -18,10 +18,11 @@ class Segment(NamedTuple):
 
     Attributes:
         actions: (T, N), the actions of the steps.
-        playing: bool (T, N), True for steps that belong to an episode and did not fail.
+        playing: bool (T, N), True for steps that count: the lane was playing an episode, and its
+            player did not fail.
         boards: (T, N, …), the boards before the steps; None if no observer needs them.
         infos: The infos that observers need, (T, N) each. If a player failed, the lane's infos
-            describe the substitute move that was played.
+            describe the substitute move that the environment played.
         ended: (k,), the lanes whose episodes ended.
         results: The results of the ended episodes, (k,) each: `score`, `moves`, `length` and, in
             games with tiles, `max_exponent`.
@@ -70,7 +71,7 @@ class Schedule:
 
     @property
     def lane_player_seeds(self) -> NDArray[np.uint64] | None:
-        """Each lane's seed for the player's random draws, uint64 (N,); None for public games."""
+        """Each lane's seed for the player's random draws, uint64 (N,); None for public seeds."""
         players, last = self.seeds.players, len(self.seeds) - 1
         return None if players is None else players[np.minimum(self.episode, last)]
 
@@ -80,7 +81,7 @@ class Schedule:
         return self.finished == len(self.seeds)
 
     def advance(self, segment: Segment) -> None:
-        """Ends the episodes of the lanes `segment.ended` and assigns them the next episodes."""
+        """Ends the episodes of the lanes `segment.ended`, and assigns the lanes new episodes."""
         lanes = segment.ended
         self.finished += len(lanes)
         again = lanes[: len(self.seeds) - self._begun]

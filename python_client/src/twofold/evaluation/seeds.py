@@ -20,15 +20,17 @@ _HALF = 16
 
 @dataclass(frozen=True)
 class Seeds:
-    """The seeds of E episodes.
+    """The seeds of E episodes, which are either public or secret.
+
+    Public seeds are consecutive numbers. Secret seeds are derived from a secret.
 
     Attributes:
         games: uint64 (E,), the seeds from which the games' tiles are drawn.
-        players: uint64 (E,), the seeds of a judged program's own random draws; None if the games
-            are public.
-        secret: 64 hexadecimal digits that determine `games` and `players`; None if the games are
-            public.
-        is_new: Whether the secret was drawn for these episodes, so that nobody has seen the tiles.
+        players: uint64 (E,), the seeds of a judged program's own random draws; None for public
+            seeds.
+        secret: 64 hexadecimal digits that determine `games` and `players`; None for public seeds.
+        is_new: Whether the secret was drawn for these episodes. If so, nobody knew the tiles
+            before.
     """
 
     games: NDArray[np.uint64]
@@ -43,9 +45,9 @@ class Seeds:
 
     @classmethod
     def of_secret(cls, number: int, secret: str | None) -> Seeds:
-        """Returns the seeds derived from a secret, or from a new secret if it is None.
+        """Returns the seeds derived from `secret`, or from a new secret if `secret` is None.
 
-        The secret consists of two keys: one for the games, one for the players. Therefore, a
+        The secret consists of two keys: one for the games and one for the players. Therefore, a
         player's seed reveals nothing about its game's seed.
 
         Raises:
@@ -74,7 +76,7 @@ class Seeds:
 
 
 def _numbers(key: bytes, use: bytes, number: int) -> NDArray[np.uint64]:
-    """Returns the keyed digests of 0 to number - 1, uint64 (number,). The digests look random."""
+    """Returns pseudorandom seeds, uint64 (number,): the keyed hashes of 0 ... number - 1."""
     digests = (
         hashlib.blake2b(k.to_bytes(8, "little"), key=key, person=use, digest_size=8).digest()
         for k in range(number)

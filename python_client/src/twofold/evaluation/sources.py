@@ -42,7 +42,7 @@ class Steps:
     Args:
         envs: The environment.
         chooser: The policy.
-        observers: The observers, which may need infos or boards.
+        observers: The observers. Each step collects the infos and the boards that they need.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Steps:
 
 
 class Rollouts:
-    """Plays episodes of 2048 by rollouts, with a policy in the server.
+    """Plays episodes of 2048 with rollouts, using a policy that runs in the server.
 
     Autoreset is disabled, so a lane that finishes waits for the end of the rollout and then begins
     its next episode. The episode's seed also seeds the policy's random draws, so the seed
@@ -141,7 +141,7 @@ class Rollouts:
     Args:
         envs: The environment.
         policy: The policy.
-        observers: The observers, which may need infos.
+        observers: The observers. Each rollout collects the infos that they need.
 
     Raises:
         InvalidArgument: The environment's game is not 2048.

@@ -52,9 +52,10 @@ def bootstrap_mean(values: NDArray[Any]) -> Interval:
 
 
 def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
-    """Returns the interval of sum(values) / sum(counts), by resampling pairs of value and count.
+    """Returns the bootstrap interval of sum(values) / sum(counts).
 
-    Resamples in which all counts are 0 are skipped, because their ratio is undefined.
+    Each value is resampled together with its count. Resamples in which all counts are 0 are
+    skipped, because their ratio is undefined.
     """
     number = len(values)
     if number < 2:
@@ -83,8 +84,8 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
 def quantile_interval(values: NDArray[Any], share: float) -> Interval:
     """Returns the interval of a quantile, without assumptions about the distribution.
 
-    The number of values below the true quantile is binomial. The interval's ends are the values at
-    the ranks that bound this number with 95 % confidence.
+    The number of values below the true quantile has a binomial distribution. The interval's ends
+    are the values at the ranks that bound this number with 95 % confidence.
     """
     number = len(values)
     if number < 2:

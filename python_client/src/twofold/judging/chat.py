@@ -56,7 +56,7 @@ def read_move(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class ChatModel:
-    """A chat model that plays 2048, for `twofold.evaluate`, at an OpenAI-compatible endpoint.
+    """A chat model at an OpenAI-compatible endpoint. Pass it to `twofold.evaluate` to play 2048.
 
     Each move is a separate conversation: the prompt shows the board, and `read_move` reads the move
     from the reply. If a reply names no move (malformed) or a move that changes nothing (illegal),
@@ -66,11 +66,11 @@ class ChatModel:
         url: The endpoint's URL without /chat/completions, such as http://127.0.0.1:8000/v1.
         model: The model's name at the endpoint.
         prompt: The prompt for each move, with {board} and {legal}.
-        options: More fields of each request, such as {"temperature": 0, "max_tokens": 500}.
+        options: Additional fields of each request, such as {"temperature": 0, "max_tokens": 500}.
         retries: The maximum number of corrections of one move.
         timeout: Seconds for one request, from connecting to the last byte of the reply.
         api_key: The API key. Defaults to the environment variable OPENAI_API_KEY, if it is set.
-        surroundings: The clock that measures moves and waits between attempts.
+        surroundings: The clock for timing moves and for the waits between attempts.
     """
 
     url: str = field(repr=False)
@@ -195,7 +195,10 @@ class ChatPlayer:
         return prompt.replace("{board}", rows)
 
     def _ask(self, messages: list[Message], legal: list[str]) -> tuple[str, str, Failure | None]:
-        """Returns the model's direction, its reply, and a failure if the direction is not legal."""
+        """Asks the model once. Returns the direction that it names, and the reply's text.
+
+        If the reply is cut off, or names no direction or an illegal one, also returns a failure.
+        """
         reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
         direction, failure = read_move(reply.text), None
         if reply.is_cut:
@@ -216,7 +219,7 @@ class ChatPlayer:
         return direction or "", reply.text, failure
 
     def summary(self) -> Mapping[str, Any]:
-        """Returns counts of requests, corrected replies and tokens, and the mean time of a move."""
+        """Returns the numbers of requests, bad replies and tokens, and the mean time per move."""
         counts = dict(self._counts)
         without, completions = counts.pop("without_usage"), counts["completions"]
         tokens = {name: None if without == completions else n for name, n in self._tokens.items()}

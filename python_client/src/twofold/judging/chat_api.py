@@ -41,9 +41,10 @@ class Completion:
 
     Attributes:
         text: The text, or "" if the reply has none.
-        is_cut: Whether a limit on tokens cut the text off.
-        prompt_tokens: The tokens of the request; None if the count is missing or implausible.
-        completion_tokens: The tokens of the reply, including hidden reasoning; None as above.
+        is_cut: Whether a token limit cut the text off.
+        prompt_tokens: The number of tokens in the request; None if missing or implausible.
+        completion_tokens: The number of tokens in the reply, including hidden reasoning; None if
+            missing or implausible.
         attempts: The number of requests that were sent to get the reply.
     """
 
@@ -57,22 +58,22 @@ class Completion:
 class ChatEndpoint:
     """An endpoint of chat models. Threads may share an endpoint.
 
-    A request is retried after the statuses 408, 409, 429 and 5xx, and if no answer came. A
-    Retry-After header sets the delay. A request is not retried if the server's certificate is
-    invalid. Redirects are not followed, because their target would receive the key. Messages never
-    contain the key, the values of the URL's query, or control characters, even if the endpoint
-    echoes them.
+    A request is retried after the statuses 408, 409, 429 and 5xx, and if no answer came. The
+    server's Retry-After header sets the delay, which is at most 60 s. A request is not retried if
+    the server's certificate is invalid. Redirects are not followed, because their target would
+    receive the key. Error messages never contain the key, the values of the URL's query, or control
+    characters, even if the endpoint echoes them.
 
     Args:
         url: The base URL, such as http://127.0.0.1:8000/v1. If it has a query, /chat/completions is
             inserted before the query.
         api_key: The bearer token. Surrounding white space is removed; "" sends no token.
         timeout: Seconds for one request, from connecting to the last byte of the reply.
-        surroundings: The clock that waits between attempts.
+        surroundings: The clock for the waits between attempts.
 
     Raises:
-        InvalidArgument: `url` is not http or https, contains a user, or has an invalid host or
-            port; or `api_key` contains characters that a header can't have.
+        InvalidArgument: `url` is not http or https, contains a user name, or has an invalid host
+            or port. Or `api_key` contains characters that are not allowed in a header.
     """
 
     def __init__(
@@ -244,7 +245,9 @@ def _split(url: str) -> urllib.parse.SplitResult:
 
 
 def _has_address(parts: urllib.parse.SplitResult) -> bool:
-    """Returns True if an http URL has a host and a port to connect to.
+    """Returns True if the host and port of an http or https URL are usable.
+
+    Returns True for any other URL too, because its scheme is rejected later.
 
     Raises:
         ValueError, http.client.InvalidURL: The host or port is malformed.
@@ -281,7 +284,7 @@ def _forms(secrets: Sequence[str]) -> list[str]:
 
 
 class _Reply(NamedTuple):
-    """An HTTP reply. `words` is the beginning of an error's body, on one line, secrets masked."""
+    """An HTTP reply. `words` is the start of an error's body, on one line, with secrets masked."""
 
     status: int
     reason: str
@@ -384,7 +387,10 @@ def _read(data: bytes, attempts: int) -> Completion:
 
 
 def _integer(digits: str) -> int | None:
-    """Returns an integer of a reply, or None if it has so many digits that `int` would raise."""
+    """Parses an integer in a reply. Returns None for more than 20 digits.
+
+    `int` would raise an error for thousands of digits.
+    """
     return int(digits) if len(digits) <= 20 else None
 
 
@@ -396,7 +402,7 @@ def _count(value: object) -> int | None:
 
 
 def _retry_after(header: str | None, default: float) -> float:
-    """Returns the seconds in a Retry-After header, or the default if it is missing or a date."""
+    """Returns the seconds in a Retry-After header, or `default` if it is missing or a date."""
     try:
         return max(0.0, float(header or ""))
     except ValueError:

@@ -1,6 +1,6 @@
-"""The sandbox of this process: namespaces, a nearly empty root, no privileges, and limits.
+"""A sandbox for the current process: namespaces, a minimal root, no privileges, and limits.
 
-This code runs in the separate process of the judged program, before the program, and imports only
+This code runs in the processes of `runner`, before the judged program starts. It imports only
 Python's standard library.
 """
 
@@ -27,14 +27,17 @@ _ROOT = "/tmp"  # the new root is mounted here; any directory works
 
 
 class Refused(Exception):
-    """An error: the kernel or a container does not permit a part of the sandbox.
+    """The error raised if the kernel or a container does not permit a part of the sandbox.
 
     The message names the part and the reason.
     """
 
 
 def _call(wall: str, name: str, *arguments: object) -> None:
-    """Calls a libc function. Raises Refused if the function does not return 0."""
+    """Calls the libc function `name`. Raises Refused if the function does not return 0.
+
+    `wall` names the part of the sandbox in the error message.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         raise Refused(f"{wall}: {name}: {os.strerror(ctypes.get_errno())}")
@@ -43,8 +46,9 @@ def _call(wall: str, name: str, *arguments: object) -> None:
 def enter() -> None:
     """Moves this process and its later children into new namespaces.
 
-    There, the processes see only each other and, read-only, Python's standard library. They have no
-    network. This process's first child becomes the init process of the new process namespace.
+    There, the processes have no network. They see no processes except each other, and no files
+    except Python's standard library, which is read-only. This process's first child becomes the
+    init process of the new process namespace.
 
     Raises:
         Refused: A part of the sandbox is unavailable.
@@ -74,7 +78,7 @@ def _mount(wall: str, source: str, target: str, flags: int, kind: str = "", data
 
 
 def _change_root() -> None:
-    """Replaces the root with one that contains only Python's standard library, read-only."""
+    """Replaces the root directory by one that has only Python's standard library, read-only."""
     wall = "a separate root"
     _mount(wall, "none", "/", _REC | _PRIVATE)
     # Opened first, because the new root hides the folders below its mount point.
@@ -126,7 +130,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def limit(memory_mb: int, cpu_seconds: int) -> None:
-    """Sets the kernel's resource limits for this process, which can't raise them again.
+    """Sets the kernel's resource limits for this process. The process can't raise them later.
 
     Args:
         memory_mb: The limit on address space, in megabytes.

@@ -44,11 +44,11 @@ class Player(Protocol):
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp], /
     ) -> list[Choice]:
-        """Returns a choice for each of these lanes, (K,), given boards (K, …) and masks."""
+        """Returns a choice for each of these lanes, (K,), given boards (K, …) and action masks."""
         ...
 
     def summary(self) -> Mapping[str, Any]:
-        """Returns figures about the player, for the evaluation's summary."""
+        """Returns statistics of the player, for the evaluation's summary."""
         ...
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class Player(Protocol):
 
 
 def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
-    """Returns the game that a player plays in an environment.
+    """Returns the 2048 game of an environment, after checking that a player can play in it.
 
     Raises:
         InvalidArgument: The game is not 2048, or the observations are not boards.

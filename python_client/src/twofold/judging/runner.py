@@ -1,8 +1,8 @@
 """The processes that run a judged program. They import only `jail` and `seccomp` from Twofold.
 
 `main` enters the sandbox and forks a process for each game. The game's process loads the program,
-receives boards on its own socket, and answers each with an action. Therefore, each game starts from
-fresh state, and the kernel's limits apply to each game separately.
+receives boards on its own socket, and answers each board with an action. Therefore, each game
+starts from fresh state, and the kernel's limits apply to each game separately.
 
 The judge keeps the boards and the rules. It treats everything that a game's process writes to its
 socket as the next answer of that game. A misbehaving program can therefore only hurt its own score.
@@ -55,7 +55,10 @@ _PRELOADED = """
 
 
 def main(control: int) -> None:
-    """Serves the judge until the socket closes. Reads the settings from standard input."""
+    """Executes the judge's messages until the socket `control` closes.
+
+    The settings come from standard input.
+    """
     # A low number, so that a game's process closes it: the judge may have thousands of descriptors.
     lowest = os.dup(control)
     os.close(control)
@@ -136,7 +139,7 @@ def _serve(judge: socket.socket, settings: dict[str, Any], system_calls: Filter 
 def _play(
     descriptor: int, settings: dict[str, Any], system_calls: Filter | None, seed: int
 ) -> None:
-    """Plays one game and ends the process."""
+    """Plays one game, then ends the process."""
     status = 1
     try:
         os.setsid()
@@ -180,7 +183,7 @@ def _answer(source: str, file: str) -> None:
 
 
 def _load(source: str, file: str) -> Callable[[Any], object]:
-    """Returns the function `strategy` of a program."""
+    """Runs a program's source code, and returns the function `strategy` that it defines."""
     try:
         # `dont_inherit`: without this module's future statements.
         code = compile(source.removeprefix("\ufeff"), file, "exec", dont_inherit=True)
@@ -198,7 +201,10 @@ def _load(source: str, file: str) -> Callable[[Any], object]:
 
 
 def _action(value: object) -> int:
-    """Returns a direction's number, given a direction's name, one of W, D, S, A, or 0 ... 3."""
+    """Converts a program's answer to the number of a direction, 0 ... 3.
+
+    The answer is a direction's name, one of the letters W, D, S and A, or a number 0 ... 3.
+    """
     if isinstance(value, str):
         text = str.__str__(value)
         action = _ACTIONS.get(text.strip().lower(), -1) if len(text) < 100 else -1
@@ -214,7 +220,7 @@ def _action(value: object) -> int:
 
 
 def _describe(error: BaseException, source: str, file: str) -> str:
-    """Describes an exception of the program, with the program's line that led to it."""
+    """Describes an exception of the program, and quotes the program's line that led to it."""
     text, line = "an exception", 0
     # The program may have defined its class, its __str__ and its traceback.
     with contextlib.suppress(BaseException):

@@ -44,7 +44,7 @@ class Game:
     Attributes:
         number: The game's number in messages to the runner.
         socket: The judge's end of the game's socket. Each message is a question or an answer.
-        seconds: The time spent on answers.
+        seconds: The time that the process has spent on answers.
     """
 
     number: int
@@ -54,11 +54,11 @@ class Game:
 
 @dataclass(eq=False)
 class Question:
-    """A board sent to a game's process, and the answer.
+    """A board or another message sent to a game's process, and the answer.
 
     Attributes:
         game: The game.
-        text: The board as JSON, or READY.
+        text: The board as JSON, or READY to load the program.
         timeout: The time limit for the answer, in seconds.
         answer: The answer; None if it did not arrive in time, b"" if the process has ended.
         sent: The time of sending, on the monotonic clock.
@@ -142,7 +142,7 @@ class Sandbox:
             raise
 
     def _reply(self, message: str = "", *descriptors: int) -> bytes:
-        """Sends a message with descriptors, unless it is empty. Returns the runner's next reply."""
+        """Sends a message, if any, with file descriptors. Returns the runner's next reply."""
         try:
             if message:
                 socket.send_fds(self._control, [message.encode()], descriptors)

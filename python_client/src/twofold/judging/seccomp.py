@@ -73,7 +73,7 @@ _X32_CALLS = 0x40000000
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """Returns the number of each system call. Calls that the processor lacks are omitted."""
+    """Returns the numbers of the system calls on a processor architecture."""
     words = NUMBERS[machine].split()
     return dict(zip(words[::2], map(int, words[1::2]), strict=True))
 
@@ -126,7 +126,7 @@ class Filter:
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def install(self) -> None:
-        """Filters this process's system calls, irrevocably. Requires that no_new_privs is set.
+        """Installs the filter in this process, irrevocably. no_new_privs must be set.
 
         Raises:
             OSError: The kernel refuses.

@@ -32,7 +32,7 @@ _REPORTED = ("syntax", "no_function", "raised", "not_a_direction", "memory")
 
 @dataclass(frozen=True)
 class Strategy:
-    """A program that plays 2048, for `twofold.evaluate`: untrusted Python in a sandbox.
+    """An untrusted Python program that plays 2048 in a sandbox. Pass it to `twofold.evaluate`.
 
     The program defines `strategy(board)`, where `board` is a list of lists of tile values, 0 for an
     empty cell. The function returns "up", "right", "down" or "left". The same directions can be
@@ -51,8 +51,8 @@ class Strategy:
         game_timeout: Seconds for all moves of a game. Loading the program, which may take at most
             10 seconds, counts towards neither limit.
         memory_mb: Megabytes of address space for a game's process, including Python itself.
-        unsafe: Whether to run the program without the sandbox, with limits only. It can then read
-            and delete files, and connect anywhere.
+        unsafe: Whether to run the program without the sandbox, with limits only. The program can
+            then read and delete files, and connect to any host.
     """
 
     source: str
@@ -76,7 +76,7 @@ class Strategy:
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
-        """Loads a program from a file. `arguments` set the other attributes.
+        """Loads a program from a file. `arguments` are values for the other attributes.
 
         Raises:
             NotFound: The file does not exist.
@@ -146,7 +146,7 @@ class StrategyPlayer:
             raise
 
     def _try(self) -> None:
-        """Loads the program once, to raise an error before any game if it can't be judged."""
+        """Loads the program once before all games. Raises StrategyError if that fails."""
         self._games[0] = self._sandbox.begin(0)
         failures = self._load([0])
         if not failures:
@@ -174,7 +174,7 @@ class StrategyPlayer:
         return failures
 
     def begin(self, lanes: NDArray[np.intp], seeds: NDArray[np.uint64]) -> None:
-        """Starts a process for each of these games."""
+        """Starts a process for the new game on each of these lanes."""
         for lane, seed in zip(lanes.tolist(), seeds.tolist(), strict=True):
             if lane in self._games:
                 self._sandbox.end(self._games.pop(lane))
@@ -215,7 +215,7 @@ class StrategyPlayer:
         return Failure("illegal", f"the move {direction} does not change the board")
 
     def _failure(self, question: Question) -> Failure:
-        """Ends the process of a game that returned no direction. Returns the reason."""
+        """Ends the process of a game that gave no direction. Returns the reason for the failure."""
         answer, end = question.answer, self._sandbox.end(question.game)
         if answer is None:
             if question.text == READY:
@@ -241,7 +241,7 @@ class StrategyPlayer:
         return Failure("exited", f"exited with status {end.status}")
 
     def summary(self) -> Mapping[str, Any]:
-        """Returns no figures, because reports show only a program's failures."""
+        """Returns an empty dict, because reports show only a program's failures."""
         return {}
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class RandomPolicy:
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
-        """Returns actions (K,) for action_mask (K, actions)."""
+        """Returns actions (K,), one for each row of action_mask (K, number of actions)."""
         if action_mask.shape[1] != 4:
             chances = self._rng.random(action_mask.shape, np.float32) * action_mask
             return np.asarray(chances.argmax(axis=1))
@@ -43,7 +43,7 @@ class RandomPolicy:
 
 
 def _picks() -> NDArray[Any]:
-    """Returns a table, uint8 (16, 12): the action for each 4-bit mask and each draw 0 ... 11."""
+    """Returns a table, uint8 (16, 12), of the action for each 4-bit mask and draw 0 ... 11."""
     table = np.zeros((16, 12), np.uint8)
     for mask in range(1, 16):
         legal = [action for action in range(4) if mask >> action & 1]
@@ -82,7 +82,7 @@ class FixedOrderPolicy:
             self._actions = game.from_server(np.arange(len(game.actions)))
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
-        """Returns actions (K,) for action_mask (K, actions)."""
+        """Returns actions (K,), one for each row of action_mask (K, number of actions)."""
         if self._actions is None:
             return np.asarray(action_mask.argmax(axis=1))
         return np.asarray(self._actions[action_mask[:, self._actions].argmax(axis=1)])
@@ -118,7 +118,10 @@ class CardPlayer:
         self.game, self.num_envs = game, int(envs.num_envs) if self._is_batch else 1
 
     def look(self, observations: Any, action_mask: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Returns the observed cards (N, cards), and bool (N, cards), True for legal flips."""
+        """Returns each game's cards, (N, cards), and a mask of the cards that may be flipped.
+
+        The mask is bool (N, cards).
+        """
         if self._key is not None:
             observations = observations[self._key]
         cards = self.game.cards
@@ -127,7 +130,7 @@ class CardPlayer:
         return table, mask == 1
 
     def actions(self, chosen: NDArray[np.int64]) -> Any:
-        """Returns the actions in the environment's form: (N,), or an int if it is single."""
+        """Returns the actions as an array (N,), or as an int for a single environment."""
         return chosen if self._is_batch else int(chosen[0])
 
 
@@ -168,7 +171,7 @@ class PerfectMemory(CardPlayer):
 
         Args:
             observations: The observations of all games from the last reset or step.
-            action_mask: The action mask from the same infos.
+            action_mask: The action mask from the infos of the same reset or step.
 
         Returns:
             Actions int64 (N,); an int for a single environment.

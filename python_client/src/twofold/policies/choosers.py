@@ -52,12 +52,12 @@ class Chooser(abc.ABC):
 
     @property
     def episodes(self) -> int:
-        """The default number of games of an evaluation."""
+        """The default number of games in an evaluation."""
         return 1_000
 
     @property
     def lanes(self) -> int:
-        """The default limit on the number of boards."""
+        """The default for the maximum number of boards played at once."""
         return 4_096
 
     def conditions(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Chooser(abc.ABC):
 
     @abc.abstractmethod
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser:
-        """Returns the chooser opened for one environment.
+        """Prepares the chooser to play in one environment, and returns it.
 
         Args:
             envs: The environment.
@@ -86,7 +86,7 @@ class Chooser(abc.ABC):
 
 
 class OpenChooser:
-    """A chooser opened for one environment.
+    """A chooser that is ready to play in one environment.
 
     Attributes:
         seconds: The time in seconds spent choosing; nan for choices in the service.
@@ -106,7 +106,7 @@ class OpenChooser:
         """
 
     def summary(self) -> Mapping[str, Any]:
-        """Returns statistics of a player for the evaluation's summary."""
+        """Returns statistics of a player for the evaluation's summary; empty for other policies."""
         return {}
 
     def close(self) -> None:
@@ -119,8 +119,8 @@ class ServedChooser(Chooser):
 
     Attributes:
         policy: The policy.
-        local: The equivalent Python function, for all environments except 2048's id; None if the
-            policy exists only in the service.
+        local: The equivalent Python function, which plays in environments that are already open
+            and in other games than 2048; None if the policy exists only in the service.
     """
 
     policy: served_policies.Policy = field(default_factory=served_policies.Random)
@@ -245,7 +245,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
 
     @abc.abstractmethod
     def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
-        """Returns unchecked actions, integers (K,), for these lanes, (K,)."""
+        """Asks for the actions of these lanes, (K,). Returns integers (K,), not yet checked."""
 
     def _error(self, problem: str, **place: int | None) -> PolicyError:
         text = f"policy {self._name!r}, call {self.calls}: {problem}"
@@ -264,7 +264,7 @@ class FunctionChooser(Chooser):
     make: Callable[[Envs], PolicyFunction] = field(kw_only=True)
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenFunction:
-        """Returns the function for an environment."""
+        """Makes the function for an environment, and returns it ready to play."""
         return OpenFunction(self.name, envs, self.make(envs), timeout)
 
 
@@ -354,7 +354,7 @@ class OpenFunction(CheckedChooser):
 
 @dataclass(frozen=True)
 class PlayerChooser(Chooser):
-    """A player: a program or a chat model.
+    """A policy that may fail in some games: a program or a chat model.
 
     Attributes:
         policy: The program or the chat model.
@@ -366,12 +366,12 @@ class PlayerChooser(Chooser):
 
     @property
     def episodes(self) -> int:
-        """The default number of games of an evaluation."""
+        """The default number of games in an evaluation."""
         return self.policy.episodes
 
     @property
     def lanes(self) -> int:
-        """The default limit on the number of boards."""
+        """The default for the maximum number of boards played at once."""
         return self.policy.lanes
 
     def conditions(self) -> dict[str, Any]:
@@ -379,12 +379,12 @@ class PlayerChooser(Chooser):
         return self.policy.conditions()
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenPlayer:
-        """Returns the player for an environment of 2048."""
+        """Makes the player for an environment of 2048, and returns it ready to play."""
         return OpenPlayer(self.name, envs, self.policy.make(envs))
 
 
 class OpenPlayer(CheckedChooser):
-    """A player that plays in one environment.
+    """A program or a chat model that plays in one environment.
 
     Args:
         name: The name in messages.
@@ -397,7 +397,7 @@ class OpenPlayer(CheckedChooser):
         self._player = player
 
     def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
-        """Begins a game on each of these lanes."""
+        """Begins a game on the lanes in the mask `lanes`, bool (N,)."""
         assert seeds is not None
         self._player.begin(np.flatnonzero(lanes), seeds[lanes])
 

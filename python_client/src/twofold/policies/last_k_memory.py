@@ -24,10 +24,10 @@ class LastKMemory(CardPlayer):
         actions = policy(observations, infos["action_mask"])
 
     The policy plays optimally, given its memory, the environment's reward and the steps left. Its
-    mean return is the result of `twofold.ceilings.concentration`, which describes the memory
-    exactly. With k=None, the policy remembers all cards, and plays at least as well as
-    `PerfectMemory`. With more than two cards of each symbol, it plays better, because it saves
-    known cards for unseen mates.
+    mean return equals the result of `twofold.ceilings.concentration`, which also describes the
+    memory in detail. With k=None, the policy remembers all cards, and plays at least as well as
+    `PerfectMemory`. If there are more than two cards of each symbol, it plays better than
+    `PerfectMemory`, because it saves known cards for unseen mates.
 
     If all cards of a game are face down, a new game has begun, and the policy forgets the old one.
     Therefore, call `reset` only if you abandon a game.
@@ -39,7 +39,7 @@ class LastKMemory(CardPlayer):
 
     Raises:
         InvalidArgument: The environment plays another game, or `twofold.ceilings.concentration`
-            refuses its arguments.
+            can't solve its game with k cards of memory.
     """
 
     card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
@@ -76,7 +76,7 @@ class LastKMemory(CardPlayer):
 
         Args:
             observations: The observations of all games from the last reset or step.
-            action_mask: The action mask from the same infos.
+            action_mask: The action mask from the infos of the same reset or step.
 
         Returns:
             Actions int64 (N,); an int for a single environment.
@@ -192,7 +192,7 @@ class LastKMemory(CardPlayer):
     def _places(
         self, known: Known, symbols: Array, codes: Array, opened: Array | None, column: Array
     ) -> Array:
-        """Returns the memory places, (N,), of the cards to flip.
+        """Returns which remembered card to flip in each row, (N,): its index in the memory.
 
         In row i, the symbol of the card has the code `codes[i, column[i]]`.
         """

@@ -1,4 +1,4 @@
-"""Finds policies by name, by object, or by an argument of the command line."""
+"""Looks up policies by name, by object, or by command-line argument."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
 
     Args:
         policy: The policy. A Chooser is returned unchanged.
-        name: A name for reports, instead of the policy's.
+        name: A name for reports, instead of the policy's own name.
 
     Raises:
         InvalidArgument: The policy is of another type, or the name is unknown.
@@ -107,7 +107,7 @@ def _takes_both(policy: Callable[..., Any]) -> bool:
 
 
 def load(text: str, *, trust_pickle: bool = False) -> Chooser:
-    """Returns the chooser that an argument of the command line names.
+    """Returns the chooser for a command-line argument.
 
     Args:
         text: One of NAMES; "module:NAME" or "path/file.py:NAME" of a function or an object; or
@@ -144,7 +144,7 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
 
 
 def _named(text: str) -> Chooser | None:
-    """Returns the policy with this name, if any."""
+    """Returns the policy with this name, or None if the name is unknown."""
     kind, colon, rest = text.partition(":")
     served = served_policies.NAMES.get(text)
     if text == "random":

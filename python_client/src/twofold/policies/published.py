@@ -63,7 +63,7 @@ def read_network(path: str | PathLike[str]) -> NTuple:
 
 
 class _Decompressed(io.RawIOBase):
-    """A zlib stream. It is decompressed only as far as it is read, because it may be endless."""
+    """A zlib stream that is decompressed while it is read, because its data may be endless."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._stream = file, zlib.decompressobj()
@@ -93,7 +93,7 @@ class _Reader:
         self._file, self._order, self._place = file, order, 0
 
     def take(self, size: int) -> bytes:
-        """Returns the next bytes."""
+        """Returns the next `size` bytes."""
         taken = self._file.read(size)
         self._place += len(taken)
         if len(taken) < size:
@@ -101,7 +101,7 @@ class _Reader:
         return taken
 
     def number(self, kind: str) -> int:
-        """Returns the next integer; `kind` is a format of struct, "i" or "Q"."""
+        """Returns the next integer. `kind` is its format character in `struct`: "i" or "Q"."""
         value: int = struct.unpack(self._order + kind, self.take(struct.calcsize("<" + kind)))[0]
         return value
 
@@ -110,7 +110,7 @@ class _Reader:
         self.within(kind, wanted, wanted)
 
     def within(self, kind: str, lowest: int, highest: int) -> int:
-        """Returns the next integer, which must be in this range."""
+        """Returns the next integer, which must be in the range lowest ... highest."""
         at, value = self._place, self.number(kind)
         if not lowest <= value <= highest:
             wanted = str(lowest) if lowest == highest else f"{lowest} ... {highest}"
@@ -118,7 +118,7 @@ class _Reader:
         return value
 
     def weights(self, kind: str, count: int) -> NDArray[np.float32]:
-        """Returns the next `count` numbers; `kind` is a dtype of numpy, "f4" or "f8"."""
+        """Returns the next `count` numbers. `kind` is their numpy dtype: "f4" or "f8"."""
         size = count * np.dtype(kind).itemsize
         numbers = np.frombuffer(self.take(size), self._order + kind)
         with np.errstate(over="ignore"):
@@ -130,14 +130,17 @@ class _Reader:
     def end(self) -> None:
         """Checks that the file ends here."""
         if self._file.read(1):
-            raise InvalidArgument(f"more follows the network, which ends at byte {self._place}")
+            raise InvalidArgument(
+                f"extra bytes follow the network, which ends at byte {self._place}"
+            )
 
 
 def _szubert(reader: _Reader) -> NTuple:
     """Reads a network of Szubert and Jaśkowski's program.
 
-    Numbers are big-endian, as in Java. In a weight's index, the exponent in the tuple's *first*
-    cell is the most significant digit, so this function reverses the cells and keeps the tables.
+    Numbers are big-endian, as in Java. In a weight's index, the exponent in the tuple's first cell
+    is the most significant digit. In `NTuple`, it is the least significant one, so this function
+    reverses the order of the cells and keeps the tables.
     """
     reader.expect("i", _NETWORK)
     reader.expect("i", _LIST)
@@ -157,11 +160,12 @@ def _szubert(reader: _Reader) -> NTuple:
         reader.expect("i", 4)  # the side of the board
     elif expander != _IDENTITY:
         raise InvalidArgument(
-            f"its kind of symmetries is {expander}; expected {_IDENTITY} or {_STANDARD}"
+            f"its symmetry type is {expander}; expected {_IDENTITY} or {_STANDARD}"
         )
     reader.end()
     is_expanded = expander == _STANDARD
-    # NTuple sums over all eight images. If the program sums over fewer, each becomes a tuple here.
+    # NTuple sums over all eight rotations and reflections. If the program sums over fewer, each of
+    # them becomes a tuple here.
     is_symmetric = is_expanded and all(len(_images(cells)) == 8 for cells, _ in tables)
     if is_expanded and not is_symmetric:
         tables = [(image, table) for cells, table in tables for image in _images(cells)]
@@ -174,9 +178,10 @@ def _szubert(reader: _Reader) -> NTuple:
 
 
 def _tdl_demo(reader: _Reader) -> NTuple:
-    """Reads a network of TDL2048-Demo, which sums each pattern over all eight images.
+    """Reads a network of TDL2048-Demo.
 
-    Numbers are little-endian. Cells and weights are numbered as in NTuple.
+    Numbers are little-endian. Cells and weights are numbered as in NTuple. The program sums each
+    tuple over all eight rotations and reflections of the board.
     """
     cells: list[list[int]] = []
     weights: list[NDArray[np.float32]] = []
@@ -221,10 +226,10 @@ def _different(cells: list[int]) -> list[int]:
 
 
 def _images(cells: Sequence[int]) -> list[list[int]]:
-    """Returns the images of a tuple over which Szubert and Jaśkowski's program sums.
+    """Returns the rotations and reflections of a tuple, without duplicates.
 
-    If several images have the same cells in another order, only the first counts. For example, a
-    line of four cells has four images.
+    Szubert and Jaśkowski's program sums over them. Two of them are duplicates if they have the same
+    cells in any order; only the first is kept. For example, four remain for a line of four cells.
     """
     board = np.arange(16).reshape(4, 4)
     flipped = [board, board[:, ::-1], board[::-1], board[::-1, ::-1]]

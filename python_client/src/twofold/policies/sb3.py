@@ -24,9 +24,9 @@ from twofold.policies.torch_policy import best_legal
 class SB3Policy:
     """A policy that plays the best legal action of a Stable-Baselines3 model.
 
-    Illegal actions are masked for every algorithm: the policy compares the model's own logits or
-    Q-values of the legal actions. Algorithms without masks would choose illegal actions and get
-    stuck.
+    The policy compares the model's logits or Q-values of the legal actions only, even if the
+    model's algorithm does not support masks. Otherwise, the model could choose an illegal action
+    again and again, and get stuck.
 
     Args:
         model: The loaded model.
@@ -59,8 +59,8 @@ class SB3Policy:
         Args:
             path: The zip that the model's `save` wrote, with or without ".zip".
             trust_pickle: Whether to unpickle the file, which runs any code that the file contains.
-            vec_normalize: The pickle that `VecNormalize.save` wrote, if it normalised observations
-                in training. The model's own file does not record this.
+            vec_normalize: The pickle that `VecNormalize.save` wrote, if observations were
+                normalised in training. The model's file does not record whether they were.
 
         Raises:
             NotFound: A file does not exist.
@@ -93,7 +93,7 @@ class SB3Policy:
         return cls(model, algorithm, normalize)
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
-        """Returns actions (K,) for observations (K, …) and action_mask (K, actions)."""
+        """Returns actions (K,) for observations (K, …) and action_mask (K, number of actions)."""
         import torch
 
         policy = self._model.policy
@@ -122,8 +122,8 @@ def load_model(path: Path, *, trust_pickle: bool) -> Chooser:
 def algorithm_of(path: Path) -> tuple[str, str]:
     """Returns the package and the class of a saved model.
 
-    The file does not name them. This function finds them from the names of the model's settings,
-    which are in JSON, and unpickles nothing.
+    The file contains neither name. This function infers them from the names of the model's
+    settings, which are in JSON. It unpickles nothing.
 
     Raises:
         InvalidArgument: The file is not a model of a known algorithm.
@@ -164,8 +164,9 @@ def algorithm_of(path: Path) -> tuple[str, str]:
 def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Space[Any]) -> Any:
     """Converts observations (K, …) to the space that a model was trained on.
 
-    Boards (K, rows, columns) become flat (K, cells), one-hot with planes first or last, or a dict
-    of any of these and the mask. Observations in the space's form stay unchanged.
+    Boards (K, rows, columns) are converted to flat arrays (K, cells), to one-hot arrays with the
+    planes first or last, or to a dict of such arrays and the mask. Observations that already have
+    the space's form stay unchanged.
 
     Raises:
         InvalidArgument: No form of the observations has the space's shape and bounds.
@@ -205,8 +206,8 @@ def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Sp
     if highest is not None and bounds != (0, highest):
         raise InvalidArgument(
             f"the model was trained on numbers {bounds[0]:g} ... {bounds[1]:g} of shape {wanted}; "
-            f"Twofold's of this shape are 0 ... {highest}. Write a function that scales them as in "
-            "training",
+            f"Twofold's observations of this shape contain 0 ... {highest}. Write a function that "
+            "scales them as in training",
             field="policy",
         )
     return fitted.astype(space.dtype)

@@ -31,8 +31,8 @@ class Policy:
     """A policy that plays in the service.
 
     Attributes:
-        slot: The field of `RolloutRequest` for the policy's message.
-        layers: The number of its own moves that the policy looks ahead, for the rule card.
+        slot: The name of the field of `RolloutRequest` that contains the policy.
+        layers: The number of the player's moves that the policy looks ahead, for the rule card.
     """
 
     slot: ClassVar[str]
@@ -45,7 +45,7 @@ class Policy:
 
     @property
     def card(self) -> dict[str, Any]:
-        """The entries of the rule card."""
+        """The policy's entries for the rule card."""
         return {"search_max_layers": self.layers, "symmetry_averaging": False, "weights_mb": 0.0}
 
     def write(self, request: wire.RolloutRequest) -> None:
@@ -110,8 +110,8 @@ class Expectimax(Policy):
     """A full-width search for 2048 on 4 x 4. A `Heuristic` evaluates the final afterstates.
 
     Args:
-        depth: The number of its own moves that the search looks ahead, 1 ... 8. Depth 2 is max,
-            mean, max: "2 max layers", or 3 plies including the new tile.
+        depth: The number of the player's moves that the search looks ahead, 1 ... 8. Depth 2 means
+            max, mean, max: "2 max layers", or 3 plies including the new tile.
         extension: If the search would end on an afterstate with at most this many empty cells, it
             looks one move further; 0 ... 16, 0 for never.
         table_bytes: The size of the service's cache of computed values, which only makes the search
@@ -141,7 +141,7 @@ class Expectimax(Policy):
 
     @property
     def card(self) -> dict[str, Any]:
-        """The entries of the rule card."""
+        """The policy's entries for the rule card."""
         return super().card | {"search_max_layers": self.depth}
 
     def write(self, request: wire.RolloutRequest) -> None:
@@ -155,10 +155,11 @@ class Expectimax(Policy):
 
 @dataclass(frozen=True)
 class Optimal(Policy):
-    """A policy that plays optimally for the environment's `objective`, on at most nine cells.
+    """A policy that plays optimally for the environment's `objective`.
 
-    The service needs the table that `twofold solve` makes (see the page "Optimal play on small
-    boards"). Of equally good actions, it plays the one with the lowest number.
+    The board may have at most nine cells, and the service needs the table that `twofold solve`
+    makes (see the page "Optimal play on small boards"). Of equally good actions, the policy plays
+    the one with the lowest number.
     """
 
     slot = "optimal"
@@ -167,11 +168,12 @@ class Optimal(Policy):
 class NTuple(Policy):
     """A policy that plays the action with the highest reward + V(afterstate).
 
-    V is the value function of an n-tuple network: the sum of one weight for each tuple and each
-    image of the board (Szubert and Jaśkowski 2014). A weight's index in its tuple's table is a
-    number in base `exponents`, whose k-th digit, the least significant first, is the exponent in
-    the tuple's k-th cell (at most exponents - 1). Sums are float32: first each tuple's weights are
-    added image by image, then the tuples' sums.
+    V is the value function of an n-tuple network: the sum of one weight for each tuple and, if
+    `symmetric`, for each rotation and reflection of the board (Szubert and Jaśkowski 2014). A
+    weight's index in its tuple's table is a number in base `exponents`. Digit k of this number,
+    counted from the least significant digit, is the exponent in the tuple's k-th cell, but at most
+    exponents - 1. Sums are float32: first the weights of each tuple are added, then the sums of the
+    tuples.
 
     The policy keeps the given arrays, and sends them to the service when a rollout first needs
     them. Do not change the arrays afterwards; make another policy instead.
@@ -234,7 +236,7 @@ class NTuple(Policy):
 
     @property
     def card(self) -> dict[str, Any]:
-        """The entries of the rule card."""
+        """The policy's entries for the rule card."""
         size = sum(table.nbytes for table in self.weights) / 1e6
         return super().card | {"symmetry_averaging": self.symmetric, "weights_mb": size}
 

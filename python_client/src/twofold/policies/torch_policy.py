@@ -23,8 +23,8 @@ class TorchPolicy:
         net: A module, or another function from a tensor of K observations to a value of each
             action, (K, actions): logits or Q-values. If it returns several results, the first one
             is used.
-        obs: The form of observations that the network was trained on, as an environment's `obs`.
-            Boards are converted to this form; other observations stay unchanged.
+        obs: The form of observations that the network was trained on, named as in an environment's
+            argument `obs`. Boards are converted to this form; other observations stay unchanged.
         planes: The number of planes in the one-hot forms. 18 are enough for every 4 x 4 board of
             2048 that play can reach.
 
@@ -57,7 +57,7 @@ class TorchPolicy:
         return [] if parameters is None else list(parameters())
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
-        """Returns actions (K,) for observations (K, …) and action_mask (K, actions)."""
+        """Returns actions (K,) for observations (K, …) and action_mask (K, number of actions)."""
         import torch
 
         tensor = torch.from_numpy(self._formed(observations))
