@@ -35,7 +35,7 @@ public struct Poller: ~Copyable {
             socket.liveness)
     }
 
-    /// Adds a file descriptor, for example of an eventfd, a pipe or a system socket.
+    /// Adds a file descriptor, for example of an event, a pipe or a system socket.
     public mutating func add(descriptor: CInt) -> Item {
         add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0), nil)
     }
