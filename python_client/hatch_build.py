@@ -1,8 +1,8 @@
 """Adds the library and the server to a wheel, which pyproject.toml can't describe.
 
-With TWOFOLD_BUNDLE naming a folder (packaging/build.py makes it), the folder's files go to
-`twofold/_bin`, and the wheel is for this platform and any Python. Without it the wheel is the pure
-client, for every system.
+If TWOFOLD_BUNDLE names a folder (packaging/build.py makes it), the wheel contains the folder's
+files in `twofold/_bin`, and is for this platform and any Python 3. Otherwise, the wheel contains
+only the client, and is for every system.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class BundleHook(BuildHookInterface[Any]):
     """Adds the library, the server and their licences to a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called by hatchling before it collects files."""
+        """Adds the files. hatchling calls this method before it builds the wheel."""
         bundle = os.environ.get("TWOFOLD_BUNDLE")
         if bundle is None or version == "editable":
             return

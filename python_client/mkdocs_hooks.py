@@ -1,8 +1,8 @@
 """Hooks for MkDocs that add the repository's documents to the site.
 
 Documents outside `docs/` become pages of the site. Their links, and links to them, work in the
-repository and in the site. A link to a file that is not in the site, such as a source, becomes
-its path.
+repository and in the site. A link to a file that is not in the site, such as source code, is
+replaced with the file's path.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAGES = {
     "SECURITY.md": "operations/security.md",
     "python_client/benchmarks/README.md": "reference/benchmarks.md",
 }
-"""Documents outside `docs/`, and their places in the site."""
+"""Documents outside `docs/`, and their paths in the site."""
 
 _SOURCES = {place: document for document, place in PAGES.items()}
 # A link to a file: not one to an address (https://…), nor to a heading of the same page.
@@ -43,11 +43,11 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def with_links(markdown: str, place: str) -> str:
-    """Returns a text with links for the site. Links to missing files stay: MkDocs warns about them.
+    """Converts a text's links for the site. Keeps links to missing files, so MkDocs warns of them.
 
     Args:
-        markdown: The text, whose links are those of the repository.
-        place: The page's place in the site.
+        markdown: The text, whose links work in the repository.
+        place: The page's path in the site.
     """
     document = _SOURCES.get(place, f"docs/{place}")
 

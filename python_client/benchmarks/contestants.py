@@ -1,4 +1,4 @@
-"""The contestants of the benchmark, the conditions of measurements, and the targets.
+"""The contestants of the benchmark, the conditions of the measurements, and the targets.
 
 The contestants are Twofold, the limit of its transport, and the peers: other packages.
 """
@@ -22,9 +22,9 @@ class Condition(NamedTuple):
     name: str
     """The condition's name in the report and the JSON."""
     busy: int = 0
-    """The number of processes that only compute."""
+    """The number of CPU-bound processes that run at the same time."""
     thinking: float = 0.0
-    """The time in seconds that a policy computes between two steps, on all cores."""
+    """The time that a policy computes on all cores between two steps, in seconds."""
 
 
 ALONE = Condition("alone")
@@ -37,14 +37,14 @@ LEARNERS = tuple(
 
 @dataclass(frozen=True)
 class Contestant:
-    """A contestant, which is a row of the table."""
+    """A contestant: an environment, or a way to call it, with a separate row in the report."""
 
     name: str
     """The contestant's name in `--only` and the JSON."""
     label: str
     """The contestant's name in the table."""
     command: tuple[str, ...]
-    """The script in peers/ and its arguments before N."""
+    """The script in peers/ and its arguments. The number of boards N is appended."""
     environment: str | None = None
     """The name of the virtual environment; None for the benchmark's own."""
     is_stepwise: bool = True
@@ -52,7 +52,7 @@ class Contestant:
     largest: int = SIZES[-1]
     """The largest number of boards to measure. The report lists larger numbers as skipped."""
     has_learner: bool = False
-    """Whether the contestant is also measured next to a learner."""
+    """Whether the contestant is also measured inside a learner's loop."""
 
 
 # The packages of each virtual environment: the newest releases that were tested.
@@ -189,16 +189,16 @@ NOTHING = Contestant("nothing", "no environment at all", ("nothing.py",), has_le
 
 @dataclass(frozen=True)
 class Target:
-    """A figure that has a target."""
+    """A target for one figure of the benchmark."""
 
     what: str
     size: int
     of: str
-    """The contestant."""
+    """The name of the measured contestant."""
     to: str | None
-    """The contestant to compare with; None if the figure is the microseconds of a step."""
+    """The contestant to compare with; None if the figure is a step's time in microseconds."""
     bound: float
-    """The lower limit of a ratio of rates, or the upper limit of a time."""
+    """The lower limit if the figure is a ratio of rates; the upper limit if `is_time`."""
     is_time: bool = False
     is_percentage: bool = False
     condition: Condition = ALONE

@@ -17,10 +17,10 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Download:
-    """A file at a pinned address.
+    """A file at a pinned URL.
 
     Args:
-        url: The file's address, which names a commit.
+        url: The file's URL, which is pinned to a commit.
         sha256: The digest of the file's bytes, in hexadecimal.
         folder: The folder for the file, under the repository's .build.
     """

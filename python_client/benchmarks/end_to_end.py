@@ -1,13 +1,13 @@
 """Compares Twofold with its peers and with the limit of its transport in one run.
 
-Measures them alone, next to processes that compute, and next to a learner:
+Measures each contestant alone, next to CPU-bound processes, and inside a learner's loop:
 
     .venv/bin/python python_client/benchmarks/end_to_end.py
     .venv/bin/python python_client/benchmarks/end_to_end.py --quick
     .venv/bin/python python_client/benchmarks/end_to_end.py --only 'twofold*,limit-*' --sizes 1
 
-The table goes to standard output, and to runs/bench/ with all measurements as JSON and a plot.
-Peers are installed from PyPI on the first run, each into a virtual environment under .build/.
+Prints a report, and saves it in runs/bench/ with a plot and all measurements as JSON. Peers are
+installed from PyPI on the first run, each into a virtual environment under .build/.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def measure(arguments: argparse.Namespace) -> int:
-    """Installs the peers, measures, reports, and returns the exit status."""
+    """Installs the peers, measures everything, writes the report, and returns the exit status."""
     started = datetime.datetime.now(datetime.timezone.utc)
     out: Path = arguments.out or REPOSITORY / "runs" / "bench" / f"{started:%Y%m%d-%H%M%S}"
     logs = out / "logs"
@@ -104,7 +104,7 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick: bool) -> None:
-    """Measures figures of Twofold alone: a step's parts, two halves, and almost idle sessions."""
+    """Measures a step's parts, the gain of two_halves.py, and the cost of almost idle sessions."""
     for size in sizes:
         if size in SPLIT_SIZES:
             run["split"].append(split(size, rounds)._asdict())
@@ -119,7 +119,8 @@ def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, 
     """Creates the missing virtual environments.
 
     Returns:
-        Each contestant's interpreter, or why it has none, and each environment's packages.
+        The interpreter of each contestant, or the reason why it has none; and the packages of each
+        virtual environment.
     """
     pythons: dict[str, Path | str] = {NOTHING.name: Path(sys.executable)}
     packages = {"twofold": environments.packages(Path(sys.executable))}
@@ -139,7 +140,7 @@ def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, 
 
 
 def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> None:
-    """Writes the report, the JSON and the plot, prints the report, and publishes it if asked to."""
+    """Writes the report, the JSON and the plot, and prints the report. May publish the figures."""
     text = report.markdown(run, rounds.results)
     (out / "end_to_end.md").write_text(text)
     results = rounds.results

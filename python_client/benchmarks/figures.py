@@ -1,4 +1,4 @@
-"""The measured figures of the documents, in files docs/figures/NAME.json.
+"""The measured figures of the documents, which are stored in files docs/figures/NAME.json.
 
 With `--publish`, each command that measures writes its file, and `make pages` makes the documents'
 tables from the files. A file contains the command, the date, the commit, the machine, and the
@@ -30,7 +30,8 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     """Writes the figures that the running command measured.
 
     Raises:
-        SystemExit: The file has more rows, as after a run with --only. The file stays.
+        SystemExit: The existing file has more rows, for example because this run used --only. The
+            file stays unchanged.
     """
     path = FOLDER / f"{name}.json"
     needed = len(read(name)["rows"]) if path.exists() else 1
@@ -55,7 +56,7 @@ def publish(name: str, rows: Sequence[Row]) -> None:
 
 
 def as_text(content: dict[str, Any]) -> str:
-    """Returns a file's text, with one line per row."""
+    """Returns the content as JSON text, with one line for each row of figures."""
     *setting, (_, rows) = content.items()
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in setting]
     body = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
@@ -63,7 +64,7 @@ def as_text(content: dict[str, Any]) -> str:
 
 
 def read(name: str) -> dict[str, Any]:
-    """Returns the content of a file."""
+    """Returns the content of docs/figures/NAME.json."""
     content: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     return content
 
@@ -76,7 +77,7 @@ def processor() -> str:
 
 
 def _commit() -> str | None:
-    """Returns the checkout's commit, or None without git or with uncommitted changes."""
+    """Returns the checkout's commit; None if git is missing or there are uncommitted changes."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(REPOSITORY), *words]

@@ -13,19 +13,19 @@ THINKING_SECONDS = 0.3e-3
 
 
 class Cost(NamedTuple):
-    """The cost of one session of 256 boards."""
+    """The processor time that one session of 256 boards costs."""
 
     endpoint: str
     idle: tuple[float, float]
     """The processor time of server and client in a minute without requests, in milliseconds."""
     thinking: tuple[float, float]
-    """The shares of a core that server and client use if the client thinks for 0.3 ms per step."""
+    """The shares of a core that server and client use if the client computes 0.3 ms per step."""
     rate: float
-    """The steps per second with that thinking time."""
+    """The steps per second of a client that computes for 0.3 ms per step."""
 
 
 def cost(endpoint: str, idle_seconds: float, thinking_seconds: float) -> Cost:
-    """Measures a session without requests and a session with occasional requests."""
+    """Measures the cost of a session without requests and of one with occasional requests."""
     envs = twofold.Game2048VectorEnv(256, endpoint=endpoint)
     envs.reset(seed=0)
     carrier = envs._session.link.carrier

@@ -22,7 +22,7 @@ from twofold.client.lookup import find_program
 
 
 def describe() -> dict[str, Any]:
-    """Returns the machine and the versions of a measurement."""
+    """Returns a description of the machine and the versions of the software."""
     program = find_program()
     return {
         "machine": {
@@ -62,9 +62,9 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def busy_cores(seconds: float = 1.0) -> float:
-    """Waits, and returns the average number of busy cores meanwhile.
+    """Waits for `seconds`, and returns the average number of busy cores during that time.
 
-    The benchmark's own processes also wait, so the result is the load of other work or of the host.
+    The benchmark's own processes also wait, so the load comes from other programs or the host.
     """
     before = _busy_ticks()
     started = time.monotonic()

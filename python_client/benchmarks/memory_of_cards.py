@@ -1,4 +1,4 @@
-"""Measures the return of Concentration's players against the number of cards that they remember.
+"""Measures how the return at Concentration depends on the number of cards a player remembers.
 
     python python_client/benchmarks/memory_of_cards.py    # a minute
 
@@ -17,11 +17,11 @@ import tables
 import twofold
 
 MEMORIES = {"playground": (*"0123456", "8", "all"), "popgym-hard": (*"012345",)}
-"""The numbers of remembered cards by preset, up to the largest that is solved in seconds."""
+"""The numbers of remembered cards by preset, up to the largest number solvable in seconds."""
 
 
 def rows(episodes: int) -> list[figures.Row]:
-    """Plays this many games with each preset and memory, and returns the mean returns."""
+    """Plays `episodes` games with each preset and memory, and returns their mean returns."""
     found = []
     for preset, memories in MEMORIES.items():
         policies = {"random": "random"} | {one: f"last-k-memory:{one}" for one in memories}

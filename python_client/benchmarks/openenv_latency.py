@@ -1,10 +1,10 @@
-"""Measures the time of a move over OpenEnv's WebSockets, with a thousand playing connections.
+"""Measures the time of a move over OpenEnv's WebSockets while a thousand connections play.
 
     python python_client/benchmarks/openenv_latency.py --peer OpenEnv/envs/openspiel_env
 
-Each connection plays a separate game of 2048 with random legal moves. At first each one moves about
-every two seconds, like an agent that thinks, and then as fast as possible. The peer is OpenEnv's
-2048, from a checkout of huggingface/OpenEnv. It needs open_spiel and openenv.
+Each connection plays a separate game of 2048 with random legal moves. At first, each connection
+makes a move about every two seconds, like an agent that thinks. Then it moves as fast as possible.
+The peer is OpenEnv's 2048, from a checkout of huggingface/OpenEnv. It needs open_spiel and openenv.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Measured:
     megabytes: float
     """The server's resident memory."""
     refused: int
-    """The number of moves that got an error."""
+    """The number of moves to which the server replied with an error."""
 
 
 def main() -> None:
-    """Measures, and prints a table and a line of JSON."""
+    """Measures all servers and loads, and prints a table and a line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--connections", type=int, default=1000, metavar="N")
     parser.add_argument("--interval", type=float, default=2.0, metavar="SECONDS")
@@ -132,7 +132,7 @@ async def _play(
     times: list[float],
     refused: list[str],
 ) -> None:
-    """Plays from an observation until the end, and records the times of the moves."""
+    """Plays until the time `end`, beginning with the observation `seen`. Times each move."""
     while True:
         pause = random.uniform(0, 2 * interval)
         if time.perf_counter() + pause >= end:

@@ -1,10 +1,11 @@
-"""Measures steps on small boards with and without the optimum's infos.
+"""Measures the speed of steps on small boards, with and without the optimum's infos.
 
     twofold solve --size 3                                             # once
     taskset -c 0 .venv/bin/python python_client/benchmarks/optimum_infos.py     # on one core
 
 First it records games of random and of optimal play. Then environments that differ only in their
-infos replay these games in turns, round after round, with `copy=False`. Only their steps are timed.
+infos take turns to replay these games, in several rounds, with `copy=False`. Only their steps are
+timed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def record(options: argparse.Namespace, optimal: bool) -> NDArray[np.uint8]:
 
 
 def seconds(envs: Any, actions: NDArray[np.uint8]) -> float:
-    """Replays these steps and returns their time."""
+    """Replays the actions and returns the time of the steps, in seconds."""
     envs.reset(seed=1)
     began = time.perf_counter()
     for row in actions:

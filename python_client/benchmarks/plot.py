@@ -48,7 +48,7 @@ LABEL_DISTANCE = 0.24
 
 
 def draw(rows: Sequence[Row], machine: str, path: Path) -> None:
-    """Draws the rates of contestants that are alone on the machine.
+    """Draws the rates that the contestants reach alone on the machine.
 
     Args:
         rows: The rows of docs/figures/bench.json, which `end_to_end.py` writes.

@@ -61,11 +61,11 @@ AGENTS = {
 
 
 MARKS = (40_960, 81_920, 122_880)
-"""The steps of `recurrent_ppo.py` for which the documents show the number of turns."""
+"""The training steps of `recurrent_ppo.py` at which the documents report its turns per game."""
 
 
 def output(*words: str) -> bytes:
-    """Returns what a command of `twofold` prints."""
+    """Runs a `twofold` command and returns its standard output."""
     return subprocess.run([*TWOFOLD, *words], stdout=subprocess.PIPE, check=True).stdout
 
 
@@ -124,7 +124,7 @@ def commands() -> list[Row]:
 
 
 def optimum() -> list[Row]:
-    """Solves four boards for the score, and returns the results with time and memory."""
+    """Solves four small boards for the highest expected score, and measures time and memory."""
     rows = []
     for board in ("2x2", "2x3", "2x4", "3x3"):
         with (
@@ -156,7 +156,7 @@ def optimum() -> list[Row]:
 
 
 def optimal_play() -> list[Row]:
-    """Plays a million optimal games of 3 x 3, with the table that `twofold solve` has made."""
+    """Plays a million optimal games of 3 x 3, using the table that `twofold solve` created."""
     words = "evaluate optimal --size 3 --episodes 1000000 --json"
     found = json.loads(output(*words.split()))
     tiles = sorted(((int(tile), one["share"]) for tile, one in found["reached"].items()))
@@ -172,7 +172,7 @@ def optimal_play() -> list[Row]:
 
 
 def campaigns() -> list[Row]:
-    """Simulates long and short runs for half an hour each, with both kinds of clients."""
+    """Runs four campaigns of half an hour: two kinds of clients, each with two ranges of seeds."""
     from campaign import campaign, cores
     from runs import Run
     from world import Faults
@@ -198,7 +198,7 @@ def campaigns() -> list[Row]:
 
 
 def reports(pattern: str) -> list[dict[str, Any]]:
-    """Returns the reports in runs/ that a pattern names.
+    """Returns the contents of the JSON reports in runs/ whose paths match a pattern.
 
     Raises:
         SystemExit: No report matches the pattern.
@@ -241,7 +241,7 @@ def learning() -> list[Row]:
 
 
 def recurrent() -> list[Row]:
-    """Returns the numbers of turns of `recurrent_ppo.py`, a perfect memory and random play."""
+    """Returns the turns per game of `recurrent_ppo.py`, of a perfect memory and of random play."""
     import twofold
 
     rows: list[Row] = []

@@ -1,11 +1,11 @@
-"""Evaluates networks that others published, and prints their rows of docs/reference/results.md.
+"""Evaluates networks published by other authors, and prints the table of their results.
 
     make published                                   # 50,000 games, a few minutes
     make published PUBLISHED_ARGS="--games 1000"
 
-Each network is fetched once, into .build/published, and must have the digest given here.
-`twofold convert-weights` converts it, and `twofold evaluate` plays it. A network that can't be
-fetched is skipped and listed. Results are kept in runs/published.
+Each network is downloaded once, into .build/published, and its SHA-256 digest is verified.
+`twofold convert-weights` converts it, and `twofold evaluate` plays with it. A network that can't be
+downloaded is skipped and listed. Results are kept in runs/published.
 """
 
 from __future__ import annotations

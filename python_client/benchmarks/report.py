@@ -76,7 +76,7 @@ def figures(target: Target, results: Results) -> list[float] | None:
 
 
 def rows(run: dict[str, Any], results: Results) -> list[Row]:
-    """Returns the rows for docs/figures: medians of the rounds, and the parts of steps."""
+    """Returns the rows for docs/figures: the medians over the rounds, and the parts of a step."""
     measured = [
         {
             "contestant": one.contestant,

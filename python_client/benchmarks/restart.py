@@ -1,7 +1,8 @@
 """Measures how long a server takes to save and restore sessions, and how many are lost.
 
-A server with a state directory is stopped and started again. Then each session has a request that
-waits for the server while it is down, and while it is paused for twice its idle timeout.
+First, a server with a state directory is stopped and started again. Then each session sends a
+request that waits while the server is down, and one that waits while the server is paused for twice
+its idle timeout.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _directory() -> Iterator[Path]:
 
 
 def restarts(count: int, boards: int, rounds: int) -> list[figures.Row]:
-    """Measures stops and starts, without sessions and with them."""
+    """Measures how long stops and starts take, without sessions and with `count` sessions."""
     stops, starts, lost = [], [], 0
     with _directory() as directory, Server(directory) as server:
         empty = {"sessions": 0, "stop": [server.stop()], "start": [server.start()]}
@@ -152,7 +153,7 @@ def restarts(count: int, boards: int, rounds: int) -> list[figures.Row]:
 
 
 def pauses(count: int, boards: int, timeout: int) -> list[figures.Row]:
-    """Counts the sessions that are lost although their requests wait for the server."""
+    """Counts the sessions lost while their requests wait for a restarting or paused server."""
     with _directory() as directory, Server(directory, "--idle-timeout", str(timeout)) as server:
         sessions = Sessions(server.endpoint, count, boards)
         server.stop()

@@ -68,7 +68,7 @@ Results = dict[tuple[str, int, str], Result]
 
 @contextlib.contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """Runs this many computing processes for the duration of the context."""
+    """Runs `count` CPU-bound processes for the duration of the context."""
     processes = [subprocess.Popen(BUSY, start_new_session=True) for _ in range(count)]
     try:
         # The scheduler needs some time to place them.
@@ -81,7 +81,7 @@ def neighbours(count: int) -> Iterator[None]:
 
 
 class Rounds:
-    """The measurement in rounds, with all results and the machine's load from other work.
+    """The rounds of the benchmark, all results, and the machine's load from other work.
 
     Args:
         pythons: The interpreter of each contestant by name, or the reason why it has none.
@@ -105,8 +105,8 @@ class Rounds:
     ) -> None:
         """Measures all contestants with `size` boards. One runs at a time; the others wait.
 
-        Waiting contestants have made and compiled their boards. So rounds follow each other
-        immediately, and other work on the machine affects all contestants.
+        All contestants create and compile their boards before the first round. Rounds then follow
+        each other immediately, so other work on the machine affects all contestants alike.
         """
         workers: dict[str, WorkerProcess] = {}
         try:
@@ -152,7 +152,7 @@ class Rounds:
                 _say(f"  {name} {failure}")
 
     def _work_of(self, condition: Condition, nothing: WorkerProcess) -> int:
-        """Returns the amount of policy work that takes the condition's time on this machine."""
+        """Returns how many network layers take the condition's thinking time on this machine."""
         if self._seconds_of_work is None:
             # Long enough that the rest of the loop does not matter.
             loops = [nothing.run(0.1, 100) for _ in range(9)]

@@ -23,13 +23,13 @@ WARM_UP = 200
 
 
 class Split(NamedTuple):
-    """The microseconds of a step with `copy=False`, and of its parts."""
+    """The time of a step with `copy=False`, and of its parts, in microseconds."""
 
     size: int
     step: float
     """The time of `VectorEnv.step`."""
     python: float
-    """The time outside the library's function."""
+    """The time that Python takes outside the call into the library."""
     crossing: float
     """The time of a call into the library that is refused immediately."""
     engine: float
@@ -37,11 +37,11 @@ class Split(NamedTuple):
     kernel: float
     """The time of the kernel alone, on one thread."""
     session: float
-    """The remaining time: the session, its locks, and the reply kept for a repeat."""
+    """The remaining time: the session, its locks, and the reply stored for repeated requests."""
 
 
 def split(size: int, rounds: int) -> Split:
-    """Returns the medians over rounds that measure each part in turn."""
+    """Measures each part in every round, and returns the medians over the rounds."""
     envs = twofold.Game2048VectorEnv(size, copy=False, endpoint="embedded")
     envs.reset(seed=0)
     carrier = envs._session.link.carrier
@@ -72,7 +72,7 @@ def split(size: int, rounds: int) -> Split:
 
 
 def _time(call: Callable[[int], object]) -> tuple[float, int]:
-    """Returns the mean microseconds of a call and the number of calls. Numbers the calls."""
+    """Calls `call(0)`, `call(1)`, … Returns the mean microseconds and the number of calls."""
     for at in range(WARM_UP):
         call(at)
     at = WARM_UP
@@ -85,7 +85,7 @@ def _time(call: Callable[[int], object]) -> tuple[float, int]:
 
 
 def _kernel(size: int, threads: int) -> float:
-    """Returns the microseconds of this processor's best kernel for this many boards."""
+    """Returns the microseconds that the fastest kernel takes to step `size` boards."""
     command = [str(find_program()), "bench", "--json", "--only", "kernel", "--boards", str(size)]
     report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     rows = [row for row in report["rows"] if "reward" not in row["engine"]]

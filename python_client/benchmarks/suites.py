@@ -1,4 +1,4 @@
-"""Measures the steps of `make test` in a fresh clone of this checkout's HEAD.
+"""Measures how long each step of `make test` takes in a fresh clone of this checkout's HEAD.
 
     make times
 
@@ -41,7 +41,7 @@ PYTHON_TEST = re.compile(
 
 
 def measure(command: str, checkout: Path) -> tuple[float, float, str]:
-    """Runs a command in a folder. Returns its seconds, its processor seconds, and its output."""
+    """Runs a command in `checkout`. Returns its seconds, its processor seconds and its output."""
     environment = {**os.environ, "PYTEST_ADDOPTS": f"--durations={SLOWEST}"}
     begin, used = time.monotonic(), processor_seconds()
     done = subprocess.run(
@@ -59,14 +59,14 @@ def processor_seconds() -> float:
 
 
 def slowest(tests: re.Pattern[str], output: str) -> list[figures.Row]:
-    """Returns the slowest tests in an output."""
+    """Returns the slowest tests, given the output of a test run."""
     found = {(float(test["seconds"]), sentence(test["name"])) for test in tests.finditer(output)}
     chosen = sorted(found, reverse=True)[:SLOWEST]
     return [{"test": name, "seconds": seconds} for seconds, name in chosen]
 
 
 def sentence(name: str) -> str:
-    """Returns a test's name as a sentence, after its module's name or "Swift"."""
+    """Returns a test's name as a sentence, prefixed with its Python module or "Swift"."""
     python = re.fullmatch(r".*?(\w+)\.py::test_(.*)", name)
     if python is None:
         words = name.strip('"')
@@ -76,7 +76,7 @@ def sentence(name: str) -> str:
 
 
 def main() -> None:
-    """Measures all steps."""
+    """Measures all steps and prints their times."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--publish", action="store_true", help=figures.HELP)
     arguments = parser.parse_args()

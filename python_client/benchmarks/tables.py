@@ -1,6 +1,6 @@
-"""The documents' tables, made from the rows of result files, which `figures.py` describes.
+"""The tables of the documents. `figures.py` reads their rows from docs/figures.
 
-A command that measures prints the same table from its rows.
+Each command that measures also prints the table of its rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ def markdown(head: Sequence[str], rows: Lines, align: str = "") -> str:
     Args:
         head: The columns' names.
         rows: The cells of each row.
-        align: A letter for each column, r for numbers. The last one applies to further columns.
+        align: A letter for each column: l for left, r for right. The last letter also applies to
+            all further columns.
     """
     letters = align.ljust(len(head), align[-1:] or "l")
     rule = ["---:" if letter == "r" else "---" for letter in letters]
@@ -51,7 +52,7 @@ RATES = {
     "EnvPool, `Game2048-v1` / `Play2048-v1`": ["envpool", "envpool-play"],
     "gymnasium-2048": ["gymnasium-2048"],
 }
-"""The rows of the table of rates, and the contestants in each."""
+"""The labels of the rows in the table of rates, and the contestants in each row."""
 
 CALL_SIZES = (1, 4096, 65536)
 CALLS = {
@@ -72,7 +73,7 @@ LOOPS = {
 
 
 class Bench:
-    """The figures of `make bench`, by contestant, N and condition, and of steps and engines."""
+    """The figures of `make bench`: the contestants', those of a step's parts, and the engines'."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._found = {
@@ -85,7 +86,7 @@ class Bench:
         self._sizes = sorted({size for _, size, condition in self._found if condition == "alone"})
 
     def rates(self, labels: Iterable[str] = RATES) -> str:
-        """Returns the table of million steps per second, alone."""
+        """Returns the table of millions of steps per second of contestants that run alone."""
         rows = []
         for label in labels:
             cells = []
@@ -97,7 +98,7 @@ class Bench:
         return markdown(["boards N", *(f"{size:,}" for size in self._sizes)], rows, "lr")
 
     def calls(self) -> str:
-        """Returns the table of a call's time and 99th percentile, alone and with a busy process."""
+        """Returns the table of call times (mean / p99), alone and next to a busy process."""
         columns = [(size, at) for size in CALL_SIZES for at in ("alone", "beside one")]
         head = [f"N = {size:,}" if at == "alone" else "busy" for size, at in columns]
         rows = []
@@ -228,7 +229,7 @@ def _percent(share: float) -> str:
 
 
 def learning(rows: Iterable[Row]) -> str:
-    """Returns the table of several runs' mean scores after equal games, moves and minutes."""
+    """Returns the table of mean scores after equal numbers of games, moves and minutes."""
     units = {"games": 1, "million moves": 1e6, "minutes": 60}
     lines = [
         [
@@ -243,7 +244,7 @@ def learning(rows: Iterable[Row]) -> str:
 
 
 def score_per_second(rows: Sequence[Row]) -> str:
-    """Returns the table of learners' scores after equal times of training."""
+    """Returns the table of learners' scores after the same training time."""
     minutes = sorted({float(each) for row in rows for each in row["scores"]})
     head = ["learner", "policy", "hardware", "moves/s with learning"]
     lines = []
@@ -288,7 +289,7 @@ def _regret(values: Sequence[float], optimum: float) -> str:
 
 
 def training(rows: Iterable[Row], agents: Iterable[Row]) -> str:
-    """Returns the table of scores with each library, also relative to two baselines."""
+    """Returns the table of scores with each RL library, also relative to two baselines."""
     baselines = {row["agent"].partition(":")[0]: row["mean"][0] for row in agents}
     lines = [
         [
@@ -341,7 +342,7 @@ def _shares(share: Sequence[float]) -> str:
 
 
 def recurrent(rows: Iterable[Row]) -> str:
-    """Returns the table of turns of `recurrent_ppo.py`, during and after training."""
+    """Returns the table of turns per game of `recurrent_ppo.py`, during and after training."""
     lines, steps = [], ["40960", "81920", "122880"]
     for row in rows:
         while_training = [row.get("turns_at", {}).get(each) for each in steps]
@@ -359,7 +360,7 @@ def recurrent(rows: Iterable[Row]) -> str:
 
 
 def ceilings(rows: Iterable[Row]) -> str:
-    """Returns the table of the highest returns for each number of remembered cards."""
+    """Returns the table of the highest possible return for each number of remembered cards."""
     head = ["preset", "remembered cards", "return", "steps", "turns", "cleared"]
     return markdown(head, _ceilings(rows), "lr")
 
@@ -377,7 +378,7 @@ def _ceilings(rows: Iterable[Row]) -> Iterator[list[str]]:
 
 
 def memory_of_cards(rows: Sequence[Row]) -> str:
-    """Returns the mean returns of players by the number of cards that they remember."""
+    """Returns the table of mean returns by the number of cards that a player remembers."""
     presets = list(dict.fromkeys(row["preset"] for row in rows))
     found = {(row["memory"], row["preset"]): interval(row["return"], 3) for row in rows}
     lines = [
@@ -389,7 +390,7 @@ def memory_of_cards(rows: Sequence[Row]) -> str:
 
 
 def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
-    """Returns the table of POPGym's GRU, random play and the ceilings."""
+    """Returns the table of returns: POPGym's GRU, random play and the possible maximum."""
     most = {(row["preset"], row["memory"]): row["return"] for row in ceilings}
     lines: dict[str, list[str]] = {}
     for row in rows:
@@ -439,7 +440,7 @@ def optimum(rows: Sequence[Row]) -> str:
 
 
 def optimal_play(rows: Iterable[Row], optima: Iterable[Row]) -> str:
-    """Returns the table of mean results of optimal play, and their distance from the optima."""
+    """Returns the table of results of optimal play, with their distance from the exact optimum."""
     expected = {row["board"]: row["score"] for row in optima}
     lines = []
     for row in rows:
@@ -453,7 +454,7 @@ def optimal_play(rows: Iterable[Row], optima: Iterable[Row]) -> str:
 
 
 def optimum_infos(rows: Sequence[Row]) -> str:
-    """Returns the table of million steps per second on 3 x 3 with the optimum's infos."""
+    """Returns the table of millions of steps per second on 3 x 3 with the optimum's infos."""
     names = list(dict.fromkeys(row["infos"] for row in rows))
     games = list(dict.fromkeys(row["games"] for row in rows))
     rates = {(row["games"], row["infos"]): row["rate"] / 1e6 for row in rows}
@@ -491,7 +492,7 @@ MARKS = {
     "resumed in another process": "a session was taken over by another process",
     "shut out while it resumes": "a resume lost a race",
 }
-"""The marks of the simulation that the documents count, and their descriptions."""
+"""The rare events (marks) of the simulation that the documents count, with descriptions."""
 
 
 def marks(rows: Sequence[Row]) -> str:
@@ -505,7 +506,7 @@ def marks(rows: Sequence[Row]) -> str:
 
 
 def defects(rows: Iterable[Row]) -> str:
-    """Returns the planted defects, with the time and the requests until each was found."""
+    """Returns the table of planted defects: the time and the requests until each was found."""
     lines = [
         [
             row["defect"],
@@ -519,7 +520,7 @@ def defects(rows: Iterable[Row]) -> str:
 
 
 def unseen(rows: Sequence[Row]) -> str:
-    """Returns how many defects by another author were found, by kind."""
+    """Returns the table of defects that another author planted: how many were found, by kind."""
 
     def line(kind: str, chosen: Sequence[Row]) -> list[str]:
         count, missed = sum(row["defects"] for row in chosen), [row["missed"] for row in chosen]
@@ -532,7 +533,7 @@ def unseen(rows: Sequence[Row]) -> str:
 
 
 def restarts(rows: Iterable[Row]) -> str:
-    """Returns the times in which servers save and restore sessions."""
+    """Returns the table of the times that servers take to save and restore sessions."""
 
     def seconds(values: Sequence[float]) -> str:
         return interval(values, 2) if len(values) == 3 else f"{values[0]:.2f}"
@@ -569,7 +570,7 @@ def waiting(rows: Iterable[Row]) -> str:
 
 
 def foresight(rows: Iterable[Row]) -> str:
-    """Returns the scores of a program that looks for its game's seed."""
+    """Returns the table of scores of a program that searches for the seed of its game."""
     lines = [
         [
             row["seeds"],
@@ -602,7 +603,7 @@ def openenv(rows: Iterable[Row]) -> str:
 
 
 def times(rows: Iterable[Row]) -> str:
-    """Returns the table of times of the steps of `make test`."""
+    """Returns the table of how long each step of `make test` takes."""
     lines = [
         [
             row["step"],
@@ -623,7 +624,7 @@ def slowest(rows: Iterable[Row]) -> str:
 
 
 def commands(rows: Iterable[Row]) -> str:
-    """Returns the table of time and memory of commands of `twofold`."""
+    """Returns the table of the time and memory that `twofold` commands take."""
     lines = [
         [
             f"`{row['command']}`" if row["command"].startswith("twofold ") else row["command"],

@@ -1,4 +1,4 @@
-"""The benchmark's side of a contestant's process; `peers/worker.py` is the other side."""
+"""Starts and controls the process of a contestant, which runs `peers/worker.py`."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class WorkerProcess:
     """One contestant with N boards, in a separate process group.
 
     Args:
-        command: The program and its arguments, of which N is the last.
-        log: The file for its standard error.
+        command: The program and its arguments. The last argument is N.
+        log: The file for the process's standard error.
     """
 
     def __init__(self, command: list[str], log: Path) -> None:
@@ -52,14 +52,14 @@ class WorkerProcess:
         return details
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Makes the contestant measure one slice, with this much policy work between steps."""
+        """Makes the contestant measure one slice, with `work` network layers before each step."""
         with contextlib.suppress(BrokenPipeError):  # reported when the answer is missing
             self._input.write(f"run {seconds} {work}\n".encode())
             self._input.flush()
         return self._answer(seconds * SLACK_FACTOR + SLACK_SECONDS, "in a slice")
 
     def stop(self) -> None:
-        """Ends the process, or kills it if it does not end."""
+        """Asks the process to end, and kills it if it does not."""
         with contextlib.suppress(OSError):
             self._input.close()
         try:

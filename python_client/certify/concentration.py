@@ -1,8 +1,8 @@
-"""Compares Concentration with POPGym's own, transition by transition.
+"""Compares Twofold's Concentration with POPGym's, transition by transition.
 
 peers/popgym_games.py plays POPGym in a separate virtual environment and records everything. Twofold
-gets the same decks and plays the same actions. It must return the same observations, rewards and
-ends. POPGym's rewards are float64; Twofold's are the nearest float32.
+gets the same decks and plays the same actions. It must return the same observations, rewards,
+terminations and truncations. POPGym's rewards are float64; Twofold's are the nearest float32.
 
     python concentration.py     # writes short recordings to Tests/Fixtures/popgym, for `make test`
 """
@@ -42,7 +42,7 @@ _DTYPES = {"rewards": np.float64, "terminated": np.bool_, "truncated": np.bool_}
 
 
 def record(variant: str, venvs: Path, out: Path, *, episodes: int, seed: int = 7) -> dict[str, Any]:
-    """Lets POPGym play in a virtual environment, which is made if necessary.
+    """Plays and records POPGym's environment in a virtual environment, created if it is missing.
 
     Raises:
         environments.InstallationFailed: POPGym could not be installed.
@@ -59,7 +59,7 @@ def record(variant: str, venvs: Path, out: Path, *, episodes: int, seed: int = 7
 
 
 def load_short(variant: str) -> dict[str, Any]:
-    """Returns a short recording from Tests/Fixtures, with the same dtypes."""
+    """Returns a short recording from Tests/Fixtures, with the dtypes of a full recording."""
     content = json.loads((RECORDINGS / f"{variant.lower()}.json").read_text())
     arrays = {name: np.array(value, _DTYPES.get(name)) for name, value in content.items()}
     # One character for each card.
@@ -68,7 +68,7 @@ def load_short(variant: str) -> dict[str, Any]:
 
 
 def save_short(variant: str, recording: dict[str, Any]) -> None:
-    """Saves a recording for `load_short`."""
+    """Saves a recording as the JSON file that `load_short` reads."""
     content = {name: array.tolist() for name, array in recording.items()}
     content["observations"] = [
         ["".join(_CODES[code] for code in told) for told in episode]
@@ -91,7 +91,7 @@ def compare(
 ) -> Iterator[Check]:
     """Compares a recording of POPGym with Twofold on the same decks.
 
-    A perfect memory plays every third episode of a recording.
+    In the recording, a policy with a perfect memory has played every third episode.
     """
     episodes, steps = recording["actions"].shape
     envs = twofold.ConcentrationVectorEnv(episodes, endpoint=endpoint, **VARIANTS[variant])
@@ -134,7 +134,7 @@ def play(
     policy: PerfectMemory,
     options: dict[str, Any],
 ) -> Array:
-    """Computes the return of one episode on each of these decks, float64 (N,)."""
+    """Plays one episode on each deck in `options`, and returns their returns, float64 (N,)."""
     policy.reset(np.ones(envs.num_envs, np.bool_))
     observations, infos = envs.reset(options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)

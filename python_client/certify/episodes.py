@@ -15,36 +15,43 @@ Choose = Callable[[Array, Array], Array]
 
 
 class Environment(Protocol):
-    """The engine to certify: Twofold's vector environment with NEXT_STEP autoreset, or a mutant."""
+    """The interface of an engine under test, with NEXT_STEP autoreset.
+
+    The engine is Twofold's vector environment or an engine with a known defect (mutants.py).
+    """
 
     num_envs: int
 
     def reset(self, *, seed: Any = None) -> tuple[Any, Any]:
-        """Returns the boards, and infos with `action_mask`."""
+        """Returns the boards, and infos that include `action_mask`."""
 
     def step(self, actions: Array) -> tuple[Any, Array, Array, Array, Any]:
-        """Returns boards, rewards, both flags, and infos that include `score` and `moves`."""
+        """Returns boards, rewards, terminations, truncations and infos.
+
+        The infos include `action_mask`, `score` and `moves`.
+        """
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """The records of E episodes, the same number from each board.
+    """The records of E episodes.
 
-    (If the first E episodes to finish were taken, they would be too short.)
+    Each board contributes the same number of episodes. The first E episodes to finish, on whatever
+    board, would be shorter than average.
     """
 
     starts: Array
-    """uint8 (E, rows, columns): the first boards."""
+    """uint8 (E, rows, columns): each episode's first board."""
     ends: Array
-    """uint8 (E, rows, columns): the last boards."""
+    """uint8 (E, rows, columns): each episode's last board."""
     score: Array
-    """int64 (E,), from the environment's infos."""
+    """int64 (E,): each episode's score, from the environment's infos."""
     returns: Array
-    """float64 (E,): the sum of the rewards."""
+    """float64 (E,): the sum of each episode's rewards."""
     moves: Array
-    """int64 (E,): legal actions, from the environment's infos."""
+    """int64 (E,): the number of legal actions in each episode, from the environment's infos."""
     length: Array
-    """int64 (E,): steps, counted here."""
+    """int64 (E,): the number of steps in each episode, counted by `play`."""
 
     @property
     def count(self) -> int:
@@ -65,7 +72,7 @@ class Episodes:
 
     @property
     def paid(self) -> Array:
-        """int64 (E,): the score that building the last board's tiles from 2s alone would give."""
+        """int64 (E,): the score for making the last board's tiles if all spawned tiles were 2s."""
         paid: Array = _over_cells(np.array([0] + [(k - 1) * 2**k for k in range(1, 32)]), self.ends)
         return paid
 
@@ -76,7 +83,7 @@ def _over_cells(table: Array, boards: Array) -> Array:
 
 
 def play(envs: Environment, choose: Choose, episodes: int, seed: int) -> Episodes:
-    """Plays at least this many episodes, the same number on each board."""
+    """Plays and records at least `episodes` episodes, the same number on each board."""
     boards, infos = envs.reset(seed=seed)
     num_envs, each = envs.num_envs, -(-episodes // envs.num_envs)
     shape = (num_envs, each + 1)  # the last column receives surplus episodes
@@ -142,7 +149,7 @@ def uniform_any(rng: np.random.Generator) -> Choose:
 
 
 def from_table(policy: dict[str, int]) -> Choose:
-    """Returns the policy for small boards that exact.py has computed."""
+    """Returns a policy that plays the actions in `policy`, such as `exact.Solver.policy`."""
     cells = len(next(iter(policy)))
     table = np.zeros(16**cells, np.uint8)
     weights = 16 ** np.arange(cells)

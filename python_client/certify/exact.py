@@ -2,9 +2,9 @@
 
 The certificate compares a server's statistics with these values. The solver shares no code with the
 server or with tests/reference.py. A board is a string with one character per cell ("." is empty,
-"a" a 2, "b" a 4 ...). A regular expression finds the pairs. The solver sums over all possible new
-tiles instead of drawing one. It is readable and accepts any policy, but it is slow; for 3 x 3 see
-forward.py.
+"a" a 2, "b" a 4 ...). A regular expression finds the pairs that merge. The solver sums over all
+possible new tiles instead of drawing one. It is readable and also computes optimal policies, but it
+is slow. forward.py solves 3 x 3.
 
     uniform = Solver(2, 2).solve()              # legal actions, equally likely
     uniform["score"], uniform["moves"]          # 19.65654018, 5.60072300
@@ -15,8 +15,8 @@ forward.py.
 import re
 from collections.abc import Iterable, Iterator
 
-# Expected values from a board on: "score", "moves", the last board's "tile_sum", and for each tile
-# value the probability that the game ever makes it.
+# Expected values of a game that continues from a board: "score", "moves", the last board's
+# "tile_sum", and for each tile value the probability that the game ever makes that tile.
 Values = dict[str | int, float]
 
 HIGHEST = 26  # "z"
@@ -42,12 +42,15 @@ def slide(line: str) -> tuple[str, int]:
 
 
 def transpose(board: str, columns: int) -> str:
-    """Transposes a board that has this many columns."""
+    """Returns the transpose of a board with `columns` columns."""
     return "".join(board[column::columns] for column in range(columns))
 
 
 class Solver:
-    """A solver for one board size and spawn probability. A tile value can end the game."""
+    """A solver for one board size and one probability of new 4s.
+
+    If `goal` is a tile value, a tile of that value ends the game.
+    """
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class Solver:
         self.policy: dict[str, int] = {}
 
     def spawns(self, board: str) -> Iterator[tuple[str, float]]:
-        """Yields each board that a new tile can make, with its probability."""
+        """Yields each board that can follow when a tile spawns, with its probability."""
         empty = [cell for cell, tile in enumerate(board) if tile == "."]
         for cell in empty:
             for tile, chance in self.tiles.items():
@@ -86,7 +89,7 @@ class Solver:
         return boards
 
     def afterstates(self, board: str) -> list[tuple[str, int, int]]:
-        """Returns the results of the legal actions on a board: afterstate, score and action.
+        """Returns a tuple (afterstate, score, action) for each legal action on a board.
 
         The list is empty if the game is over. Actions are 0 up, 1 right, 2 down, 3 left.
         """
@@ -119,7 +122,11 @@ class Solver:
         return sorted(self.after, key=tile_sum)  # a move keeps the sum; the spawn increases it
 
     def solve(self, best: str | int | None = None) -> Values:
-        """Computes expected values from the start, for uniform legal play or the best policy."""
+        """Computes the expected values of a game for one policy.
+
+        The policy is uniform over the legal actions if `best` is None. Otherwise the policy
+        maximises the expected value named `best`.
+        """
         values: dict[str, Values] = {}
         for board in reversed(self.boards()):
             options: list[Values] = []
@@ -142,7 +149,7 @@ class Solver:
 
 
 def mix(weighted: Iterable[tuple[Values, float]]) -> Values:
-    """Returns the weighted mean of values; a missing name counts as 0."""
+    """Returns the weighted sum of the values for each name. A missing name counts as 0."""
     total: Values = {}
     for values, weight in weighted:
         for name, value in values.items():

@@ -1,12 +1,13 @@
 """A program that searches for the seed of its game, from which it could compute every new tile.
 
-It searches the frames that called it, all objects of its process, the state of `random`, the seeds
-of evaluations on public games, and small numbers. The boards reveal which of these numbers is the
-seed. With the seed, the program searches over the tiles to come. Without it, it searches over
-guessed tiles. `foresight.py` compares both.
+It collects integers from the frames that called it, from all objects of its process and from the
+state of `random`. It also tries the seeds of evaluations on public games, and small numbers. The
+boards reveal which of these numbers is the seed. Once the program knows the seed, its tree search
+uses the actual next tiles. Until then, the tree search guesses the next tiles. `foresight.py`
+compares the program with and without the search for the seed.
 
-A judged program may import only Python's standard library, so it contains its own generator and
-slides.
+A judged program may import only Python's standard library. This file therefore contains its own
+random generator and its own slides.
 """
 
 import gc
@@ -18,7 +19,7 @@ from types import FrameType
 LOOKS = True
 """Whether the program searches for the seed."""
 CONFIRMATIONS = 8
-"""The number of tiles that a candidate must predict before the program trusts it."""
+"""The number of tiles that a candidate seed must predict before the program trusts the seed."""
 DEPTH = 3
 
 Row = tuple[int, ...]
@@ -32,7 +33,7 @@ _FOUR = round(0.1 * 2**32)
 
 
 def seeded(seed: int) -> Words:
-    """Returns the generator's words for a seed: two outputs of SplitMix64."""
+    """Returns the generator's initial state for a seed: two 64-bit outputs of SplitMix64."""
     words: list[int] = []
     for _ in range(2):
         seed = (seed + 0x9E3779B97F4A7C15) & _MASK64
@@ -44,7 +45,7 @@ def seeded(seed: int) -> Words:
 
 
 def drawn(words: Words) -> tuple[int, Words]:
-    """Returns an output of xoshiro128++ and the words after it."""
+    """Returns the next output of xoshiro128++, and the generator's state after it."""
     a, b, c, d = words
     total, turned = (a + d) & _MASK32, b ^ d
     output = (((total << 7) | (total >> 25)) + a) & _MASK32
@@ -53,7 +54,7 @@ def drawn(words: Words) -> tuple[int, Words]:
 
 
 def spawned(board: Board, words: Words) -> tuple[Board, Words]:
-    """Returns a board with its next tile, and the generator's words after it."""
+    """Returns the board after its next tile spawns, and the generator's state after it."""
     empty = [(r, c) for r, row in enumerate(board) for c, tile in enumerate(row) if not tile]
     where, words = drawn(words)
     which, words = drawn(words)
@@ -87,7 +88,7 @@ def _in(container: Iterable[object]) -> list[int]:
 
 
 def seed_of_random() -> tuple[int, int]:
-    """Returns the 32-bit and the 64-bit number that may have seeded `random`, from its state."""
+    """Computes two possible seeds of `random`, of 32 and 64 bits, from the state of `random`."""
 
     def mixed(word: int, factor: int) -> int:
         return ((word ^ (word >> 30)) * factor) & _MASK32
@@ -114,7 +115,7 @@ _slides: dict[Row, tuple[Row, int]] = {}
 
 
 def _slide(row: Row) -> tuple[Row, int]:
-    """Slides a row to the left. Returns the row and the sum of its merges."""
+    """Slides a row to the left. Returns the new row and the sum of the merged values."""
     if row in _slides:
         return _slides[row]
     tiles, done, score = [tile for tile in row if tile], [], 0
@@ -129,7 +130,7 @@ def _slide(row: Row) -> tuple[Row, int]:
 
 
 def slid(board: Board, direction: int) -> tuple[Board, int]:
-    """Slides a board (0 up, 1 right, 2 down, 3 left). Returns it and the sum of its merges."""
+    """Slides a board (0 up, 1 right, 2 down, 3 left). Returns the new board and the score."""
     back = -1 if direction in (1, 2) else 1
     lines = board if direction in (1, 3) else tuple(zip(*board, strict=True))
     pairs = [_slide(line[::back]) for line in lines]
@@ -139,7 +140,10 @@ def slid(board: Board, direction: int) -> tuple[Board, int]:
 
 
 def value(board: Board, words: Words, depth: int) -> tuple[float, int]:
-    """Returns the best value and its direction, -1 for none, if these words draw the next tiles."""
+    """Searches `depth` moves ahead, with the tiles that a generator in state `words` spawns.
+
+    Returns the best value and its direction. The direction is -1 if no action is legal.
+    """
     best = (-1e9, -1)
     for direction in range(4):
         after, score = slid(board, direction)
@@ -166,8 +170,9 @@ class Foreseer:
     """The program's memory of its game.
 
     Attributes:
-        minds: The candidates that have predicted every tile so far, with the generator's words.
-        confirmations: The number of tiles that they have predicted.
+        minds: The candidate seeds that have predicted every tile so far, each with the state of its
+            generator.
+        confirmations: The number of tiles that these candidates have predicted.
     """
 
     def __init__(self) -> None:
@@ -177,13 +182,13 @@ class Foreseer:
 
     @property
     def seed(self) -> int | None:
-        """The seed, once it is known."""
+        """The seed of the game; None until the program knows the seed."""
         if self.confirmations < CONFIRMATIONS or len(self.minds) != 1:
             return None
         return next(iter(self.minds))
 
     def look(self, board: Board) -> None:
-        """Keeps only the numbers that predict this board."""
+        """Keeps only the candidate seeds that predict this board."""
         self.confirmations += 1
         if self._after:
             futures = {seed: spawned(self._after, self.minds[seed]) for seed in self.minds}
@@ -193,7 +198,7 @@ class Foreseer:
         self.minds = {seed: words for seed, (found, words) in futures.items() if found == board}
 
     def __call__(self, rows: list[list[int]]) -> int:
-        """Returns the direction to play."""
+        """Returns the direction to play: 0 up, 1 right, 2 down, 3 left."""
         board = tuple(map(tuple, rows))
         self.look(board)
         a, b, c, d = (random.getrandbits(32) for _ in range(4))

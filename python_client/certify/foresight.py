@@ -2,9 +2,9 @@
 
     .venv/bin/python python_client/certify/foresight.py                 # 200 games of each program
 
-Both play the same games. The report shows the 95 % interval of the difference of their scores. It
-also shows the program's score on public seeds in this process, where it finds them. The exit status
-is 1 if the interval excludes 0.
+Both programs play the same games. The report shows the 95 % interval of the difference of their
+mean scores. The searching program also plays games with public seeds in this process, where it
+finds the seeds; the report shows its mean score. The exit status is 1 if the interval excludes 0.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ SOURCE = Path(foreseer.__file__).read_text()
 
 
 class Foreseeing:
-    """The program as a function, a `twofold.policies.PolicyWithMemory`."""
+    """A policy that runs one copy of the searching program for each board, in this process.
+
+    It satisfies `twofold.policies.PolicyWithMemory`.
+    """
 
     def __init__(self) -> None:
         self._games: dict[int, foreseer.Foreseer] = {}
 
     def reset(self, lanes: NDArray[np.bool_]) -> None:
-        """Forgets the games of these lanes."""
+        """Starts a new copy of the program for each lane where `lanes` is True."""
         self._games |= {int(lane): foreseer.Foreseer() for lane in np.flatnonzero(lanes)}
 
     def __call__(self, observations: Any, action_mask: NDArray[np.int8]) -> list[int]:
@@ -45,7 +48,7 @@ class Foreseeing:
 
 
 def judged(looks: bool, episodes: int, secret: str | None) -> twofold.Evaluation:
-    """Plays the program's games, with or without the search for the seed."""
+    """Evaluates the program, with or without its search for the seed (`looks`)."""
     name = "the program that searches" if looks else "the program without the search"
     source = SOURCE.replace("LOOKS = True", f"LOOKS = {looks}")
     program = Strategy(source, name=name, move_timeout=60, game_timeout=3600)
@@ -53,7 +56,7 @@ def judged(looks: bool, episodes: int, secret: str | None) -> twofold.Evaluation
 
 
 def row(seeds: str, program: str, played: twofold.Evaluation) -> figures.Row:
-    """Returns the row of figures for some games."""
+    """Returns one row of the published table: the number of games and their mean score."""
     found = {"games": len(played.scores), "mean": float(played.scores.mean())}
     return {"seeds": seeds, "program": program, **found, "difference": None}
 

@@ -1,9 +1,10 @@
 """Exact values of 2048 under uniform random legal play, on boards up to 3 x 3 and 2 x 4.
 
-A board is one number with four bits for each cell. From the start boards on, in order of the sum of
-tiles, the solver computes the probability that a game visits each board. (A move keeps the sum, and
-the spawn adds 2 or 4.) Rotated and reflected boards count as one. The results are sums over visits:
-the expected number of moves is the expected number of visited boards with a legal action.
+A board is one number with four bits for each cell. The solver computes the probability that a game
+visits each board, in order of the sum of the board's tiles. (A slide keeps the sum, and the spawn
+adds 2 or 4.) A board's rotations and reflections count as the same board. The results are sums over
+the visited boards. For example, the expected number of moves is the sum of the probabilities of all
+boards with a legal action.
 
     play = Forward(3, 3).solve()
     play.score, play.moves, play.reaching(64)
@@ -25,7 +26,7 @@ Weights = NDArray[np.float64]
 
 @dataclass
 class Play:
-    """Expected values of an episode."""
+    """The expected values of an episode."""
 
     score: float = 0.0
     moves: float = 0.0
@@ -34,9 +35,9 @@ class Play:
     terminal: int = 0
     """The number of visited boards without a legal action."""
     left_out: float = 0.0
-    """The probability of the episodes that were not followed to their end."""
+    """The total probability of the episodes that the solver did not follow to their end."""
     highest: dict[int, float] = field(default_factory=lambda: defaultdict(float))
-    """The probability of each highest tile value."""
+    """Maps each tile value to the probability that the last board's highest tile has this value."""
 
     def reaching(self, value: int) -> float:
         """Returns the probability that the highest tile is at least this value."""
@@ -56,10 +57,11 @@ class Forward:
         self._mirrors = {width: _mirror_table(width) for width in {rows, columns}}
 
     def solve(self, negligible: float = 0.0) -> Play:
-        """Computes expected values from the start.
+        """Computes the expected values of an episode.
 
         Args:
-            negligible: The maximum probability of the episodes that are not followed to their end.
+            negligible: The solver stops when the unfinished episodes have at most this total
+                probability.
         """
         play = Play()
         waiting: dict[int, list[tuple[Boards, Weights]]] = defaultdict(list)
@@ -81,7 +83,10 @@ class Forward:
         waiting: dict[int, list[tuple[Boards, Weights]]],
         play: Play,
     ) -> None:
-        """Plays all boards with this sum of tiles, and queues the resulting boards."""
+        """Plays each legal action on all boards whose tiles sum to `total`.
+
+        Queues the resulting boards in `waiting`, and adds to the expected values in `play`.
+        """
         boards, weights = visits
         moved = [self._slide(boards, direction) for direction in range(4)]
         legal = np.array([after != boards for after, _ in moved])
@@ -114,7 +119,7 @@ class Forward:
         return layers
 
     def _spawns(self, boards: Boards, weights: Weights) -> dict[int, tuple[Boards, Weights]]:
-        """Returns the boards after one new tile, by the value that the tile adds to their sum."""
+        """Returns the boards after one spawn, and their weights, by the value of the new tile."""
         is_empty = np.array([self._cell(boards, cell) == 0 for cell in range(self.cells)])
         share = weights / np.maximum(is_empty.sum(axis=0), 1)
         spawned = {}
@@ -143,7 +148,7 @@ class Forward:
         return highest
 
     def _slide(self, boards: Boards, direction: int) -> tuple[Boards, NDArray[np.int64]]:
-        """Slides the boards. Returns them and the sums of the merged values."""
+        """Slides the boards. Returns the new boards and each board's sum of merged values."""
         is_vertical, is_backward = direction % 2 == 1, direction >= 2
         rows, columns = self.rows, self.columns
         if is_vertical:
@@ -172,7 +177,7 @@ class Forward:
         return mirrored
 
     def _canonical(self, boards: Boards) -> Boards:
-        """Returns the smallest of each board's rotated and reflected images."""
+        """Returns, for each board, the smallest number among its rotations and reflections."""
         across = self._mirrored(boards, self.rows, self.columns)
         smallest = np.minimum(boards, across)
         for one in (boards, across):
@@ -185,14 +190,14 @@ class Forward:
 
 
 def _collect(pieces: list[tuple[Boards, Weights]]) -> tuple[Boards, Weights]:
-    """Merges equal boards of all pieces, and adds their weights."""
+    """Concatenates the pieces. Equal boards become one board with the sum of their weights."""
     boards, places = np.unique(np.concatenate([b for b, _ in pieces]), return_inverse=True)
     weights = np.bincount(places, np.concatenate([w for _, w in pieces]), boards.size)
     return boards, weights.astype(np.float64)
 
 
 def _line(number: int, width: int) -> str:
-    """Returns a line in the form of exact.py. The number's lowest four bits are the first cell."""
+    """Converts a line to a string as in exact.py. The lowest four bits are the first cell."""
     cells = (number >> 4 * cell & 15 for cell in range(width))
     return "".join("." if cell == 0 else chr(ord("a") + cell - 1) for cell in cells)
 
@@ -202,9 +207,11 @@ def _number(line: str) -> int:
 
 
 def _slide_table(width: int) -> list[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
-    """Returns each line after a slide to its first cell and to its last cell, with the score.
+    """Returns two tables of slides: towards a line's first cell, and towards its last cell.
 
-    A tile of exponent 15 would not fit after a merge. No board of a supported size makes one.
+    Each table is a pair of arrays, indexed by the line: the line after the slide, and the score.
+    Two tiles of exponent 15 would merge to exponent 16, which does not fit in four bits. No board
+    of a supported size reaches exponent 15.
     """
     tables: list[tuple[NDArray[Any], NDArray[Any]]] = []
     for step in (1, -1):

@@ -1,4 +1,4 @@
-"""Writes the short recordings of other packages, with which `make test` compares the dialects.
+"""Records short games of other packages. `make test` compares the dialects with these recordings.
 
     .venv/bin/python python_client/certify/make_recordings.py
 
@@ -17,7 +17,7 @@ VENVS = packages.PEERS.parents[2] / ".build" / "bench-venvs"
 
 
 def main() -> None:
-    """Writes one file for each dialect."""
+    """Writes one recording for each dialect."""
     packages.RECORDINGS.mkdir(exist_ok=True)
     for dialect in packages.DIALECTS:
         with tempfile.TemporaryDirectory() as folder:

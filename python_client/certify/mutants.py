@@ -1,8 +1,9 @@
-"""An engine of 2048 on 4 x 4 in numpy: a correct one, and versions with other projects' defects.
+"""A numpy engine for 2048 on 4 x 4, with optional defects that occur in other projects.
 
-Each mutant has one defect, which either has published scores or is easy to make. A certificate that
-accepts one of them would prove nothing. certify.py plays all mutants and shows which checks detect
-each defect. The engine is written so that one change makes a defect; it is not a reference.
+A mutant is the engine with one defect. For each defect, either scores are published or the mistake
+is easy to make. A certificate that accepted a mutant would prove nothing. certify.py plays all
+mutants and shows which checks detect each defect. The code makes it simple to add a defect; it is
+not a reference implementation.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Array = NDArray[Any]
 Line = list[int]
 
 HIGHEST = 12
-"""The largest exponent in the tables. Random play never exceeds it."""
+"""The number of exponents in the tables, 0 (empty) to 11. Random play never exceeds 11."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,16 @@ class Defect:
     cascades: bool = False
     """A merged tile merges again in the same move."""
     needs_room_before: bool = False
-    """No tile spawns after a move on a full board, where only a merge makes room."""
+    """No tile spawns after a move on a full board, although the merge has made room."""
     illegal_spawns: bool = False
     """A tile spawns even if nothing moved."""
     score: float = 0.0
     """The known mean score of random play with this defect; 0 if unknown."""
     moves: float = 0.0
-    """The known mean number of moves; of steps if illegal actions spawn tiles. 0 if unknown."""
+    """The known mean number of moves of random play with this defect; 0 if unknown.
+
+    If `illegal_spawns` is True, the known mean number of steps.
+    """
 
 
 DEFECTS = (
@@ -59,7 +63,7 @@ class Engine:
 
     Args:
         num_envs: The number of boards.
-        defect: The defect.
+        defect: The defect of the engine; none by default.
     """
 
     def __init__(self, num_envs: int, defect: Defect | None = None) -> None:
@@ -110,7 +114,7 @@ class Engine:
             self._spawn(lanes)
 
     def _spawn(self, lanes: Array) -> None:
-        """Adds a tile to each of these boards that has an empty cell."""
+        """Adds a tile to each board in `lanes` that has an empty cell."""
         cells = self._boards.reshape(self.num_envs, 16)
         empty = cells[lanes] == 0
         lanes, empty = lanes[empty.any(axis=1)], empty[empty.any(axis=1)]
@@ -119,7 +123,7 @@ class Engine:
         cells[lanes, chosen] = 1 + is_four
 
     def _look(self) -> None:
-        """Computes the legal actions, and the index in the tables of each board's lines."""
+        """Computes the legal actions of each board, and the table index of each line."""
         weights = np.array([HIGHEST**3, HIGHEST**2, HIGHEST, 1])
         rows = self._boards @ weights
         columns = self._boards.transpose(0, 2, 1) @ weights
@@ -144,7 +148,10 @@ def _packed(lines: Array) -> Array:
 
 @functools.cache
 def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array]:
-    """Returns each line after a slide, with its score: to the first cell, then to the last cell."""
+    """Returns the results of all slides of a line: the new lines (n, 4), and the scores (n,).
+
+    The first half of each table slides to the line's first cell, the second half to its last cell.
+    """
     slide: Callable[[Line], tuple[Line, int]] = _cascade if cascades else _merge_once
     after = np.zeros((2 * HIGHEST**4, 4), np.uint8)
     paid = np.zeros(2 * HIGHEST**4, np.int64)

@@ -1,4 +1,4 @@
-"""Compares tables of optimal values with exact.py, and with games that use them."""
+"""Compares the tables of `twofold solve` with exact.py, and with games played from the tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import twofold
 from twofold.client.lookup import find_program
 
 OPTIMUM_3X3 = 5468.48679741
-"""The expected score of optimal play, from a solver that shares no code with this one."""
+"""The expected score of optimal play on 3 x 3, from a solver that shares no code with Twofold's."""
 
 # The objectives of exact.py, each with the options of `twofold solve`.
 OBJECTIVES: list[tuple[str | int, list[str]]] = [
@@ -29,7 +29,10 @@ OBJECTIVES: list[tuple[str | int, list[str]]] = [
 
 
 def solve(*arguments: str) -> dict[str, Any]:
-    """Returns the JSON of `twofold solve`, which saves its table where TWOFOLD_TABLES says."""
+    """Runs `twofold solve` and returns its JSON output.
+
+    The environment variable TWOFOLD_TABLES names the folder for the saved table.
+    """
     command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -37,7 +40,7 @@ def solve(*arguments: str) -> dict[str, Any]:
 
 
 def compare_2x2() -> Iterator[Check]:
-    """Compares each objective on 2 x 2 with exact.py."""
+    """Compares `twofold solve` on 2 x 2 with exact.py, for each objective."""
     for best, arguments in OBJECTIVES:
         solved = solve("--size", "2", *arguments)
         end = best if isinstance(best, int) else None
@@ -54,7 +57,10 @@ def compare_2x2() -> Iterator[Check]:
 
 
 def compare_games(size: str, count: int, known: float | None = None) -> Iterator[Check]:
-    """Compares games that use a size's table with its values, and regrets with expected sums."""
+    """Compares optimal and random games on one board size with the values in its table.
+
+    Optimal games must have no regret. A random game's regret must have the expected mean.
+    """
     solved = solve("--size", size)
     if known is not None:
         yield Check("expected score", known, solved["value"], 1e-9 * known)

@@ -1,9 +1,9 @@
-"""Compares the dialects with their packages, transition by transition.
+"""Compares each dialect with the package whose rules it follows, transition by transition.
 
 A script in peers/ plays the package in a separate virtual environment and records every transition:
 board, action, reward, flags, next board, masks. Twofold then replays each transition. It starts
-from the package's board, with a seed that makes its generator place the package's tile, and takes
-the package's action. All results of the step must be the same.
+from the package's board and takes the package's action. Its seed is chosen so that Twofold spawns
+the same tile as the package. All results of the step must be the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHUNK = 4096
 def record(
     dialect: Dialect, venvs: Path, out: Path, *, boards: int, steps: int, given: int
 ) -> dict[str, Any]:
-    """Lets the package play in a virtual environment, which is made if necessary.
+    """Plays and records the package in a virtual environment, which is created if it is missing.
 
     Raises:
         environments.InstallationFailed: The package could not be installed.
@@ -56,13 +56,13 @@ def record(
 
 
 def load(file: Path) -> dict[str, Any]:
-    """Returns a recording from a peer's script."""
+    """Loads a recording that a script in peers/ has written."""
     with np.load(file) as recording:
         return {name: recording[name] for name in recording.files}
 
 
 def load_short(dialect: Dialect) -> dict[str, Any]:
-    """Returns a short recording from Tests/Fixtures, with the same dtypes."""
+    """Returns a short recording from Tests/Fixtures, with the dtypes of a full recording."""
     content = json.loads((RECORDINGS / f"{dialect}.json").read_text())
     boards = {name: np.array(content[name], np.uint8).reshape(-1, 4, 4) for name in _BOARDS}
     flags = ("mask", "mask_after", "terminated", "truncated")
@@ -76,8 +76,8 @@ def compare(
 ) -> Iterator[Check]:
     """Compares a recording of the package with the dialect.
 
-    pgx places a tile even after an illegal action, and returns a mask of ones at the end of an
-    episode. The comparison leaves out both.
+    pgx spawns a tile even after an illegal action, and returns a mask of ones at the end of an
+    episode. The comparison ignores both differences.
     """
     envs = twofold.Game2048VectorEnv(
         CHUNK, endpoint=endpoint, dialect=dialect, autoreset_mode="disabled"
@@ -138,8 +138,9 @@ def _play(
     """Replays CHUNK transitions.
 
     Returns:
-        Which actions are legal; the new tile's place, the number of empty cells, and whether the
-        tile is a 4; and which transitions differ, by name.
+        Four arrays (CHUNK,) and a dict. The arrays: True if the action is legal; the new tile's
+        place among the empty cells; the number of empty cells; True if the new tile is a 4. The
+        dict maps the name of each compared value to an array, True where the values differ.
     """
     lanes, actions = np.arange(CHUNK), part["action"]
     _, infos = envs.reset(seed=0, options={"boards": part["before"]})
@@ -181,9 +182,10 @@ def _starts(envs: twofold.Game2048VectorEnv, dialect: Dialect, theirs: Array) ->
 
 
 def check_envpool_limits(recording: dict[str, Any]) -> Iterator[Check]:
-    """Checks that EnvPool's step limit does not end an episode, but sets a wrong flag.
+    """Checks two known defects of EnvPool's step limit, described in docs/environments/dialects.md.
 
-    docs/environments/dialects.md describes both.
+    An episode continues beyond the limit. When the rules then end the episode, EnvPool reports it
+    as truncated.
     """
     past = float(recording["steps_past_limit"])
     yield Check("steps that EnvPool continues after max_episode_steps, up to 100", 100.0, past)
@@ -199,9 +201,11 @@ _FOURS = 429496730  # 0.1 * 2^32
 
 
 def seeds_for(room: Array, place: Array, four: Array) -> NDArray[np.uint64]:
-    """Returns seeds whose first tile is a 4 or a 2 in the `place`-th of `room` empty cells.
+    """Returns a seed for each board whose first spawn is the given tile in the given cell.
 
-    docs/reference/determinism.md has the recipe: one word for the cell, one for the value.
+    The tile spawns in empty cell number `place` of `room` empty cells. It is a 4 where `four` is
+    True, else a 2. The generator's first word selects the cell, and the second word selects the
+    value (docs/reference/determinism.md).
     """
     return _seed_table()[room, place, four.astype(np.intp)]
 
@@ -226,7 +230,7 @@ _table: NDArray[np.uint64] | None = None
 
 
 def _first_words(seeds: NDArray[np.uint64]) -> tuple[Array, Array]:
-    """Returns the first two words of the generators with these seeds, as uint64."""
+    """Returns the first two 32-bit outputs of each seed's generator, as uint64."""
     outputs = []
     for step in (1, 2):
         z = seeds + np.uint64(step * 0x9E3779B97F4A7C15 % 2**64)

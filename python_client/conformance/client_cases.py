@@ -111,7 +111,7 @@ class MisbehavingServer:
         return self._act(route, seq, slot)
 
     def _resume(self, route: list[bytes], request: Any) -> None:
-        """Lets the session's own client resume it, which shuts out older copies of its requests."""
+        """Answers a resume. A new holder gets a new epoch, so older requests become invalid."""
         holder = request.resume.holder
         if len(holder) != 16 or request.session != self._session or request.seq != 0:
             raise Failed("a resume has a wrong session, a holder not of 16 bytes, or a seq")

@@ -3,7 +3,7 @@
     python run.py server --endpoint tcp://127.0.0.1:5555
     python run.py client --command "./my_client {endpoint}"
 
-It needs pyzmq, protobuf and the files of this repository, but not the package.
+It needs pyzmq, protobuf and the files of this repository, but not the package twofold.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def report(cases: list[Any], play: Callable[[Any], None]) -> int:
 
 
 def play_client(case: Any, server: MisbehavingServer, command: str, patience: float) -> None:
-    """Plays one case with a command. Without a command, somebody starts the client by hand."""
+    """Plays one case. `command` starts the client; if it is empty, the user starts the client."""
     if not command:
         print(f"start your client at {server.endpoint} for: {case['name']}", flush=True)
         return server.play(case, lambda: server.is_left(patience))

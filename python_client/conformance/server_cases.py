@@ -22,7 +22,7 @@ BEGIN: tuple[tuple[str, dict[str, Any], str | None], ...] = (
 
 
 class ServerPlayer:
-    """Plays cases against a server, whose replies may each take `patience` seconds."""
+    """A player of cases against a server. It waits up to `patience` seconds for each reply."""
 
     def __init__(self, endpoint: str, patience: float = 10) -> None:
         self._endpoint, self._patience = endpoint, patience
@@ -59,7 +59,7 @@ class ServerPlayer:
         self._connections.clear()
 
     def _end_sessions(self) -> None:
-        """Closes the sessions that the case has left open. A resume finds the next seq of each."""
+        """Closes the sessions that the case left open. Resumes each first, to get its next seq."""
         for session in self._drawn.values():
             resume = envelope.Request(session=session, resume={"holder": os.urandom(16)})
             resumed = self._exchange(resume).resume
@@ -147,7 +147,7 @@ class ServerPlayer:
             raise Failed(f"its last_reply must be the header of {wanted['last_reply_of']!r}")
 
     def _socket(self, on: str) -> zmq.Socket[bytes]:
-        """Returns the connection of this name, a DEALER socket, which need not wait for replies."""
+        """Returns connection `on`, a DEALER socket, which can send without waiting for replies."""
         if on not in self._connections:
             self._connections[on] = zmq.Context.instance().socket(zmq.DEALER)
             self._connections[on].connect(self._endpoint)

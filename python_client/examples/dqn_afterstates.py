@@ -87,7 +87,7 @@ def worth(
 
 
 class Memory:
-    """The newest transitions, each from an afterstate to the moves possible on the next board."""
+    """The replay memory. A transition leads from an afterstate to the next board's legal moves."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.count = capacity, 0
@@ -104,7 +104,7 @@ class Memory:
         self.count += len(mask)
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Returns the rows of a random batch."""
+        """Returns the indices of a random batch of transitions."""
         return rng.integers(0, min(self.count, self.capacity), size)
 
 
@@ -208,7 +208,7 @@ def save(network: Any, options: argparse.Namespace, path: Path) -> None:
 
 
 def load(path: Path) -> tuple[Any, float]:
-    """Returns a saved network and its discount."""
+    """Returns a saved network and its discount factor."""
     saved = torch.load(path, weights_only=True)
     network = make_network(saved["hidden"])
     network.load_state_dict(saved["state"])

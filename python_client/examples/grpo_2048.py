@@ -60,7 +60,7 @@ def call_of(direction: str) -> str:
 
 
 def make_tiny() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast, list[int]]:
-    """Returns a random model that can only call tools: each call is one token.
+    """Returns a randomly initialised model that can only call tools. Each call is one token.
 
     Returns:
         The model, its tokenizer, and the tokens that must not be sampled: all tokens except the
@@ -99,7 +99,7 @@ def make_tiny() -> tuple[Qwen2ForCausalLM, PreTrainedTokenizerFast, list[int]]:
 
 
 def make_trainer(options: argparse.Namespace) -> GRPOTrainer:
-    """Returns a trainer of the model on its boards."""
+    """Returns a trainer with the model and the boards."""
     set_seed(options.seed)
     model: Any = options.model
     tokenizer, generation = None, {}

@@ -3,8 +3,9 @@
     python learning_figures.py runs/seed*/train_ntuple-*.json
 
 Each file is the report of one training run with `--evaluate-every`. Pass several runs with
-different `--seed`. Prints Markdown: mean scores after equal games, equal moves and equal minutes of
-training, interpolated linearly between evaluations. Each part ends where the shortest run ends.
+different `--seed`. Prints Markdown tables: the mean scores after the same number of games, moves or
+minutes of training, interpolated linearly between evaluations. Each part ends where the shortest
+run ends.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def evaluations(path: Path) -> list[dict[str, float]]:
 
 
 def compared(trainings: list[list[dict[str, float]]]) -> Iterator[dict[str, Any]]:
-    """Yields the median, lowest and highest mean score after equal games, moves and seconds."""
+    """Yields the median, lowest and highest mean score after the same games, moves or seconds."""
     for axis, name, _ in AXES:
         end = min(training[-1][axis] for training in trainings)
         begin = max(training[0][axis] for training in trainings)

@@ -54,13 +54,13 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 def countdown(seconds: float) -> Callable[[], float]:
-    """Returns a function that returns the remaining share of these seconds, from 1 to 0."""
+    """Returns a function that gives the remaining share of `seconds`, falling from 1 to 0."""
     end = time.perf_counter() + seconds
     return lambda: max(0, (end - time.perf_counter()) / seconds)
 
 
 class Curve(BaseCallback):  # type: ignore[misc, unused-ignore]  # mypy does not see the library
-    """A callback that adds a row to the learning curve every few seconds, and stops in time."""
+    """A callback that logs the learning curve every few seconds, and stops when time is up."""
 
     def __init__(self, left: Callable[[], float]) -> None:
         super().__init__()

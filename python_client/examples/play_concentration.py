@@ -3,8 +3,8 @@
     python python_client/examples/play_concentration.py
     python python_client/examples/play_concentration.py --games 20000 --picture games.png
 
-Plays a thousand games at once, at random and with a perfect memory, which has no peek or one peek
-at the start. Then it shows one game move by move.
+Plays a thousand games at once with three players: random play, a perfect memory, and a perfect
+memory that peeks once at the start. Then it shows one game move by move.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Policy = Callable[[Any, dict[str, Any]], Any]
 
 
 def chance(seed: int) -> Policy:
-    """Flips a random card that can be flipped."""
+    """Returns a policy that flips a random card among those that can be flipped."""
     rng = np.random.default_rng(seed)
 
     def act(observations: Any, infos: dict[str, Any]) -> Any:
@@ -34,7 +34,7 @@ def chance(seed: int) -> Policy:
 
 
 def peek_first(envs: Any, memory: PerfectMemory) -> Policy:
-    """Peeks at all cards once, and then plays with a perfect memory."""
+    """Returns a policy that peeks at all cards once, and then plays with a perfect memory."""
     peek = envs.single_action_space.n - 1
 
     def act(observations: Any, infos: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""A GRU under POPGym's protocol, scaled down for one core, against Concentration's exact ceilings.
+"""A GRU with POPGym's protocol, scaled down for one core, compared with exact maximum returns.
 
     pip install torch tensorboard
     python popgym_gru.py                              # popgym-easy, ten minutes on one core
@@ -8,8 +8,8 @@
 
 It follows POPGym's `popgym/baselines/ppo.py`: its network, RLlib's variant of PPO, whole episodes
 with gradients through all of their steps, no action masks, and observations with the last action
-(which also marks the first step). Like any other end, the step limit ends an episode with no value
-after it. These parts are scaled down:
+(which also marks the first step). The step limit ends an episode like any other end: no value is
+bootstrapped after it. These parts are scaled down:
 
 |                         | POPGym     | here                                                  |
 |-------------------------|------------|-------------------------------------------------------|
@@ -20,14 +20,15 @@ after it. These parts are scaled down:
 | learning rate           | 0.00005    | 0.003                                                 |
 
 A pass over the steps takes longer than playing them, so one pass leaves the most time for new
-episodes. Larger updates make up for their smaller number. The full protocol takes one core hours
-with these options (popgym-medium: 316 and 40 instead of 631 and 79):
+episodes. Larger updates make up for their smaller number. On one core, the full protocol takes
+hours. It has these options (popgym-medium: 316 and 40 instead of 631 and 79):
 
     --seconds inf --steps 15e6 --num-envs 631 --minibatch 79 --epochs 30 --learning-rate 5e-5
 
 POPGym's score is the highest mean return of any batch (MMER: maximum mean episodic reward),
-averaged over some seeds. By chance alone it exceeds the mean return, so random play's MMER is
-printed too. At the end, the network plays games from separate seeds, sampling as in training.
+averaged over some seeds. A maximum exceeds the mean return by chance alone, so random play's MMER
+is printed, too. At the end, the network plays games with other seeds, and samples its actions as in
+training.
 """
 
 import argparse
@@ -326,7 +327,7 @@ def summary(played: Evaluation) -> dict[str, Any]:
 
 
 def random_play(options: argparse.Namespace, batches: int) -> dict[str, Any]:
-    """Returns the summary of random play, and its highest mean return in this many batches."""
+    """Returns the summary of random play, with the highest mean return among `batches` batches."""
     rng = np.random.default_rng(options.seed)
 
     def choose(observations: Any, mask: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -338,7 +339,7 @@ def random_play(options: argparse.Namespace, batches: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Trains or loads a model, evaluates it, and prints the result with the ceilings."""
+    """Trains or loads a model, evaluates it, and prints the result with the maximum returns."""
     options = parse_arguments()
     out = options.out or Path(f"runs/popgym-gru-{options.preset}-{options.seed}")
     report: dict[str, Any] = {"options": vars(options)}

@@ -8,8 +8,8 @@
     python recurrent_ppo.py --evaluate runs/recurrent-ppo-1/model.pt
 
 An observation shows only the cards that are currently visible. The network therefore keeps a state
-for each card of each board. One recurrent cell (GRU) and attention between cards serve all cards,
-so that what the network learns about one card or pair applies to all. Masked logits are as in
+for each card of each board. All cards share one recurrent cell (GRU) and the attention between
+cards, so whatever the network learns about one card or pair applies to all. Masked logits are as in
 `ppo.py`. The learning curve goes to TensorBoard and to a JSON file.
 """
 

@@ -5,8 +5,8 @@
     python rllib_ppo.py --address 10.0.0.1:6379         # on all nodes of a cluster
     python rllib_ppo.py --endpoint tcp://10.0.0.1:5555  # with the boards on a server
 
-Each env runner is a process on one of the nodes. It has its boards in one batch and runs its own
-service. The network learns in this process. At the end, the policy plays games on all nodes.
+Each env runner is a process on one of the nodes. It steps its boards as one batch and runs its own
+service. The network is trained in this process. At the end, the policy plays games on all nodes.
 """
 
 import argparse

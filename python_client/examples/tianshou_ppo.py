@@ -58,7 +58,7 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 class Critic(nn.Module):  # type: ignore[misc, unused-ignore]  # mypy does not see the library
-    """A network with `outputs` numbers for each observation."""
+    """A network that maps each observation to `outputs` numbers."""
 
     def __init__(self, outputs: int) -> None:
         super().__init__()

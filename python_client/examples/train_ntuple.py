@@ -63,14 +63,14 @@ FEATURES = 8 * len(TUPLES)
 
 
 def symmetries() -> Array:
-    """Returns the eight symmetries of a board: row s holds each cell's place after s."""
+    """Returns the eight symmetries of a board: row s has each cell's place under symmetry s."""
     cells = np.arange(16).reshape(4, 4)
     turned = [np.rot90(cells, quarter) for quarter in range(4)]
     return np.stack([image.ravel() for board in turned for image in (board, board.T)])
 
 
 class TupleTable:
-    """The weights of one 6-tuple: one per combination of its cells, shared by its eight images."""
+    """The weights of one 6-tuple: one per combination of tiles, shared by all eight images."""
 
     def __init__(self, cells: tuple[int, ...]) -> None:
         # An image's place in the table is a number whose digits are the tiles in its cells, so one
@@ -90,7 +90,7 @@ class TupleTable:
         return places.astype(np.int64)
 
     def look_up(self, cells: Array) -> Array:
-        """Returns the sums of the weights of M boards, (M), given their cells (16, M)."""
+        """Returns the sum of the weights of each of M boards, (M), given their cells (16, M)."""
         sums: Array = self.weights.take(self.places(cells)).sum(axis=0)
         return sums
 
@@ -126,7 +126,7 @@ class TupleTable:
 
 
 class Network:
-    """Four tables, each with a thread, since numpy releases Python's lock while it computes."""
+    """Four tables, each in a separate thread, because numpy releases the GIL while it computes."""
 
     def __init__(self) -> None:
         self.tables = [TupleTable(cells) for cells in TUPLES]
@@ -263,8 +263,9 @@ def train(
 ) -> "Progress":
     """Plays and learns until the time is up.
 
-    `before` is a checkpoint's `training`. Its time counts, and the boards get seeds that it has not
-    used. `now_and_then` is called after each step of all boards, and its time does not count.
+    `before` is a checkpoint's `training`. The time before the checkpoint counts towards `seconds`,
+    and the boards get seeds that were not used before. `now_and_then` is called after each step of
+    all boards. Its time does not count.
     """
     # glibc's malloc requests every large block from the system again, and fresh pages cost more
     # than the arithmetic on them. Freeing a block of nearly 32 MB makes it keep smaller blocks.
@@ -399,7 +400,7 @@ class Games(NamedTuple):
 def play(envs: VectorEnv, policy: Policy, episodes: int, seed: int) -> Games:
     """Plays a fixed number of games on every lane.
 
-    The first games to finish would not do: with many lanes, they would be the short games.
+    Taking the first games to finish would be biased: with many lanes, short games finish first.
     """
     env: Any = envs.unwrapped
     left = np.full(envs.num_envs, episodes)
@@ -520,7 +521,7 @@ class NowAndThen:
         self.saved: list[dict[str, Any]] = []
 
     def __call__(self, progress: Progress) -> None:
-        """Runs whatever is due now."""
+        """Runs the evaluations and saves the checkpoints and networks that are due."""
         elapsed, config = progress.elapsed(), self.config
         if self.next_checkpoint < 0:  # the first call
             self.next_checkpoint = elapsed + config.checkpoint_every
@@ -562,7 +563,7 @@ def make(num_envs: int, endpoint: str | None) -> VectorEnv:
 
 
 def step_seconds(num_envs: int, endpoint: str) -> float:
-    """Returns the time of a step at an endpoint, as the median of some hundred steps."""
+    """Returns the median time of 300 steps at an endpoint, in seconds."""
     envs = make(num_envs, endpoint)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 4, (300, num_envs))

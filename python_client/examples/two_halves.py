@@ -5,8 +5,8 @@
 
 In lock-step, the server waits for the policy, and the policy waits for the server. With two
 environments of N / 2 boards, `step_async` sends one half's actions. While the server executes them,
-the policy works on the other half. The gain is largest when both take equally long. It is zero with
-the endpoint "embedded", where nothing runs in parallel.
+the policy works on the other half. The gain is largest when the server and the policy take equally
+long. It is zero with the endpoint "embedded", where nothing runs in parallel.
 """
 
 import argparse
@@ -83,7 +83,7 @@ def in_lock_step(
 def in_halves(
     halves: list[twofold.TwofoldVectorEnv], policy: Callable[..., Actions], steps: int
 ) -> float:
-    """Returns the seconds for this many steps of each half, in turns."""
+    """Returns the seconds for `steps` steps of each half, where the halves take turns."""
     for envs in halves:
         envs.step_async(policy(*envs.reset(seed=0)))
     started = time.perf_counter()
@@ -98,7 +98,7 @@ def in_halves(
 
 
 def measure(endpoint: str, num_envs: int, rounds: int, steps: int, work: int | None) -> Gain:
-    """Returns the medians over rounds that alternate between both ways.
+    """Measures lock-step and two halves in each round, and returns the medians over the rounds.
 
     Args:
         endpoint: The server's address.

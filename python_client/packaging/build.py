@@ -5,7 +5,7 @@
     dist/twofold-V.tar.gz                     the source of the client
 
 The binaries contain the Swift runtime, libzmq and libsodium. They need glibc, libm, libgcc_s and
-libstdc++ from the system. The same commit gives the same bytes.
+libstdc++ from the system. Builds of the same commit are identical, byte for byte.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TOOLS = [
 """The tools that build and check a wheel, in a separate environment."""
 
 SODIUM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "libsodium.a"
-"""The static library in Debian's package libsodium-dev."""
+"""The static libsodium from Debian's package libsodium-dev."""
 
 SYSTEM = {
     "libc.so.6",
@@ -43,7 +43,7 @@ SYSTEM = {
     "ld-linux-x86-64.so.2",
     "ld-linux-aarch64.so.1",
 }
-"""The libraries that a binary in a wheel may need."""
+"""The system libraries that the binaries in a wheel may link to."""
 
 BINARIES = {"twofold": "libtwofold.so", "twofold-server": "twofold-server"}
 """The products of Package.swift, with their files."""
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def make_tools() -> Path:
-    """Makes an environment with the tools, and returns its folder of programs."""
+    """Makes a virtual environment with the tools, and returns its `bin` folder."""
     folder = WORK / "tools"
     if not (folder / "installed").exists():
         venv.create(folder, with_pip=True)
@@ -110,7 +110,7 @@ def make_tools() -> Path:
 
 
 def make_zeromq(tools: Path) -> Path:
-    """Builds a static libzmq from Debian's source. Debian's package needs twelve more libraries."""
+    """Builds a static libzmq from Debian's source. Debian's binary needs twelve more libraries."""
     archive = WORK / "zeromq" / "lib" / "libzmq.a"
     if archive.exists():
         return archive
@@ -171,7 +171,7 @@ def make_bundle(zeromq: Path) -> Path:
 
 
 def licences(scratch: Path) -> dict[str, Path]:
-    """Returns the licences of the binaries' parts, by the name of each part."""
+    """Returns the licence file of each component of the binaries, by the component's name."""
     swift = Path(output("sh", "-c", "command -v swift")).resolve().parents[1]
     packages = scratch / "checkouts"
     return {
@@ -188,7 +188,7 @@ def licences(scratch: Path) -> dict[str, Path]:
 def run(
     *command: str | Path, cwd: Path | None = None, environment: dict[str, str] | None = None
 ) -> None:
-    """Runs a command with these additional variables. Its output appears with ours."""
+    """Runs a command with additional environment variables, and shows its output."""
     subprocess.run(command, check=True, cwd=cwd, env={**os.environ, **(environment or {})})
 
 

@@ -1,4 +1,4 @@
-"""Debian's base system in a folder, made by debootstrap, which needs root."""
+"""Installs Debian's base system in a folder with debootstrap, which needs root."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOTS = Path(__file__).resolve().parents[2] / ".build" / "wheel" / "roots"
 
 
 def make_root(release: str, *packages: str, name: str | None = None) -> Path:
-    """Makes a folder with a release's base system and these packages, unless it exists.
+    """Makes a folder with a Debian release's base system and `packages`, unless it exists.
 
     Args:
         release: A release's name, such as "bookworm".

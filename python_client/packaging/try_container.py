@@ -1,9 +1,9 @@
 """Builds the images with Docker, and runs them as compose.yaml describes.
 
-`make container-test` runs it as root. Docker runs in a folder with Debian (made by debootstrap), in
-separate namespaces and on a copy of the checkout. So this machine needs no Docker, and only that
-folder stays. use_container.py contains the part that runs in there. Base images that can't be
-pulled are replaced:
+`make container-test` runs it as root. Docker runs inside a folder with a Debian system (made by
+debootstrap), in separate namespaces and on a copy of the checkout. So this machine needs no Docker,
+and only that folder remains. use_container.py contains the part that runs inside the folder. Base
+images that can't be pulled are replaced:
 
     debian:bookworm-slim    the base system that debootstrap makes
     swift:6.3-bookworm      the same system with that image's packages and this machine's Swift
@@ -25,7 +25,7 @@ ENGINE = (
     *("ca-certificates", "docker-buildx", "docker-cli", "docker-compose", "docker.io"),
     *("iproute2", "iptables", "python3", "slirp4netns"),
 )
-"""The Debian packages with Docker and its network."""
+"""The Debian packages of Docker and its network tools."""
 
 ENTER = """
 set -e
@@ -53,12 +53,14 @@ cd /checkout
 exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin PYTHONUNBUFFERED=1 \\
     python3 python_client/packaging/use_container.py
 """
-"""Enters the root $1 with a copy of the checkout $2. The other arguments are pairs: a name in
-/given, and the folder to mount there."""
+"""A script that enters the Debian system in folder $1, with a copy of the checkout $2.
+
+The other arguments are pairs: a name in /given, and the folder to mount there.
+"""
 
 
 def main() -> None:
-    """Makes the folders and enters the root. Raises CalledProcessError if anything fails."""
+    """Makes the folders, runs use_container.py in the Debian system, and exits with its status."""
     engine = make_root("trixie", *ENGINE, name="engine")
     given = {
         "debian": make_root("bookworm", name="bookworm-slim"),
@@ -77,7 +79,7 @@ def main() -> None:
 
 
 def make_site() -> Path:
-    """Makes a folder with this site's certificate authorities, and folders that git reads."""
+    """Makes a folder with this machine's certificate authorities and local git mirrors."""
     site = ROOTS / "site"
     run("rm", "-rf", site)
     (site / "etc").mkdir(parents=True)
@@ -96,7 +98,7 @@ def make_site() -> Path:
 
 
 def groups() -> set[Path]:
-    """Returns Docker's cgroups, in version 1 or 2."""
+    """Returns the folders of Docker's cgroups (version 1 or 2)."""
     mount = Path("/sys/fs/cgroup")
     return {*mount.glob("docker"), *mount.glob("*/docker")}
 

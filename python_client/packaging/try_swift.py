@@ -24,7 +24,7 @@ mount -t proc proc proc
 mount --rbind /dev dev
 exec chroot . env -i PATH=/usr/bin:/bin HOME=/root sh -c "$2"
 """
-"""Enters the root $1 and runs the command $2."""
+"""A script that enters the Debian system in folder $1 and runs the command $2."""
 
 BUILD = """
 set -e
@@ -35,7 +35,7 @@ swift build -c release --disable-automatic-resolution
 
 
 def main() -> None:
-    """Builds. Raises CalledProcessError if that fails."""
+    """Builds with Swift 6.2. Raises CalledProcessError if the build fails."""
     root = make_root("sid", "swiftlang", "g++", "git", "libzmq3-dev", name="swift-6.2")
     copy = root / "twofold"
     (copy / ".build").mkdir(parents=True, exist_ok=True)

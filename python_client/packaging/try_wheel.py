@@ -1,14 +1,14 @@
 """Installs the wheels as a user would, in Debian systems without Swift and libzmq.
 
-`make wheel-test` runs it. For each of RELEASES it makes a folder with Debian's base system and
-Python, with debootstrap, which needs root. In each folder it runs:
+`make wheel-test` runs it. For each of RELEASES, debootstrap (which needs root) makes a folder with
+Debian's base system and Python. In each folder it runs:
 
     pip install of the wheel, with its dependencies from a folder, and README's first loop, timed
     twofold doctor
     a server with CURVE and its client, check_vector_env, a million steps
 
-With the pure wheel, a server elsewhere works, and everything else raises an error that lists the
-options.
+The pure wheel must work with a server outside the folder. Everything else must raise an error that
+lists the options.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def install(root: Path, house: Path, wheel: Path) -> None:
 
 
 def use_pure(root: Path, house: Path, pure: Path) -> None:
-    """Plays with the pure wheel on a server of the bundle, which runs outside the root."""
+    """Tests the pure wheel with the bundle's server, which runs outside the Debian system."""
     install(root, house, pure)
     program = str(WORK / "bundle" / "twofold-server")
     command = [program, "serve", "--endpoint", "tcp://127.0.0.1:0"]
@@ -93,7 +93,7 @@ def use_pure(root: Path, house: Path, pure: Path) -> None:
 
 
 def inside(root: Path, command: str) -> None:
-    """Runs a command in the root with /proc and an empty environment."""
+    """Runs a command in the Debian system, with /proc and almost no environment variables."""
     mounted = f"mount -t proc proc {root}/proc && exec chroot {root} sh -c '{command}'"
     path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
     run("unshare", "--mount", "env", "-i", path, "HOME=/root", "sh", "-c", mounted)

@@ -1,4 +1,4 @@
-"""The part of try_container.py that runs inside the root, with Docker.
+"""The part of try_container.py that runs inside the Debian system, with Docker.
 
 the images of compose.yaml are built
 the server alone, on a read-only root without capabilities: healthy, confined, stopped by SIGTERM
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def start_docker() -> None:
-    """Starts Docker in a separate network that can reach the downloads."""
+    """Starts Docker in a separate network namespace that has access to the internet."""
     NETWORK.touch()
     run("unshare", f"--net={NETWORK}", "true")
     way = ("slirp4netns", "--configure", "--mtu=65520", "--netns-type=path", NETWORK, "tap0")
@@ -56,7 +56,7 @@ def start_docker() -> None:
 
 
 def find_images() -> None:
-    """Pulls the base images, or replaces them."""
+    """Pulls the base images, and builds replacements for those that can't be pulled."""
     for image, make in ((DEBIAN, stand_in_for_debian), (SWIFT, stand_in_for_swift)):
         if succeeds("docker", "pull", image):
             print(f"{image}: pulled")
@@ -71,7 +71,7 @@ def find_images() -> None:
 
 
 def stand_in_for_debian() -> None:
-    """Replaces Debian's image by a base system from debootstrap, with this site's settings."""
+    """Replaces Debian's image with a base system from debootstrap and this machine's settings."""
     packed = subprocess.Popen(("tar", "-C", "/given/debian", "-c", "."), stdout=subprocess.PIPE)
     change = ("--change", f"ENV PATH={PATH}", "--change", 'CMD ["bash"]')
     command = ("docker", "import", *change, "-", "base")
@@ -80,7 +80,7 @@ def stand_in_for_debian() -> None:
 
 
 def stand_in_for_swift() -> None:
-    """Replaces Swift's image by one with swift-docker's packages and this machine's Swift."""
+    """Replaces Swift's image with Debian, swift-docker's packages and this machine's Swift."""
     packages = (
         "binutils libicu-dev libcurl4-openssl-dev libedit-dev libsqlite3-dev libncurses-dev "
         "libpython3-dev libxml2-dev pkg-config uuid-dev tzdata git gcc libstdc++-12-dev"
@@ -116,7 +116,7 @@ def blocks() -> list[str]:
 
 
 def look_at(container: str) -> None:
-    """Waits for a healthy container; checks that PID 1 has no rights and the root is read-only."""
+    """Waits until a container is healthy. Checks that it has no privileges or writable files."""
     wait_until(lambda: inspect(container)["State"]["Health"]["Status"] == "healthy", 60)
     pid = inspect(container)["State"]["Pid"]
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -130,7 +130,7 @@ def look_at(container: str) -> None:
 
 
 def use_compose() -> None:
-    """Plays a trainer's games, tests the limits, and keeps a session beyond its container's end."""
+    """Runs a trainer, checks a limit, and continues a session in a new container of the server."""
     play()
     stats = json.loads(in_trainer("twofold", "stats", "--json"))
     assert stats["limits"]["max_bytes"] == 2**30, stats
@@ -146,7 +146,7 @@ def use_compose() -> None:
 
 
 def use_keys() -> None:
-    """Uses the page's keys and compose.override.yaml, and authorises another client later."""
+    """Tests the keys and compose.override.yaml of container.md. Authorises another client later."""
     [keys] = [block for block in blocks() if "keygen" in block]
     [override] = [block for block in blocks() if block.startswith("services:")]
     run("sh", "-euc", keys)
@@ -197,12 +197,12 @@ def in_trainer(*command: str) -> str:
 
 
 def container(service: str) -> str:
-    """Returns the container of a service, running or not."""
+    """Returns the id of a service's container, which may have stopped."""
     return output("docker", "compose", "ps", "--all", "--quiet", service)
 
 
 def play() -> None:
-    """Starts everything as the page describes, and waits until the trainer has ended."""
+    """Starts the services of compose.yaml, and waits until the trainer has ended."""
     docker("compose", "up", "--detach")
     look_at(container("server"))
     status = output("docker", "wait", container("trainer"))
@@ -219,7 +219,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 def docker(*arguments: str) -> None:
-    """Runs Docker's client. Its output appears with ours."""
+    """Runs a `docker` command and shows its output."""
     run("docker", *arguments)
 
 
@@ -229,7 +229,7 @@ def inspect(container: str) -> Any:
 
 
 def run(*command: str | Path) -> None:
-    """Runs a command. Its output appears with ours."""
+    """Runs a command and shows its output."""
     subprocess.run(command, check=True)
 
 

@@ -1,7 +1,7 @@
-"""The part of try_wheel.py that runs with an installed wheel.
+"""The part of try_wheel.py that runs in a virtual environment with an installed wheel.
 
-An address as argument means that the wheel is the pure one. Then a server elsewhere works, and
-everything else raises an error that lists the options.
+If the argument is a server's address, the wheel is the pure one. It must work with that server, and
+everything else must raise an error that lists the options.
 """
 
 import os
@@ -59,7 +59,7 @@ def use_encrypted() -> None:
 
 
 def use_pure(address: str) -> None:
-    """Uses the server at `address`. Without an address, expects an error that lists the options."""
+    """Uses the server at `address`. Expects an error that lists the options for other endpoints."""
     envs = gym.make_vec(ID, num_envs=4, endpoint=address)
     envs.reset(seed=0)
     envs.step(np.zeros(4, np.uint8))

@@ -1,9 +1,9 @@
 """Writes the generated parts of the documents: `make pages`.
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`, and a single figure
-in a sentence between `<!-- figure: NAME -->` and `<!-- end -->`. Their text comes from the sources:
-the options of the commands, the checks of `twofold doctor`, the exceptions, the docstrings of the
-API, and the figures of docs/figures. A test fails if a page differs from them.
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. A single figure in a
+sentence stands between `<!-- figure: NAME -->` and `<!-- end -->`. Their text comes from these
+sources: the options of the commands, the checks of `twofold doctor`, the exceptions, the docstrings
+of the API, and the figures of docs/figures. A test fails if a page differs from its sources.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def typed(text: str) -> str:
 
 
 def generated(page: Path) -> str:
-    """Returns a page's text, with its parts as the sources now define them."""
+    """Returns a page's text, with its generated parts updated from the sources."""
     parts: dict[str, Callable[[], str]] = {
         "commands": commands,
         "options": options,
@@ -69,7 +69,7 @@ def generated(page: Path) -> str:
 
 
 def own_parser(name: str) -> argparse.ArgumentParser:
-    """Returns the parser of a subcommand that is written in Python."""
+    """Returns the parser of a `twofold` subcommand that is implemented in Python."""
     parser = argparse.ArgumentParser(prog=f"twofold {name}", add_help=False)
     importlib.import_module(cli.SUBCOMMANDS[name][0]).add_arguments(parser)
     return parser
@@ -77,7 +77,7 @@ def own_parser(name: str) -> argparse.ArgumentParser:
 
 @cache
 def server_commands() -> dict[str, Any]:
-    """Returns the commands of twofold-server by name, from its own description."""
+    """Returns the commands of twofold-server by name, as the program itself describes them."""
     command = [str(find_program()), "--experimental-dump-help"]
     dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {each["commandName"]: each for each in json.loads(dump)["command"]["subcommands"]}
@@ -136,7 +136,7 @@ def server_options(name: str) -> Iterator[tuple[str, str]]:
 
 
 def checks() -> str:
-    """Returns the table of the problems that `twofold doctor` can find, from its sources."""
+    """Returns the table of the problems that `twofold doctor` can find, read from its code."""
     rows = {}
     for path in DOCTOR:
         tree = ast.parse(path.read_text())
@@ -152,7 +152,7 @@ def checks() -> str:
 
 
 def assigned(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
-    """Returns the first value that is assigned to each name."""
+    """Returns the first expression that the code assigns to each name."""
     found: dict[str, ast.expr] = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -192,7 +192,7 @@ def exception_classes() -> list[type[Exception]]:
 
 
 def exceptions() -> str:
-    """Returns the table of exceptions, with each cause and fix from the docstrings."""
+    """Returns the table of exceptions, with their causes and fixes from the docstrings."""
     rows = []
     for each in exception_classes():
         paragraphs = [" ".join(text.split()) for text in (inspect.getdoc(each) or "").split("\n\n")]
@@ -203,7 +203,7 @@ def exceptions() -> str:
 
 
 def exception_tree() -> str:
-    """Returns the drawing of the exceptions' classes."""
+    """Returns a drawing of the class hierarchy of the exceptions."""
     _, drawing, _ = (errors.__doc__ or "").split("```")
     return f"```{drawing}```\n"
 
@@ -213,7 +213,7 @@ def exception_tree() -> str:
 
 @cache
 def package() -> griffe.Object:
-    """Returns the package, read without importing it."""
+    """Returns griffe's description of the package. griffe reads its code without importing it."""
     loaded = griffe.load("twofold", search_paths=[PACKAGE.parent])
     assert isinstance(loaded, griffe.Object)
     return loaded
@@ -252,12 +252,12 @@ def summary(path: str) -> str:
 
 
 def rows(name: str) -> list[figures.Row]:
-    """Returns the rows of a file of docs/figures."""
+    """Returns the rows of docs/figures/NAME.json."""
     return list(figures.read(name)["rows"])
 
 
 def setting(name: str) -> str:
-    """Returns a sentence about the measurement of a file's figures, as far as it is known."""
+    """Returns a sentence with the date, machine, commit and command of a measurement."""
     found = figures.read(name)
     day = datetime.date.fromisoformat(found["date"])
     parts = [f"{day.day} {day:%B %Y}", found["machine"]]
@@ -276,7 +276,7 @@ def bench() -> tables.Bench:
 
 
 SHORT = [label for label in tables.RATES if label.startswith(("Twofold, ", "numba", "pgx", "Env"))]
-"""The rows of README's table of rates."""
+"""The labels of the rows in README.md's table of rates."""
 
 FIGURES: dict[str, Callable[[], str]] = {
     "rates": measured("bench", lambda rows: tables.Bench(rows).rates()),
@@ -327,13 +327,13 @@ def mean_score(policy: str) -> str:
 
 
 def environment_share(row: figures.Row) -> str:
-    """Returns the lowest and the highest share of a training's time that the environment took."""
+    """Returns the environment's share of the training time: the lowest and highest of all runs."""
     low, high = (f"{100 * share:.2g}" for share in row["environment_share"])
     return f"{low} to {high} %"
 
 
 def gigabytes(board: str) -> str:
-    """Returns the size of the table of a board's optimum."""
+    """Returns the size of the table that `twofold solve` makes for a board."""
     (found,) = (row for row in rows("optimum") if row["board"] == board)
     return f"{found['megabytes'] / 1000:.1f} GB"
 

@@ -1,4 +1,4 @@
-"""An animation of pictures with few colours: a GIF, or a WebP of a third of its size."""
+"""Animations of pictures with few colours: GIF, or WebP with a third of the size."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _UNCHANGED = 255
 
 
 def save(path: Path, frames: Sequence[Picture], milliseconds: int | Sequence[int]) -> None:
-    """Writes an animation that repeats for ever, without loss.
+    """Writes an animation that repeats for ever. WebP is lossless, and GIF has 255 colours.
 
     Args:
         path: The file, .gif or .webp.
         frames: Pictures of one size.
-        milliseconds: How long each frame is shown, or all of them.
+        milliseconds: The duration of every frame, or a list with the duration of each.
     """
     if path.suffix == ".gif":
         images = _gif_frames(frames)
@@ -38,7 +38,7 @@ def save(path: Path, frames: Sequence[Picture], milliseconds: int | Sequence[int
 
 
 def _gif_frames(frames: Sequence[Picture]) -> list[Image.Image]:
-    """Returns the frames as numbers of colours; a pixel that stays has the transparent one."""
+    """Converts frames to images with a palette. Pixels that do not change become transparent."""
     number_of, palette = _palette(frames)
     images = []
     before = np.full(frames[0].shape[:2], _UNCHANGED, np.uint8)
@@ -52,10 +52,10 @@ def _gif_frames(frames: Sequence[Picture]) -> list[Image.Image]:
 
 
 def _palette(frames: Sequence[Picture]) -> tuple[NDArray[np.uint8], bytes]:
-    """Returns each colour's number in the palette, uint8 (2^24,), and the palette of 256 colours.
+    """Returns each colour's index in the palette, uint8 (2^24,), and the palette of 256 colours.
 
-    The palette contains the most frequent colours. Other colours, on smooth edges, are mapped to
-    the nearest of these.
+    The palette contains the most frequent colours. Other colours, which occur on smooth edges, get
+    the index of the nearest colour in the palette.
     """
     counts: Counter[int] = Counter()
     for frame in frames:
@@ -70,5 +70,5 @@ def _palette(frames: Sequence[Picture]) -> tuple[NDArray[np.uint8], bytes]:
 
 
 def _codes(frame: Picture) -> NDArray[np.uint32]:
-    """Returns the colours of a picture as numbers, uint32 (height, width)."""
+    """Encodes the colours of a picture as integers, uint32 (height, width)."""
     return np.asarray(frame @ np.array([1 << 16, 1 << 8, 1], np.uint32), np.uint32)

@@ -1,4 +1,4 @@
-"""Games of 2048 and Concentration with score and action, for the environments' pages."""
+"""Animated games of 2048 and Concentration, for the environments' pages."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ STRIP = 38
 
 
 def draw_game2048(path: Path) -> None:
-    """Writes the moves that lead to a 2048, each with its tiles on their way.
+    """Writes an animation of the last moves before a 2048 tile, with sliding tiles.
 
-    Above each board are its score and the action that it gets.
+    Above each board are its score and the next action.
     """
     envs = twofold.Game2048VectorEnv(1, render_mode="rgb_array", render_size=SIZE)
 
@@ -59,7 +59,7 @@ def draw_game2048(path: Path) -> None:
 
 
 def _under_way(board: Picture, slides: list[Slide], share: float, empty: Picture) -> Picture:
-    """Returns the picture of a board whose tiles have covered this share of their way."""
+    """Returns a board's picture during a move, when tiles have covered `share` of their way."""
     picture: Picture = board.copy()
     for slide in slides:
         picture[_place(slide.source)] = empty
@@ -69,16 +69,16 @@ def _under_way(board: Picture, slides: list[Slide], share: float, empty: Picture
 
 
 def _place(cell: int, target: int = 0, share: float = 0) -> tuple[slice, slice]:
-    """Returns the rows and columns of pixels of a cell, or of a tile that slides from it."""
+    """Returns the pixel rows and columns of a cell, or of a tile that slides to `target`."""
     place = np.array(divmod(cell, 4)) * (1 - share) + np.array(divmod(target, 4)) * share
     top, left = map(int, GAP + np.rint(place * (CELL + GAP)))
     return slice(top, top + CELL), slice(left, left + CELL)
 
 
 def draw_concentration(path: Path) -> None:
-    """Writes a game played from memory, with a peek after the third turn.
+    """Writes an animation of a game by a perfect memory, which peeks after the third turn.
 
-    Above each table are its return and the action that led to it.
+    Above each picture are the return so far and the action that led to the picture.
     """
     env: Any = gym.make("twofold/Concentration-v0", render_mode="rgb_array", render_size=SIZE)
     memory, peek = PerfectMemory(env), env.action_space.n - 1
@@ -100,7 +100,7 @@ def draw_concentration(path: Path) -> None:
 
 
 def _with_strip(board: Picture, left: str, right: str) -> Picture:
-    """Returns a board's picture below a strip with words at its left and right."""
+    """Returns a board's picture with a strip above it, with text on the left and right."""
     strip = Image.new("RGB", (SIZE, STRIP), CARD)
     draw, font = ImageDraw.Draw(strip), ImageFont.load_default(19)
     draw.text((GAP, STRIP / 2), left, INK, font, "lm")

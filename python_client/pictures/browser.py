@@ -1,4 +1,4 @@
-"""Screenshots of pages, in Chromium."""
+"""Takes screenshots of HTML pages in Chromium."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def screenshot(page: Path, path: Path, scrubbed: int | None = None) -> None:
     Args:
         page: The page's file.
         path: The picture's file.
-        scrubbed: The step that a replay page shows.
+        scrubbed: The step to show on a replay page; None for other pages.
     """
     from playwright.sync_api import sync_playwright
 

@@ -53,7 +53,7 @@ def draw(path: Path) -> None:
 
 
 def _client(x: int, carrier: str, note: str) -> list[str]:
-    """The boxes of the client, and the arrow between them."""
+    """Returns the boxes of the client, and the arrow between them."""
     return [
         _box(x, 84, "VectorEnv", "reset, step, rollout"),
         _arrow(x, 134, 166, ""),
@@ -70,7 +70,7 @@ def _title(x: int, text: str) -> str:
 
 
 def _frame(x: int, y: int, height: int, text: str) -> str:
-    """A process: a dashed frame with its name."""
+    """Returns the drawing of a process: a dashed frame with the process's name."""
     return (
         f'<rect x="{x}" y="{y}" width="{COLUMN}" height="{height}" rx="8" class="frame"/>\n'
         f'<text x="{x + COLUMN - INSET}" y="{y + 22}" class="note end">{escape(text)}</text>'
@@ -88,7 +88,7 @@ def _box(x: int, y: int, name: str, note: str, kind: str = "box") -> str:
 
 
 def _arrow(x: int, top: int, bottom: int, text: str, *, is_wire: bool = False) -> str:
-    """A call and its return: an arrow with two heads, and its name to the right."""
+    """Returns the drawing of a call: an arrow with two heads, with its name on the right."""
     kind = "arrow wire" if is_wire else "arrow"
     at = x + COLUMN // 2 - (110 if text else 0)
     heads = f"M{at - 5} {top + 8}L{at} {top + 2}L{at + 5} {top + 8}"

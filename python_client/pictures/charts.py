@@ -21,7 +21,7 @@ UNTRAINED = ", without learning"
 
 @contextmanager
 def _chart(path: Path, height: float) -> Iterator[Figure]:
-    """Lends a figure with the documents' style, and writes it."""
+    """Yields a figure in the documents' style, then writes it to `path`."""
     with matplotlib.style.context(STYLE):
         figure = Figure(figsize=(WIDTH, height))
         yield figure
@@ -29,7 +29,7 @@ def _chart(path: Path, height: float) -> Iterator[Figure]:
 
 
 def draw_regret(path: Path) -> None:
-    """Draws the regret of each learner on each small board, as a part of the optimum's score."""
+    """Draws the regret of each learner on each small board, as a share of the optimal score."""
     rows = figures.read("regret")["rows"]
     optima = {row["board"]: row for row in rows if "score" in row}
     with _chart(path, 2.9) as figure:
@@ -50,7 +50,7 @@ def draw_regret(path: Path) -> None:
 
 
 def draw_training(path: Path) -> None:
-    """Draws the score and the speed of each training library's program."""
+    """Draws the score and the speed of the training program for each RL library."""
     rows = sorted(figures.read("training")["rows"], key=lambda row: -row["score"][0])
     fixed = next(row for row in figures.read("agents")["rows"] if row["agent"].startswith("fixed"))
     names = [row["learner"] for row in rows]
@@ -79,7 +79,7 @@ def draw_training(path: Path) -> None:
 def _draw_dots(
     axes: Axes, names: Sequence[str], values: Sequence[Sequence[float]], colors: Sequence[str]
 ) -> None:
-    """Draws a line for each name, from the top: a dot, and its range if there is one."""
+    """Draws a row for each name, from the top: a dot, and a bar for its range if it has one."""
     for place, (middle, *ends) in enumerate(values):
         if ends:
             axes.plot(ends, [place, place], color=colors[place], linewidth=4, alpha=0.4)
@@ -89,7 +89,7 @@ def _draw_dots(
 
 
 def draw_score_per_second(path: Path) -> None:
-    """Draws the score of each learner after some minutes of training."""
+    """Draws the score of each learner against the minutes of training."""
     rows = figures.read("score_per_second")["rows"]
     with _chart(path, 4) as figure:
         axes = figure.subplots()
@@ -111,7 +111,7 @@ def draw_score_per_second(path: Path) -> None:
 
 
 def draw_memory(path: Path) -> None:
-    """Draws the return of Concentration's players by the number of cards that they remember."""
+    """Draws the return at Concentration against the number of cards that a player remembers."""
     rows = figures.read("memory_of_cards")["rows"]
     presets = list(dict.fromkeys(row["preset"] for row in rows))
     with _chart(path, 3.6) as figure:
@@ -140,7 +140,7 @@ def draw_memory(path: Path) -> None:
 
 
 def _places(memories: Iterable[str]) -> list[int]:
-    """The places of numbers of cards on an axis, "all" behind the others."""
+    """Returns the positions of numbers of cards on an axis, with "all" to the right of numbers."""
     return [10 if memory == "all" else int(memory) for memory in memories]
 
 

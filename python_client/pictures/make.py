@@ -1,4 +1,4 @@
-"""Makes the pictures of the documents, docs/pictures, from docs/figures and from games it plays.
+"""Makes the documents' pictures in docs/pictures, from docs/figures and from played games.
 
 python python_client/pictures/make.py                   all pictures: two minutes
 python python_client/pictures/make.py wall.webp          this one
@@ -48,7 +48,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command."""
     import oxipng
 
     parser = argparse.ArgumentParser(description="Makes the pictures in docs/pictures.")

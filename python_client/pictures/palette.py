@@ -1,4 +1,4 @@
-"""The palette of the documents' pictures: the colours of twofold.mplstyle, for other drawings."""
+"""The colours and the font size of twofold.mplstyle, for pictures without matplotlib."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _PARAMETERS = rc_params_from_file(STYLE, use_default_template=False)
 CARD: str = _PARAMETERS["axes.facecolor"]
 INK: str = _PARAMETERS["text.color"]
 COLORS: list[str] = _PARAMETERS["axes.prop_cycle"].by_key()["color"]
-"""Twofold's vermilion first, grey last."""
+"""The colours of lines: Twofold's vermilion is the first, grey the last."""
 FONT_SIZE: float = _PARAMETERS["font.size"]
-"""In points."""
+"""The font size, in points."""

@@ -1,4 +1,4 @@
-"""A wall of boards of 2048, played by the service's expectimax from two tiles to 2048 and above."""
+"""A wall of boards, on which the service's expectimax plays from two tiles to 2048 and above."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def draw(
     shown: int = 21,
     still: int = 10,
 ) -> None:
-    """Writes the animation, which repeats without a seam.
+    """Writes the animation, which loops seamlessly.
 
-    A board shows `shown` of its positions, further and further apart, and stays for `still` more of
-    these times on the last. It changes in every second frame, its neighbours in the frames between;
-    and each begins a frame after its left and its upper neighbour.
+    Each board shows `shown` positions of its game, with growing distances between them, and then
+    keeps the last position for `still` more periods. A period is two frames. Each board is one
+    frame behind its left and its upper neighbour, so neighbours never change in the same frame.
 
     Args:
         path: The file.
-        rows: Boards in a column.
-        columns: Boards in a row.
-        width: Pixels.
-        steps: The steps that each game is played for.
-        shown: How many positions of a game are shown.
-        still: How long the last one stays.
+        rows: The number of boards in a column.
+        columns: The number of boards in a row.
+        width: The width of the animation, in pixels.
+        steps: The number of steps of each game.
+        shown: The number of positions of each game that are shown.
+        still: The number of further periods for which the last position stays.
     """
     envs = twofold.Game2048VectorEnv(rows * columns)
     envs.reset(seed=SEED)

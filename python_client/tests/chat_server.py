@@ -1,4 +1,4 @@
-"""A chat endpoint on a real socket, for tests. A rule makes its answers; it keeps all requests."""
+"""A chat completion server for tests, on a real socket. A function computes its answers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Answer:
     Args:
         text: The model's reply.
         status: The HTTP status.
-        body: The whole body instead of a completion.
-        headers: Additional headers.
-        usage: The tokens; None to report none.
-        finish: The finish_reason.
-        reason: The reason phrase after the status.
+        body: The whole HTTP body; None for a completion that contains `text`.
+        headers: Additional HTTP headers.
+        usage: The completion's token usage; None to report none.
+        finish: The completion's `finish_reason`.
+        reason: The reason phrase after the HTTP status.
     """
 
     def __init__(
@@ -41,10 +41,12 @@ class Answer:
 
 
 class ChatServer:
-    """A server that answers each request by `rule(document, number)`; `with` starts and stops it.
+    """A server that answers each request with the result of `rule(document, number)`.
+
+    `number` counts the requests, from 0. A `with` statement starts and stops the server.
 
     Attributes:
-        requests: Path, headers and document of each request.
+        requests: The path, the headers and the JSON document of each request.
     """
 
     def __init__(self, rule: Callable[[dict[str, Any], int], Answer]) -> None:
@@ -74,7 +76,7 @@ class ChatServer:
 
     @property
     def url(self) -> str:
-        """The base of the endpoint."""
+        """The base URL of the endpoint."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
     def __enter__(self) -> ChatServer:
@@ -90,7 +92,7 @@ class ChatServer:
 
 @contextlib.contextmanager
 def dripping(beginning: bytes) -> Iterator[str]:
-    """Yields the URL of an endpoint that sends these bytes, and then a space every 10 ms."""
+    """Yields the URL of a server that answers with `beginning`, and then a space every 10 ms."""
     is_over = threading.Event()
 
     class Handler(socketserver.BaseRequestHandler):

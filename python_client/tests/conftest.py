@@ -39,7 +39,7 @@ def scale(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def steps(scale: int) -> int:
-    """The number of steps of the long runs."""
+    """The number of steps in each long test."""
     return 2000 * scale
 
 
@@ -52,14 +52,14 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def own_server() -> Iterator[Server]:
-    """A server for one test, which may stop and kill it."""
+    """A server for one test only. The test may stop or kill the server."""
     with Server() as server:
         yield server
 
 
 @pytest.fixture(params=["embedded", "ipc", "tcp"])
 def endpoint(request: pytest.FixtureRequest) -> str:
-    """The service's endpoint; a test with this fixture runs over every carrier."""
+    """The service's endpoint. A test with this fixture runs once for each carrier (transport)."""
     if request.param == "embedded":
         return "embedded"
     server: Server = request.getfixturevalue("server")
@@ -68,11 +68,11 @@ def endpoint(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=GAMES)
 def make_batch(request: pytest.FixtureRequest) -> MakeBatch:
-    """Makes batches of one game; a test with this fixture runs over all games."""
+    """A function that makes batches of one game. A test with this fixture runs for each game."""
     return GAMES[request.param]
 
 
 @pytest.fixture(params=GAMES)
 def game(request: pytest.FixtureRequest) -> str:
-    """The name of a game; a test with this fixture runs over all games."""
+    """The name of a game. A test with this fixture runs once for each game."""
     return str(request.param)

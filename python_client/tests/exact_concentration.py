@@ -1,4 +1,4 @@
-"""Concentration solved exactly, without the server's rules: expectations as fractions."""
+"""Exact expected values of Concentration, as fractions, without the rules of the server."""
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -6,7 +6,7 @@ from functools import cache
 
 
 def decks(pairs: int) -> list[tuple[int, ...]]:
-    """Yields every deck of this many pairs, all equally likely."""
+    """Returns every deck with `pairs` pairs. All decks are equally likely."""
 
     def extend(left: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if not any(left):
@@ -20,11 +20,11 @@ def decks(pairs: int) -> list[tuple[int, ...]]:
 
 
 def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
-    """Returns the mean and variance of the turns that random play of face-down cards takes.
+    """Returns the mean and variance of a game's number of turns under random play.
 
-    With m pairs left, a turn finds a pair with probability 1 / (2 m - 1), regardless of the past.
-    So the turns are a sum of independent geometric numbers, and their mean is the square of
-    `pairs`.
+    Random play turns random face-down cards. With m pairs left, a turn finds a pair with
+    probability 1 / (2 m - 1), regardless of the past. The number of turns is therefore a sum of
+    independent geometric variables, and its mean is the square of `pairs`.
     """
     chances = [Fraction(1, 2 * m - 1) for m in range(1, pairs + 1)]
     mean = sum((1 / p for p in chances), Fraction(0))
@@ -34,7 +34,7 @@ def random_turns(pairs: int) -> tuple[Fraction, Fraction]:
 
 @cache
 def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
-    """Returns the expected turns of the best strategy that forgets nothing and never peeks.
+    """Returns the lowest expected number of turns for a player who remembers all seen cards.
 
     Args:
         single: The number of seen cards whose mates are unseen.
@@ -47,7 +47,7 @@ def fewest_turns(single: int, paired: int, unseen: int) -> Fraction:
 
 
 def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """For each reasonable way to play a turn, yields the expected number of turns after it."""
+    """Yields the expected number of later turns, for each reasonable way to play this turn."""
     if p:  # a known pair
         yield fewest_turns(k, p - 1, u)
     if k and u:  # a known card, then an unseen one
@@ -63,7 +63,10 @@ def after_turns(k: int, p: int, u: int) -> Iterator[Fraction]:
 
 
 def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
-    """Yields the expected remaining turns after an unseen card without a known mate."""
+    """Yields the expected number of later turns, for each choice of this turn's second card.
+
+    The first card was unseen before the turn, and its mate is still unseen.
+    """
     yield (
         Fraction(1, u - 1) * fewest_turns(k, p, u - 2)
         + (Fraction(k, u - 1) * fewest_turns(k, p + 1, u - 2) if k else 0)
@@ -77,7 +80,7 @@ def second_cards(k: int, p: int, u: int) -> Iterator[Fraction]:
 # renamed: a state lists the symbols of the remembered cards, newest first.
 
 Rewards = tuple[Fraction, Fraction, Fraction, Fraction]
-"""The rewards of: a turn's first card, a pair, the last pair, and two different cards."""
+"""The rewards for a turn's first card, for a pair, for the last pair, and for different cards."""
 
 
 def best_return(
@@ -94,7 +97,7 @@ def best_return(
         newest: The symbols of the remembered cards, newest first.
         memory: The number of cards that the player can remember.
         steps: The number of steps left.
-        rewards: The rewards.
+        rewards: The rewards of the environment.
     """
     return _best_first(alike, newest, memory, steps, rewards)
 
@@ -142,7 +145,7 @@ def _each_card(
     newest: tuple[int, ...],
     after: Callable[[int, tuple[int, ...], tuple[int, ...]], Fraction],
 ) -> Iterator[Fraction]:
-    """Yields the expectations after flipping a random forgotten card, and each remembered card."""
+    """Yields the expected return of each choice: a random forgotten card, or a remembered card."""
     if any(alike):
         expected = Fraction(0)
         for symbol, count in enumerate(alike):

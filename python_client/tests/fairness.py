@@ -1,12 +1,13 @@
-"""The waiting times of many small clients next to a large one.
+"""Measures the waiting times of many small clients next to a large one.
 
     cd python_client/tests && python -m fairness small ENDPOINT STEPS
     cd python_client/tests && python -m fairness large ENDPOINT
 
-"small" drives 200 sessions of one board each, all at once, until each has made this many steps and
-its input has ended; it prints a line when it begins, and as JSON how many steps each made and the
-quantiles of their round trips. "large" steps 262,144 boards until it is killed, and prints a line
-for each step.
+"small" steps 200 sessions of one board each, all at the same time, and prints a line when it
+begins. It stops when each session has made STEPS steps and standard input has ended. It then prints
+JSON: the quantiles of the round-trip times in seconds, and the fewest and most steps of a session.
+
+"large" steps 262,144 boards until it is killed, and prints a line for each step.
 """
 
 import json
@@ -25,7 +26,7 @@ BOARDS = 262_144
 
 
 def small(endpoint: str, enough: int) -> None:
-    """Drives sessions that send each step as soon as the last one is answered."""
+    """Steps many sessions. Each sends its next step as soon as the last reply has arrived."""
     sessions = [RawSession(endpoint) for _ in range(CLIENTS)]
     poller = zmq.Poller()
     by_socket = {}
@@ -64,7 +65,7 @@ def small(endpoint: str, enough: int) -> None:
 
 
 def large(endpoint: str) -> None:
-    """Steps one batch after the other."""
+    """Steps one large batch again and again, until the process is killed."""
     envs = twofold.Game2048VectorEnv(BOARDS, endpoint=endpoint)
     envs.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 4, BOARDS).astype(np.uint8)

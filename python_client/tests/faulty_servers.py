@@ -191,7 +191,7 @@ class CountsRefusals(Shifted):
 
 
 class LooksAtSeqsAlone(Relay):
-    """Answers any request with an executed seq with the kept reply, without comparing its bytes."""
+    """Sends the kept reply to any request whose seq was executed, without comparing its bytes."""
 
     def __init__(self, server: str) -> None:
         self.kept: dict[Key, Message] = {}

@@ -7,7 +7,7 @@ internal import TwofoldTestSupport
 /// The library for callers in the same process. It gets the requests that a server has executed, and must
 /// return the same replies. It also gets repeats, requests that skip numbers, and too little memory.
 final class EmbeddedTwin {
-    /// A session of the library. It counts its requests separately, because it never gets resumes and refused
+    /// A session of the library. It counts its requests separately, because it never gets resumes or refused
     /// requests.
     struct Session {
         let id: Data

@@ -49,7 +49,7 @@ class EnvPool:
         return envs
 
     def _rate(self, envs: Any, num_envs: int) -> float:
-        """Returns the steps per second over a fifth of a second, after some untimed steps."""
+        """Measures for a fifth of a second, and returns the steps per second."""
         actions = np.arange(num_envs, dtype=self.action_dtype) % 4
         envs.step(actions)
         started, calls = time.perf_counter(), 0

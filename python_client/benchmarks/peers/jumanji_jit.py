@@ -33,7 +33,7 @@ class Jumanji:
         }
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Steps all boards. Returns JAX's memory as numpy arrays, without a copy."""
+        """Steps all boards. Returns numpy arrays that share JAX's memory."""
         self._state, timestep = self._step(self._state, actions)
         return (
             np.asarray(timestep.observation.board),

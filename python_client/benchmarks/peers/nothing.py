@@ -1,4 +1,4 @@
-"""A stand-in for an environment, to measure everything else in a learner's loop.
+"""An environment that does nothing, to measure everything else in a learner's loop.
 
 nothing.py N
 """

@@ -49,7 +49,7 @@ def _spawn(board: Any, streams: Any, lane: int) -> None:
 
 
 def _line(board: Any, lines: Any, action: int, line: int) -> Any:
-    """Returns a line's index in the tables."""
+    """Returns the index of a line of the board in the row tables."""
     return (
         board[lines[action, line, 0]]
         | board[lines[action, line, 1]] << 4

@@ -1,4 +1,4 @@
-"""pgx's `2048` on the CPU, with one jitted function for split keys, vmapped step and autoreset.
+"""pgx's `2048` on the CPU. One jitted function splits the keys, steps (vmapped) and autoresets.
 
 pgx_jit.py N
 """
@@ -38,7 +38,7 @@ class Pgx:
         }
 
     def step(self, actions: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-        """Steps all boards. Returns JAX's memory as numpy arrays, without a copy."""
+        """Steps all boards. Returns numpy arrays that share JAX's memory."""
         self._key, state = self._step(self._key, self._state, actions)
         self._state = state
         return (

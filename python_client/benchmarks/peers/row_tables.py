@@ -7,7 +7,7 @@ A board is a uint64 of 16 exponents, 4 bits each; a row is 16 bits of it:
              8  9 10 11      …
             12 13 14 15
 
-Exponents end at 15, so two 32768 do not merge here.
+The largest exponent is 15, so two 32768 tiles do not merge here.
 """
 
 from __future__ import annotations

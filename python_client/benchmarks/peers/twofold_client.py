@@ -3,10 +3,10 @@
     twofold_client.py embedded|ipc|tcp vector|held|same-step|reward|raw|rollout N
 
 embedded runs in this process, ipc on a private server, and tcp on a separate server on 127.0.0.1.
-`vector` is `VectorEnv.step`, as users call it. `held` adds copy=False, and `same-step` that
-autoreset mode. `reward` has a reward of five terms and reports the value of each. `raw` is the
-client's lower layer, without the views and the infos. `rollout` makes many steps per call, with
-random choices in the server.
+`vector` is `VectorEnv.step`, as users call it. `held` adds copy=False, and `same-step` uses
+SAME_STEP autoreset. `reward` has a reward of five terms and reports the value of each. `raw` is the
+client's lower layer, without the views and the infos. `rollout` makes many steps per call, and the
+server chooses random actions.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ class Raw:
         return self._session.step(actions)[1]
 
     def mask(self, outputs: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns the mask from its place in the payload."""
+        """Returns the action mask, which is a slice of the payload."""
         return outputs[self._mask]
 
 
 class Rollout:
-    """A player that calls `VectorEnv.rollout` with random choices."""
+    """A player that calls `VectorEnv.rollout` with random actions."""
 
     action_dtype = np.uint8
 

@@ -1,8 +1,8 @@
-"""Rollouts inside the server's process, from `twofold-server bench`: the limit for any transport.
+"""Rollouts without a transport, measured by `twofold-server bench`: the limit for any transport.
 
     twofold_kernel.py N
 
-It steps with random choices on one thread, and writes the arrays that `VectorEnv.rollout` returns.
+It steps with random actions on one thread, and writes the arrays that `VectorEnv.rollout` returns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from twofold.client.lookup import find_program
 
 
 class InProcess:
-    """A contestant that starts a process for each slice."""
+    """A contestant that measures each slice of time in a new process."""
 
     def __init__(self, num_envs: int) -> None:
         self._num_envs = num_envs
@@ -26,7 +26,7 @@ class InProcess:
         self.details = {"engine": self._measure(0.001)["engine"]}
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Measures one round of this length."""
+        """Measures the rate for `seconds` s."""
         rate = self._measure(seconds)["median"] / self._num_envs
         return {
             "calls": 1,
@@ -38,7 +38,7 @@ class InProcess:
         }
 
     def _measure(self, seconds: float) -> dict[str, Any]:
-        """Returns the row of this processor's best kernel."""
+        """Runs `twofold-server bench`, and returns the result of the fastest kernel."""
         command = [*self._command, "--milliseconds", str(max(1, round(seconds * 1000)))]
         report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         return max(report["rows"], key=lambda row: row["median"])

@@ -18,8 +18,8 @@ def round_trip(
 ) -> None:
     """Sends a header and actions, and receives the reply into `payload` without checks.
 
-    numpy allocates `payload`, because a frame's own memory may be at an odd address. It is reused,
-    because fresh pages cost more than transporting the bytes in them.
+    numpy allocates `payload`, because a frame's own memory may be unaligned. The caller reuses
+    `payload`, because new memory pages cost more time than the transport of their bytes.
     """
     socket.send(request, zmq.SNDMORE)
     socket.send(actions.data)
@@ -32,7 +32,7 @@ class WireSession:
 
     Attributes:
         payload: The last step's payload.
-        mask_slice: The place of the action mask in the payload.
+        mask_slice: The slice of the payload that contains the action mask.
     """
 
     action_dtype = np.uint8

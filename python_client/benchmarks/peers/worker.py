@@ -1,4 +1,4 @@
-"""The worker's side of a contestant, which makes one player and measures slices on request.
+"""Runs in the process of a contestant: makes one player, and measures slices of time on request.
 
 Each contestant is a separate process that runs one of the scripts next to this one. It runs in the
 contestant's own virtual environment, so this module needs only numpy. The benchmark and the worker
@@ -41,14 +41,15 @@ class Player(Protocol):
     """N boards of one implementation."""
 
     action_dtype: type[np.integer[Any]]
-    """The actions that `step` plays next."""
+    """The dtype of the actions that `step` accepts."""
     details: dict[str, str]
     """Details for the report: versions, number of threads, contents of the outputs."""
 
     def step(self, actions: NDArray[Any]) -> Any:
         """Plays one action on each board. On return, all outputs exist as numpy arrays.
 
-        A player with an attribute `steps_per_call` plays that many steps and chooses the actions.
+        A player with an attribute `steps_per_call` plays that many steps and chooses the actions
+        itself.
         """
 
     def mask(self, outputs: Any) -> NDArray[Any] | None:
@@ -56,13 +57,13 @@ class Player(Protocol):
 
 
 class Slices(Protocol):
-    """A contestant that measures slices itself."""
+    """A contestant that measures its own slices of time."""
 
     details: dict[str, str]
     """Details for the report."""
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Steps for this long, and returns the result for the benchmark."""
+        """Steps for `seconds` s, and returns the measurements of this slice."""
 
 
 class ActionChooser:
@@ -71,7 +72,7 @@ class ActionChooser:
         mask    1 0 1 1  ──► code 0b1101 ┐
         number  7 of 0 ... 11            ┴──► TABLE[code, 7] = 2
 
-    The random numbers are 0 ... 11, because 12 is divisible by 1, 2, 3 and 4 legal actions.
+    The random numbers are 0 ... 11, because 12 is divisible by any number of legal actions, 1 to 4.
     """
 
     def __init__(self, num_envs: int, dtype: type[np.integer[Any]]) -> None:
@@ -86,7 +87,7 @@ class ActionChooser:
             self._table[code] = [legal[number % len(legal)] for number in range(12)]
 
     def choose(self, mask: NDArray[Any] | None) -> NDArray[Any]:
-        """Returns the next actions (N,), in fresh memory."""
+        """Returns the next actions (N,), in a new array."""
         numbers = self._numbers[self._next]
         self._next = (self._next + 1) % len(self._numbers)
         if mask is None:
@@ -98,7 +99,7 @@ class ActionChooser:
 
 
 def serve(make: Callable[[int], Player]) -> None:
-    """Runs a worker: `script.py … N`, where N is the last argument.
+    """Runs a worker with N boards, where N is the script's last argument.
 
     Args:
         make: Makes the player for N boards.
@@ -112,7 +113,7 @@ def serve(make: Callable[[int], Player]) -> None:
 
 
 def serve_slices(make: Callable[[int], Slices]) -> None:
-    """Runs a worker for a contestant that measures slices itself.
+    """Runs a worker for a contestant that measures its own slices of time.
 
     Args:
         make: A function that makes the contestant for N boards.
@@ -130,7 +131,7 @@ def serve_slices(make: Callable[[int], Slices]) -> None:
 
 
 class Policy:
-    """A network layer for 256 boards in numpy, whose BLAS computes on all cores."""
+    """A network layer for 256 boards, which numpy computes on all cores."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(1)
@@ -140,7 +141,7 @@ class Policy:
         self._outputs = np.empty((256, 64), np.float32)
 
     def think(self, work: int) -> None:
-        """Computes this many layers."""
+        """Computes the layer `work` times."""
         for _ in range(work):
             np.matmul(self._features, self._weights, out=self._outputs)
 

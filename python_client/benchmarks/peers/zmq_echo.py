@@ -1,4 +1,4 @@
-"""The transport limit: the exact bytes of Twofold's step, through a server that does nothing.
+"""The limit of the transport: a server that does nothing, with the bytes of a real Twofold step.
 
     zmq_echo.py ipc|tcp N
 
@@ -34,7 +34,7 @@ class Frames(NamedTuple):
     payload: bytes
     """The reply's payload. The request's payload is N action bytes."""
     mask: NDArray[np.uint8]
-    """The place of the action mask in that payload."""
+    """A copy of the action mask in the reply's payload."""
 
 
 def real_frames(num_envs: int) -> Frames:

@@ -1,10 +1,10 @@
-"""Trains several seeds with each library, and prints the table of docs/reference/results.md.
+"""Trains agents with each RL library and several seeds, and prints the table of their results.
 
     make training                                 # hours: ten minutes and three seeds each
     make training TRAINING_ARGS="--only ppo --seconds 60"
     make training TRAINING_ARGS=--report          # the table of existing results
 
-Each program of examples/ runs on one thread, in the virtual environment of its library. One program
+Each program in examples/ runs on one thread, in the virtual environment of its library. One program
 per core runs at a time. Results are kept in runs/training, and existing results are not repeated.
 """
 
@@ -38,7 +38,7 @@ USUAL = ("gymnasium-2048==0.1.2", "pygame==2.6.1")
 
 @dataclass(frozen=True)
 class Program:
-    """A program of examples/."""
+    """A training program in examples/."""
 
     name: str
     label: str
@@ -84,14 +84,14 @@ def run(program: Program, script: Path, words: list[str], out: Path) -> None:
 
 
 def train(program: Program, seed: int, seconds: float, out: Path) -> None:
-    """Trains with Twofold's boards, if there is no result yet."""
+    """Trains on Twofold's boards, unless a result exists."""
     if not (out / "evaluation.json").exists():
         words = ["--seed", str(seed), "--seconds", str(seconds)]
         run(program, EXAMPLES / f"{program.name}.py", words, out)
 
 
 def train_usual(program: Program, seconds: float, out: Path) -> None:
-    """Trains with gymnasium-2048's boards, if there is no result yet."""
+    """Trains on gymnasium-2048's boards, unless a result exists."""
     if not (out / "curve.json").exists():
         pip = [python_of(program), "-m", "pip", "install", "--quiet", "--no-deps", *USUAL]
         subprocess.run(pip, check=True)
@@ -99,7 +99,7 @@ def train_usual(program: Program, seconds: float, out: Path) -> None:
 
 
 def glue(program: Program) -> int:
-    """Returns the lines of code of the function that connects the library with the boards."""
+    """Returns the number of lines of code that connect the library with the boards."""
     tree = ast.parse((EXAMPLES / f"{program.name}.py").read_text())
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "make_boards":

@@ -4,13 +4,13 @@
     make regret REGRET_ARGS="--boards 2x2 --seeds 1"   # a minute
     make regret REGRET_ARGS=--report                   # the table of existing results
 
-All learners play the same number of moves on a board. At 13 moments, from a thousandth of the moves
-to all of them, each learner plays complete games without random actions and without learning. The
-board's table (docs/reference/optimum.md) gives the regret of each move: the value of the board
-minus the value of the action. A game's regrets therefore add up to the learner's distance from the
-optimum, without the luck of its new tiles. Tables are made once, before the runs. Results are kept
-in runs/regret, and a run with a result for the same number of moves is not repeated. After
-`--publish`, `make pictures PICTURES_ARGS=regret.png` draws the results.
+All learners play the same number of moves on a board. At 13 points of the training, from a
+thousandth of the moves to all of them, each learner plays complete games without random actions and
+without learning. The board's table (docs/reference/optimum.md) gives the regret of each move: the
+value of the board minus the value of the action. A game's regrets therefore add up to the learner's
+distance from the optimum, without the luck of its new tiles. Tables are made once, before the runs.
+Results are kept in runs/regret, and a run with a result for the same number of moves is not
+repeated. After `--publish`, `make pictures PICTURES_ARGS=regret.png` draws the results.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ GAMES = 10_000
 
 
 def solve(board: Board) -> float:
-    """Makes the board's table, or checks an existing one. Returns the optimum's score."""
+    """Makes the board's table, or checks an existing one. Returns the optimal expected score."""
     words = [sys.executable, "-m", "twofold", "solve", "--size", board.name, "--json"]
     solved = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(solved.stdout)["value"])
 
 
 def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:
-    """Returns each board's optimum and the regret of the baselines. Makes the tables."""
+    """Makes the boards' tables. Returns the optimum and the baselines' regret on each board."""
     path = out / "known.json"
     known: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
     for board in boards:
@@ -94,13 +94,13 @@ def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:
 
 
 def read(path: Path, moves: int) -> dict[str, Any] | None:
-    """Returns the stored result of a training with this number of moves, if there is one."""
+    """Returns a stored result; None if it is missing or has another number of moves."""
     result: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
     return result if result and result["options"]["moves"] == moves else None
 
 
 def run(name: str, moves: int, words: Sequence[object], out: Path) -> None:
-    """Runs small_boards.py if there is no result yet, and writes its output to a file."""
+    """Runs small_boards.py unless a result exists, and writes its output to a file."""
     result, log = out / f"{name}.json", out / f"{name}.txt"
     if read(result, moves):
         return

@@ -1,15 +1,15 @@
-"""Trains learners of 2048 for the same time, and prints their scores after 1, 10 and 60 minutes.
+"""Trains each learner of 2048 equally long, and prints its scores after 1, 10 and 60 minutes.
 
     make score-per-second                                     # an hour for each learner
     make score-per-second SCORE_ARGS="--minutes 0.2 0.4 --games 100"
     make score-per-second SCORE_ARGS=--report                 # the table of existing results
 
-One learner runs at a time, on `--cores` cores. It is a single run that saves its agent at each of
-the times, with learning rates scheduled for the whole run. Afterwards each agent plays the same
-games with greedy actions and without learning. TDL2048-Demo is compiled with its makefile's flags,
-from its pinned commit or from the source that --tdl-demo names. Without a source or a compiler, it
-is skipped and listed. The table shows how much of its cores each learner used. Results are kept in
-runs/score_per_second, and runs with a result are not repeated.
+One learner runs at a time, on `--cores` cores. A learner has a single run, which saves the agent at
+each of these times. Its learning rates are scheduled for the whole run. Afterwards each agent plays
+the same games with greedy actions and without learning. TDL2048-Demo is compiled with its
+makefile's flags, from its pinned commit or from the source that --tdl-demo names. Without a source
+or a compiler, it is skipped and listed. The table shows how many of its cores each learner kept
+busy. Results are kept in runs/score_per_second, and runs with a result are not repeated.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def run(words: Sequence[object], out: Path) -> str:
 
 
 def arguments(options: argparse.Namespace, out: Path) -> list[object]:
-    """Returns the arguments that all programs of examples/ accept."""
+    """Returns the arguments that all programs in examples/ accept."""
     seconds = [60 * minutes for minutes in options.minutes]
     words: list[object] = ["--seconds", seconds[-1], "--save-at", *seconds, "--out", out]
     return [*words, "--seed", options.seed, "--episodes", 2]
@@ -146,7 +146,7 @@ LEARNERS = (
 
 @contextlib.contextmanager
 def on_cores(number: int) -> Iterator[int]:
-    """Keeps this process and its children on this many cores. Yields the actual number."""
+    """Restricts this process and its children to `number` cores. Yields the number available."""
     before = os.sched_getaffinity(0)
     chosen = sorted(before)[:number]
     os.sched_setaffinity(0, chosen)

@@ -37,7 +37,7 @@ Policy = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 
 class Curve:
-    """A learning curve that measures the policy at each of the MOMENTS.
+    """A learning curve, which measures the policy at each of the MARKS.
 
     Args:
         size: The size of the board.
@@ -85,7 +85,7 @@ def make_boards(options: argparse.Namespace, **arguments: Any) -> Any:
 
 
 def train_table(options: argparse.Namespace, curve: Curve) -> None:
-    """Trains a learner with a table."""
+    """Trains one of the learners in tabular.py."""
     envs = make_boards(options)
     bits = max(16, (2 * options.moves).bit_length())  # at most one entry per move
     rows, columns = options.size
@@ -110,7 +110,7 @@ def train_table(options: argparse.Namespace, curve: Curve) -> None:
 
 
 def train_ppo(options: argparse.Namespace, curve: Curve) -> None:
-    """Trains PPO of examples/ppo.py, with the reward score divided by the board's optimum."""
+    """Trains the agent of examples/ppo.py. Rewards are scores divided by the board's optimum."""
     sys.path.insert(0, str(EXAMPLES))
     ppo: Any = importlib.import_module("ppo")
     out = options.out.with_suffix(".ppo")

@@ -1,8 +1,8 @@
 """Learners for small boards of 2048 that store values in tables.
 
-They are Q-learning, TD learning of afterstates, and an n-tuple network. Each step plays one move on
-all boards, in autoreset mode SAME_STEP, and learns from it. An action is random with probability
-`epsilon`, which falls to 0 during training. Returns are undiscounted scores.
+The learners are Q-learning, TD learning of afterstates, and an n-tuple network. Each step plays one
+move on all boards, in autoreset mode SAME_STEP, and learns from it. An action is random with
+probability `epsilon`, which falls to 0 during training. Returns are undiscounted scores.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Array = NDArray[Any]
 
 
 class Table:
-    """A dictionary from keys to rows of numbers, for arrays of keys, with open addressing.
+    """A hash table with open addressing, which maps arrays of keys to rows of numbers.
 
     Args:
-        columns: The number of float32 numbers in a row, which are 0 at first.
+        columns: The number of float32 values in a row. New rows contain zeros.
         bits: The table has 2^bits places.
     """
 
@@ -34,10 +34,10 @@ class Table:
         self.count = 0
 
     def find(self, keys: Array, insert: bool = False) -> Array:
-        """Returns the numbers of the rows of positive keys, uint64 (M,), as int64 (M,).
+        """Returns the row indices, int64 (M,), of positive keys, uint64 (M,).
 
         Raises:
-            MemoryError: More than seven of eight places would be taken.
+            MemoryError: More than 7/8 of the places would be occupied.
         """
         # Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, 6.4).
         found: Array = ((keys * np.uint64(0x9E3779B97F4A7C15)) >> self.shift).astype(np.int64)
@@ -61,7 +61,7 @@ class Table:
 
 
 def keys_of(boards: Array) -> Array:
-    """Returns boards (…, rows, columns) as numbers with four bits per cell, uint64 (…)."""
+    """Encodes boards (…, rows, columns) as keys with four bits per cell, uint64 (…)."""
     cells = boards.reshape(*boards.shape[:-2], -1).astype(np.uint64)
     shifts = np.arange(0, 4 * cells.shape[-1], 4, dtype=np.uint64)
     keys: Array = (cells << shifts).sum(axis=-1, dtype=np.uint64) + np.uint64(1)
@@ -71,7 +71,7 @@ def keys_of(boards: Array) -> Array:
 def by_entry(entries: Array, errors: Array) -> tuple[Array, Array]:
     """Returns each distinct entry once, with the mean of its errors.
 
-    Their sum would overshoot, because each error asks for the whole correction.
+    The sum of the errors would overshoot, because each single error is the whole correction.
     """
     distinct, which = np.unique(entries, return_inverse=True)
     means: Array = np.bincount(which, errors) / np.bincount(which)
@@ -79,7 +79,7 @@ def by_entry(entries: Array, errors: Array) -> tuple[Array, Array]:
 
 
 def rate_of_visits(visits: Array) -> Array:
-    """Returns learning rates that fall with the visits (Even-Dar and Mansour, 2003)."""
+    """Returns learning rates, which fall with the number of visits (Even-Dar and Mansour, 2003)."""
     rate: Array = visits**-0.6
     return rate
 
@@ -96,7 +96,7 @@ class Exploration:
         self.rng, self.epsilon = np.random.default_rng(seed), epsilon
 
     def mix(self, actions: Array, mask: Array, left: float) -> Array:
-        """Replaces some actions (M,) by random ones. `left` is the remaining share of training."""
+        """Replaces some actions (M,) with random ones. `left` is the remaining part of training."""
         at_random = (self.rng.random(mask.shape) * mask).argmax(axis=1)
         explores = self.rng.random(len(actions)) < self.epsilon * left
         return np.where(explores, at_random, actions)
@@ -148,8 +148,9 @@ class QLearning:
 class Afterstates:
     """TD(0) of the values of afterstates (Szubert and Jaśkowski, 2014).
 
-    The value of a board is the sum of one entry for each tuple and each of its images. With the
-    whole board as the only tuple and without images, this is a plain table.
+    The value of a board is a sum of table entries, one for each tuple and each image (rotation or
+    reflection). If the whole board is the only tuple and `images` is False, the table simply stores
+    one value per board.
 
     Args:
         envs: The boards of 2048.
@@ -157,9 +158,9 @@ class Afterstates:
         bits: The size of the table: 2^bits places.
         exploration: The source of random actions.
         tuples: The cells of each tuple, numbered row by row from 0.
-        images: Whether all rotated and mirrored images of a board share a tuple's entries.
-        coherence: Whether an entry's learning rate is its temporal coherence, |sum of its errors| /
-            sum of their sizes (Beal and Smith, 1999), and not a rate that falls with its visits.
+        images: Whether all rotated and mirrored images of a board share the entries of a tuple.
+        coherence: Whether an entry's learning rate is its temporal coherence, |sum of errors| / sum
+            of |errors| (Beal and Smith, 1999). Otherwise, the rate falls with the number of visits.
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class Afterstates:
     def _layouts(
         rows: int, columns: int, tuples: tuple[tuple[int, ...], ...], images: bool
     ) -> list[tuple[int, Array]]:
-        """Returns, for each tuple and image, the tuple's number and the cells to read."""
+        """Returns a pair for each tuple and image: the tuple's index, and the cells to read."""
         board = np.arange(rows * columns).reshape(rows, columns)
         turned = [np.rot90(one, turns) for one in (board, board.T) for turns in range(4)]
         of_shape = [one.ravel() for one in turned if one.shape == board.shape]
@@ -195,7 +196,7 @@ class Afterstates:
         ]
 
     def keys(self, boards: Array) -> Array:
-        """Returns the keys of the entries of boards (M, rows, columns), uint64 (F, M)."""
+        """Returns the keys of each board's F table entries, uint64 (F, M)."""
         cells = boards.reshape(len(boards), -1)
         keys = [
             keys_of(cells[:, layout][:, None]) | np.uint64(number << 60)

@@ -3,8 +3,8 @@
     python usual.py torchrl_ppo --seconds 60 --out /tmp/torchrl
 
 The learner is examples/<program>.py. Its boards are separate Python objects in the library's own
-vector environment. A wrapper, as a user would write it, adds the masks and the form of observations
-that the learner needs.
+vector environment. A wrapper, as a user would write it, adds the action masks and converts the
+observations to the form that the learner needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 
 
 class Planes(gym.Wrapper[Any, Any, Any, Any]):
-    """A wrapper with as many planes as Twofold, first, float32 (18, 4, 4), and action masks.
+    """A wrapper that adds action masks, and returns planes like Twofold's, float32 (18, 4, 4).
 
     Args:
         keys: The names of planes and mask in a dict observation; None for planes alone.
@@ -51,7 +51,7 @@ class Planes(gym.Wrapper[Any, Any, Any, Any]):
         return self._seen(observation)
 
     def step(self, action: Any) -> Any:
-        """Plays an action, whose reward is the logarithm of the score gained."""
+        """Plays an action. The reward is 0.1 log2(1 + the score gained)."""
         observation, reward, terminated, truncated, _ = self.env.step(int(action))
         observation, info = self._seen(observation)
         return observation, 0.1 * np.log2(1.0 + float(reward)), terminated, truncated, info
@@ -68,7 +68,7 @@ class Planes(gym.Wrapper[Any, Any, Any, Any]):
 
 
 def ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Trains over Gymnasium's vector environment."""
+    """Trains on boards in Gymnasium's SyncVectorEnv."""
 
     class Boards(gym.vector.SyncVectorEnv):
         def step_async(self, actions: Any) -> None:
@@ -85,7 +85,7 @@ def ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def maskable_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Trains over Stable-Baselines3's DummyVecEnv."""
+    """Trains on boards in Stable-Baselines3's DummyVecEnv."""
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
     class Curve(module.Curve):  # type: ignore[misc]
@@ -98,7 +98,7 @@ def maskable_ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def torchrl_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Trains over TorchRL's GymWrapper of Gymnasium's vector environment."""
+    """Trains on boards in Gymnasium's SyncVectorEnv, wrapped in TorchRL's GymWrapper."""
     import torch
     from torchrl.envs import DTypeCastTransform, GymWrapper, TransformedEnv
 
@@ -113,7 +113,7 @@ def torchrl_ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def tianshou_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Trains over Tianshou's DummyVectorEnv."""
+    """Trains on boards in Tianshou's DummyVectorEnv."""
     from tianshou.env import DummyVectorEnv
 
     class Masked(Planes):
@@ -127,7 +127,7 @@ def tianshou_ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def rllib_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Trains over RLlib's registry and vectorization."""
+    """Trains on boards that RLlib registers and vectorizes."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.tune.registry import register_env
 

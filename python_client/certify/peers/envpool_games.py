@@ -16,14 +16,14 @@ Array = NDArray[Any]
 
 
 def make(num_envs: int, seed: int, **config: Any) -> Any:
-    """Returns a pool of environments."""
+    """Returns EnvPool's vector environment `Game2048-v1`."""
     return envpool.make(
         "Game2048-v1", env_type="gymnasium", num_envs=num_envs, num_threads=1, seed=seed, **config
     )
 
 
 def main() -> None:
-    """Plays whole games, then one step from boards of all kinds, then tests the step limit."""
+    """Records whole games, then each action on random boards, then the effects of a step limit."""
     wanted = arguments()
     recorder, rng = Recorder(), np.random.default_rng(wanted.seed)
 
@@ -62,11 +62,12 @@ def main() -> None:
 
 
 def limits(seed: int) -> dict[str, Any]:
-    """Returns the effects of max_episode_steps.
+    """Measures the effects of `max_episode_steps`.
 
     Returns:
-        steps_past_limit: the number of steps that an episode continues beyond its limit of 1000;
-        told_as: the flags (terminated, truncated) of ends by the rules after a limit of 10 steps.
+        A dict with two entries. `steps_past_limit` is the number of steps (at most 100) that an
+        episode continues beyond its limit of 1000. `told_as` contains the different flags
+        (terminated, truncated) at the ends of episodes with a limit of 10 steps.
     """
     envs = make(1, seed)
     observations, _ = envs.reset()

@@ -16,7 +16,7 @@ from recorder import Recorder, arguments, boards_of_all_kinds, choose
 
 
 def main() -> None:
-    """Plays whole games, then one step from boards of all kinds."""
+    """Records whole games, then each action on random boards."""
     wanted = arguments()
     recorder, rng = Recorder(), np.random.default_rng(wanted.seed)
     env = pgx.make("2048")

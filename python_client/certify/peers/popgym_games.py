@@ -1,9 +1,9 @@
 """Plays POPGym's Concentration and records everything. Requires popgym.
 
-    python popgym_games.py Easy 60 7 out.npz
+    python popgym_games.py Easy 60 7 out.npz     # the variant, episodes, seed, output file
 
-Three players take turns, one episode each. The first takes any random card, the second a random
-face-down card, and the third has a perfect memory.
+Three players alternate after each episode. The first player chooses any random card. The second
+chooses a random face-down card. The third has a perfect memory.
 """
 
 import sys
@@ -14,14 +14,18 @@ import popgym.envs.concentration as peer  # type: ignore[import-not-found]
 
 
 class PerfectMemory:
-    """A player that takes known pairs, or turns an unseen card and then its mate if known."""
+    """A player that remembers every card it has seen.
+
+    If it knows a pair, it turns the pair. Otherwise it turns an unseen card and then the mate, or
+    another unseen card if the mate is unknown.
+    """
 
     def __init__(self, cards: int, face_down: int) -> None:
         self.cards, self.face_down = cards, face_down
         self.seen: dict[int, int] = {}
 
     def __call__(self, observation: Any, first: int | None, found: set[int]) -> int:
-        """Returns the next card."""
+        """Returns the index of the next card to turn."""
         for card in range(self.cards):
             if observation[card] != self.face_down:
                 self.seen[card] = int(observation[card])
@@ -36,7 +40,10 @@ class PerfectMemory:
 
 
 def play(name: str, episodes: int, seed: int) -> dict[str, Any]:
-    """Plays this many episodes and returns their transitions, padded with -1 to the same length."""
+    """Plays `episodes` episodes and returns their transitions, in arrays of the same length.
+
+    The entries after the end of an episode are meaningless; the actions there are -1.
+    """
     env = getattr(peer, f"Concentration{name}")()
     cards, steps = int(env.action_space.n), int(env.episode_length)
     rng = np.random.default_rng(seed)

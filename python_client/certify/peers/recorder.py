@@ -1,6 +1,6 @@
 """Records a package's 2048 for comparisons. Runs in the package's virtual environment.
 
-Needs only numpy. Boards are uint8 exponents (4, 4). Actions and masks have the package's form.
+Needs only numpy. Boards are uint8 exponents (4, 4). Actions and masks keep the package's dtypes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 class Recorder:
-    """The recorded transitions and start boards, in order of arrival."""
+    """The recorded transitions and start boards, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._transitions: dict[str, list[Array]] = {}
@@ -29,11 +29,11 @@ class Recorder:
             self._transitions.setdefault(name, []).append(chosen.copy())
 
     def starts(self, boards: Any) -> None:
-        """Adds boards (N, 4, 4) from which episodes start."""
+        """Adds the boards (N, 4, 4) at the start of episodes."""
         self._starts.append(np.asarray(boards).astype(np.uint8).reshape(-1, 4, 4))
 
     def save(self, path: str, **facts: Any) -> None:
-        """Writes the transitions, the start boards, and `facts` as single values."""
+        """Writes the transitions, the start boards and each of `facts` to an .npz file."""
         columns = {name: np.concatenate(parts) for name, parts in self._transitions.items()}
         for name in ("before", "after"):
             columns[name] = columns[name].astype(np.uint8).reshape(-1, 4, 4)
@@ -42,14 +42,20 @@ class Recorder:
 
 
 def choose(rng: np.random.Generator, mask: Array, any_share: float = 0.1) -> Array:
-    """Returns an action for each board: usually a random legal one, sometimes any."""
+    """Returns a random action for each board.
+
+    With probability `any_share` the action is any of the four, otherwise a legal one.
+    """
     legal = ((1 - rng.random(mask.shape)) * mask).argmax(axis=1)
     free = rng.random(len(mask)) < any_share
     return np.where(free, rng.integers(0, 4, len(mask)), legal).astype(np.int32)
 
 
 def boards_of_all_kinds(rng: np.random.Generator, count: int) -> Array:
-    """Returns random boards, empty to full, with tiles up to 65,536, even ones no game reaches."""
+    """Returns at most `count` random boards with tiles up to 65,536. None is empty.
+
+    Some boards are impossible in a real game.
+    """
     boards = np.zeros((count, 4, 4), np.int32)
     for index in range(count):
         highest = rng.choice([2, 3, 5, 9, 16])
@@ -58,7 +64,7 @@ def boards_of_all_kinds(rng: np.random.Generator, count: int) -> Array:
 
 
 def arguments() -> argparse.Namespace:
-    """Parses OUT.npz, the games' boards and steps, the number of other boards, and the seed."""
+    """Parses the command line of a peer's script."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
     parser.add_argument("--boards", type=int, default=256)

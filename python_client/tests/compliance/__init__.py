@@ -2,6 +2,7 @@
 
     cd python_client && python -m pytest tests/compliance --endpoint tcp://host:port
 
-runs them against a server of your own, and leaves no session there; without `--endpoint` they run
-over every available carrier. `refusals.py` lists the requests to refuse, each with its error.
+This command runs the test cases against your own server, and closes all sessions at the end.
+Without `--endpoint`, the cases run over every available carrier (transport). `refusals.py` lists
+the requests that a service must refuse, each with the expected error.
 """

@@ -1,4 +1,4 @@
-"""The carriers over which the cases run. All exchange bytes; some have further abilities."""
+"""The carriers (transports) over which the test cases exchange bytes with a service."""
 
 import abc
 import enum
@@ -17,7 +17,7 @@ from twofold.v1 import envelope_pb2 as envelope
 
 
 class Answer(NamedTuple):
-    """A reply as it arrived."""
+    """The encoded header and the payload of one reply."""
 
     header: bytes
     payload: bytes | None
@@ -38,7 +38,10 @@ class Answer(NamedTuple):
 
 
 class Ability(enum.Flag):
-    """The abilities of a carrier besides `exchange`. A case that needs others is skipped."""
+    """The optional abilities of a carrier, besides `exchange`.
+
+    A test case that needs an ability is skipped on the carriers without this ability.
+    """
 
     NOTHING_MORE = 0
     SEND_AHEAD = enum.auto()
@@ -46,7 +49,7 @@ class Ability(enum.Flag):
     ANY_FRAMES = enum.auto()
     """Can send any number of frames, including invalid ones."""
     RESUME = enum.auto()
-    """Has several clients, which may resume a session."""
+    """Supports several clients, one of which can resume another client's session."""
 
 
 IN_PROCESS = Ability.NOTHING_MORE
@@ -54,38 +57,38 @@ OVER_ZEROMQ = Ability.SEND_AHEAD | Ability.ANY_FRAMES | Ability.RESUME
 
 
 class Connection(abc.ABC):
-    """A connection to a service. Methods of an ability work only if the carrier has the ability."""
+    """A connection to a service. Some methods require an ability of the carrier."""
 
     @abc.abstractmethod
     def exchange(self, header: bytes, payload: bytes | None = None) -> Answer:
-        """Makes one request and waits for its reply."""
+        """Sends one request and returns its reply."""
 
     @abc.abstractmethod
     def close(self) -> None:
         """Ends the connection. Safe to call twice."""
 
     def send(self, header: bytes, payload: bytes | None = None) -> None:
-        """Makes one request (SEND_AHEAD)."""
+        """Sends one request without waiting for its reply. Requires SEND_AHEAD."""
         self.send_frames(b"", header, *([] if payload is None else [payload]))
 
     def receive(self) -> Answer:
-        """Returns the next reply (SEND_AHEAD)."""
+        """Waits for the next reply and returns it. Requires SEND_AHEAD."""
         delimiter, header, *payload = self.receive_frames()
         assert delimiter == b""
         assert len(payload) <= 1
         return Answer(header, payload[0] if payload else None)
 
     def send_frames(self, *frames: bytes) -> None:
-        """Sends a message unchanged, including the delimiter (ANY_FRAMES)."""
+        """Sends exactly these frames, without adding a delimiter. Requires ANY_FRAMES."""
         raise NotImplementedError
 
     def receive_frames(self) -> list[bytes]:
-        """Returns the next message as it arrived (ANY_FRAMES)."""
+        """Waits for the next message and returns all its frames. Requires ANY_FRAMES."""
         raise NotImplementedError
 
 
 class ZeroMQConnection(Connection):
-    """A DEALER socket, which may send any message, even one that no client may send."""
+    """A connection over a DEALER socket, which can send any message, even a malformed one."""
 
     def __init__(self, endpoint: str, keys: CurveKeys | None = None) -> None:
         self.socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
@@ -116,7 +119,7 @@ class ZeroMQConnection(Connection):
 
 
 class EmbeddedConnection(Connection):
-    """Calls of the library in this process, whose replies come before a call returns."""
+    """A connection to the library in this process. Each call returns its reply."""
 
     def __init__(self) -> None:
         self._carrier = EmbeddedCarrier()
@@ -136,5 +139,5 @@ class Carrier(NamedTuple):
     """A service, and the abilities of the connections to it."""
 
     connect: Callable[[], Connection]
-    """Makes another connection."""
+    """A function that opens a new connection."""
     abilities: Ability

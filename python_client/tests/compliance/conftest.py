@@ -1,4 +1,4 @@
-"""The carriers over which the cases run, and sessions at their services."""
+"""Fixtures: the carriers over which the test cases run, and sessions over these carriers."""
 
 import contextlib
 import time
@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a case over all carriers, or over the endpoint that the user names."""
+    """Runs each test case over all carriers, or only against the server given by `--endpoint`."""
     if "carrier" in metafunc.fixturenames:
         named = metafunc.config.getoption("--endpoint")
         metafunc.parametrize("carrier", [named] if named else CARRIERS, indirect=True)
@@ -40,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def carrier(request: pytest.FixtureRequest) -> Iterator[Carrier]:
-    """A way to a service; a case that asks for it runs over all of them."""
+    """The carrier to a service. A test case with this fixture runs once for each carrier."""
     name: str = request.param
     abilities = IN_PROCESS if name == "library" else OVER_ZEROMQ
     for mark in request.node.iter_markers("needs"):
@@ -94,7 +94,7 @@ def encrypted_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
 
 @pytest.fixture
 def new_session(carrier: Carrier) -> Iterator[Callable[[], Session]]:
-    """Starts sessions, each over a separate connection, and closes them at the end."""
+    """A function that makes a session over a new connection. All sessions are closed at the end."""
     sessions: list[Session] = []
 
     def begin() -> Session:
@@ -112,13 +112,13 @@ def new_session(carrier: Carrier) -> Iterator[Callable[[], Session]]:
 
 @pytest.fixture
 def session(new_session: Callable[[], Session]) -> Session:
-    """Three boards, created and reset."""
+    """A session of three boards, after its create and reset requests."""
     return _started(new_session())
 
 
 @pytest.fixture
 def twin(new_session: Callable[[], Session]) -> Session:
-    """The same three boards in another session, which nothing disturbs."""
+    """A second session with the same three boards as `session`, for comparison."""
     return _started(new_session())
 
 

@@ -1,6 +1,6 @@
-"""Requests that must be refused, each with the error that it must get.
+"""Requests that a service must refuse, each with the expected error.
 
-A case makes them in a session of three boards that were created and reset.
+The test cases send these requests in a session of three boards, after create and reset.
 """
 
 import math
@@ -23,7 +23,7 @@ Message = tuple[bytes, bytes | None]
 
 
 class Refusal(NamedTuple):
-    """A request, and the error that it must get."""
+    """A request that a service must refuse, and the expected error."""
 
     name: str
     field: str
@@ -43,12 +43,12 @@ def bad(
     lane: int | None = None,
     **fields: Any,
 ) -> Refusal:
-    """Returns the refusal of a request of the session with these fields."""
+    """Returns a `Refusal` for a request of the test case's session with these fields."""
     return Refusal(name, field, lambda s: (s.request(**fields), payload), code, lane)
 
 
 def bad_create(name: str, field: str, code: int = INVALID_ARGUMENT, **fields: Any) -> Refusal:
-    """Returns the refusal of another session's create request."""
+    """Returns a `Refusal` for a create request that has a new session id and these fields."""
 
     def make(session: Session) -> Message:
         create = {"environment_id": "twofold/Game2048-v0", "num_envs": 3} | fields
@@ -58,7 +58,7 @@ def bad_create(name: str, field: str, code: int = INVALID_ARGUMENT, **fields: An
 
 
 def bad_seq(name: str, seq: Callable[[int], int]) -> Refusal:
-    """Returns the refusal of a step whose seq does not follow the session's last seq."""
+    """Returns a `Refusal` for a step with a wrong seq, which `seq` computes from the last seq."""
 
     def make(session: Session) -> Message:
         return session.request(seq=seq(session.seq) % 2**64, step={}), bytes(3)
@@ -67,7 +67,7 @@ def bad_seq(name: str, seq: Callable[[int], int]) -> Refusal:
 
 
 def bad_header(name: str, field: str, damage: Callable[[bytes], bytes]) -> Refusal:
-    """Returns the refusal of a step with a damaged header."""
+    """Returns a `Refusal` for a step whose encoded header has been changed by `damage`."""
     return Refusal(name, field, lambda s: (damage(s.request(step={})), bytes(3)), is_readable=False)
 
 

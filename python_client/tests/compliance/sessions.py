@@ -1,4 +1,4 @@
-"""Sessions whose requests a case builds itself, and the arrays of their replies."""
+"""Sessions for test cases that build their own requests, and a decoder for arrays in replies."""
 
 import math
 import os
@@ -27,12 +27,12 @@ _DTYPES: dict[int, Any] = {
 
 
 def numbers(*values: int) -> bytes:
-    """Returns uint64 numbers in a payload's form."""
+    """Encodes uint64 numbers as a payload."""
     return struct.pack(f"<{len(values)}Q", *values)
 
 
 def arrays(layout: environment.PayloadLayout, payload: bytes | None) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of a payload by their names."""
+    """Decodes a payload into its named arrays."""
     assert payload is not None
     return {
         array.name: np.frombuffer(
@@ -46,11 +46,11 @@ class Session:
     """A session of three boards, unless a case creates others.
 
     Attributes:
-        connection: The connection for its requests.
-        id: 16 random bytes.
-        epoch: The epoch in its requests.
+        connection: The connection over which the session sends its requests.
+        id: The session id, 16 random bytes.
+        epoch: The epoch in the session's requests.
         seq: The seq of the last executed request.
-        created: The reply to its create request, once it has arrived.
+        created: The reply to the session's create request. Missing before the reply arrives.
     """
 
     created: environment.CreateReply
@@ -72,33 +72,33 @@ class Session:
         self.connection.close()
 
     def begin(self) -> None:
-        """Begins another session over the same connection; the last session stays open."""
+        """Begins a new session over the same connection; the previous session stays open."""
         self.id = os.urandom(16)
         self.epoch = 1
         self.seq = 0
 
     def request(self, **fields: Any) -> bytes:
-        """Returns the next request, encoded; fields of Request override this session's fields."""
+        """Returns the next request, encoded. `fields` can override the id, epoch and seq."""
         own: dict[str, Any] = {"session": self.id, "epoch": self.epoch, "seq": self.seq + 1}
         return envelope.Request(**(own | fields)).SerializeToString()
 
     def call(self, request: bytes, payload: bytes | None = None) -> Answer:
-        """Makes an encoded request, and counts it if it was executed."""
+        """Sends an encoded request and returns its reply. An executed request updates `seq`."""
         answer = self.connection.exchange(request, payload)
         self.count(answer)
         return answer
 
     def count(self, answer: Answer) -> None:
-        """Counts a request of this session if it was executed."""
+        """Updates `seq` if `answer` shows that the request was executed."""
         if answer.slot != "error" and answer.reply.seq:
             self.seq = answer.reply.seq
 
     def ask(self, payload: bytes | None = None, **fields: Any) -> Answer:
-        """Makes the next request, with the arguments of `request`."""
+        """Builds the next request from `fields` and sends it. Returns the reply."""
         return self.call(self.request(**fields), payload)
 
     def create(self, **fields: Any) -> Answer:
-        """Creates three boards, unless the fields of CreateRequest say otherwise."""
+        """Creates three boards of 2048. `fields` can override any field of the CreateRequest."""
         three: dict[str, Any] = {"environment_id": ENVIRONMENT_ID, "num_envs": 3}
         answer = self.ask(create=three | fields)
         self.created = answer.reply.create

@@ -1,4 +1,4 @@
-"""Resume: a new holder raises the session's epoch, and the old one is shut out."""
+"""Resume: the new holder raises the session's epoch, and the old holder's requests are refused."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Frames over ZeroMQ: a message without a delimiter is dropped, any other gets one reply."""
+"""ZeroMQ frames: a message without a delimiter is dropped; any other message gets one reply."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Requests without a session: hello and its versions, and the rules of a game over any boards."""
+"""Requests without a session: hello, and requests that apply a game's rules to given boards."""
 
 import numpy as np
 import pytest

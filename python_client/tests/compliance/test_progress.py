@@ -1,8 +1,8 @@
-"""While a request is in progress: its repeats are parked, a resume waits, nothing else begins.
+"""A request in progress: its repeats are parked, a resume waits, and no other request begins.
 
 No test reads a clock. The protocol itself shows that a request is in progress: a request with a
 later seq is refused, and the expected seq is still the seq of the request in progress. Messages of
-one connection arrive in order, so all messages sent before such a probe have arrived.
+one connection arrive in order, so all messages sent before the refused request have arrived.
 """
 
 import contextlib
@@ -26,15 +26,15 @@ HOLDER = b"a" * 16
 
 
 class TooQuick(Exception):
-    """The error for a request that ended before its case did."""
+    """The error if a long request ends before its test case does."""
 
 
 class LongRequest:
-    """A request that was sent over a session's connection and takes long.
+    """A request that takes a long time: a deep search for one move on each board.
 
     Args:
-        session: Boards that were reset; the search chooses one move for each.
-        boards: The number of boards.
+        session: A session whose boards have been reset. Its connection sends the request.
+        boards: The number of boards in the session.
     """
 
     def __init__(self, session: Session, boards: int) -> None:
@@ -44,7 +44,7 @@ class LongRequest:
         self.check(session.connection)
 
     def check(self, connection: Connection) -> None:
-        """Raises TooQuick if the request ended before this connection's last message arrived."""
+        """Raises TooQuick if the request ended before the last message on `connection` arrived."""
         last = self.session.seq
         connection.send(self.session.request(seq=last + 7, observe={}))
         error = connection.receive().error
@@ -66,7 +66,7 @@ def until_long_enough(
 
 
 def receives_nothing(connection: Connection) -> None:
-    """Checks that the next message is the reply to a request made now."""
+    """Checks that no earlier reply is waiting: the next message must answer a new request."""
     hello = envelope.Request(seq=12345, hello={"protocol_version": 1})
     assert connection.exchange(hello.SerializeToString()).reply.seq == 12345
 

@@ -1,4 +1,4 @@
-"""Refusals: an error names code, field and lane; it uses up no seq, and nothing changes."""
+"""Refusals: the error has a code, field and lane; no seq is used up, and no state changes."""
 
 from collections.abc import Callable
 

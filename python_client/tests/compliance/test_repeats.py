@@ -1,4 +1,4 @@
-"""Exactly once: a repeat gets the stored reply, and any other seq than the next is refused."""
+"""Exactly-once execution: a repeat gets the stored reply; any other seq but the next is refused."""
 
 from collections.abc import Callable
 

@@ -107,8 +107,9 @@ def _size(_: str, value: object) -> tuple[int, int]:
     cards = rows * columns
     if cards % 2 or cards > _MAX_CARDS:
         raise InvalidArgument(
-            f"size is {rows} x {columns}, which is {cards} cards; expected an even number of at "
-            f"most {_MAX_CARDS}",
+            # Without the word "size", because tools for language models have rows and columns.
+            f"{rows} rows of {columns} are {cards} cards; expected an even number of at most "
+            f"{_MAX_CARDS}",
             field="size",
         )
     return rows, columns
