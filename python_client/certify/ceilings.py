@@ -43,7 +43,7 @@ def parse() -> argparse.Namespace:
 
 
 def row(preset: Any, memory: str) -> figures.Row | None:
-    """Returns one row of the table. If there are too many states, prints a message, returns None."""
+    """Returns one row of the table; None, after a message, if there are too many states."""
     capacity = None if memory == "all" else int(memory)
     try:
         found = twofold.ceilings.concentration(memory=capacity, preset=preset)
