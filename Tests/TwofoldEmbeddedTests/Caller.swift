@@ -94,7 +94,7 @@ final class Library {
 }
 
 extension twofold_reply {
-    /// Executes a step that writes its reply here.
+    /// Executes a step. Its reply is written to this buffer.
     mutating func step(
         _ service: UInt64, _ session: [UInt8], _ epoch: UInt32, _ seq: UInt64, _ actions: UnsafeRawPointer?,
         _ count: Int, _ width: Int32

@@ -17,7 +17,8 @@ final class BoardNumbers: @unchecked Sendable {
     private let others: Int
     /// For each content of the corners, the first number of the boards with these corners.
     private let corners: UnsafeMutablePointer<Int>
-    /// The parts of the other cells' number: for the three cells of lowest place value, and for the cells above them.
+    /// Two tables for the number of the cells that are not corners: `low` for the three cells with the lowest place
+    /// values, `high` for the others.
     private let low: UnsafeMutablePointer<Int>
     private let high: UnsafeMutablePointer<Int>
 

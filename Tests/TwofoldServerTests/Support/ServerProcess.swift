@@ -18,7 +18,7 @@ final class ServerProcess {
         let description: String
     }
 
-    /// The executable next to the tests', otherwise the checkout's release build.
+    /// The server's executable: in the folder of the tests' executable, or else the checkout's release build.
     static let program: String? = {
         let tests = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
         let checkout = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
