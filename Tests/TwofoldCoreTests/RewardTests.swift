@@ -223,7 +223,7 @@ extension RewardSpec {
     }
 }
 
-/// Compares the kernel's rewards and extra infos with those of the readable rules.
+/// Compares the kernel with the readable rules in rewards and extra infos.
 @Suite struct KernelReportTests {
     private func engines(
         _ size: (Int, Int), lanes: Int, _ change: (inout RewardSpec) -> Void = { _ in }

@@ -23,7 +23,8 @@ def save(path: Path, frames: Sequence[Picture], milliseconds: int | Sequence[int
     Args:
         path: The file, .gif or .webp.
         frames: Pictures of one size.
-        milliseconds: The duration of every frame, or a list with the duration of each.
+        milliseconds: The duration of every frame in milliseconds, or a list with the duration of
+            each frame.
     """
     if path.suffix == ".gif":
         images = _gif_frames(frames)

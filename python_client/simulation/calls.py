@@ -1,4 +1,4 @@
-"""Calls the public API in the way that the documents describe."""
+"""Calls the public API, and repeats failed calls as the documents describe."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from twofold import errors
 Result = TypeVar("Result")
 
 LOST = (errors.NotFound, errors.OutOfSequence)
-"""The errors of a call if the server does not have the session, or has an older copy of it."""
+"""The errors of a call if the server has no copy of the session, or only an older copy."""
 RAISED = (
     *(*REFUSED, *LOST, errors.StaleEpoch, errors.StepPending, errors.ResourceExhausted),
     *(gym.error.NoAsyncCallError, gym.error.AlreadyPendingCallError),
 )
-"""The errors that a repeated call would raise again."""
+"""The errors after which a call is not repeated, because it would raise them again."""
 
 
 class Caller:
-    """Makes a process's calls.
+    """A caller of the public API in one client process.
 
     Args:
         process: The process.
@@ -38,13 +38,13 @@ class Caller:
     def again(
         self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
     ) -> Result:
-        """Makes a call until it returns, as the documents describe.
+        """Repeats a call until it returns a result, as the documents describe.
 
         Args:
             call: The function that makes the call.
             what: The call's name.
             timeout: The timeout of each request, in seconds.
-            requests: The maximum number of requests that the call makes, one after another.
+            requests: The maximum number of requests that the call sends, one after another.
 
         Raises:
             RAISED: The call raised it.
@@ -57,7 +57,7 @@ class Caller:
     def once(
         self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
     ) -> tuple[Result] | None:
-        """Makes a call once. Returns None if it failed and may be repeated."""
+        """Makes a call once. Returns None if the call failed and may be repeated."""
         process = self.process
         process.check_life()
         self.simulation.calls(process.client, what)
@@ -111,7 +111,7 @@ class Caller:
         return None
 
     def snapshot(self, envs: Any) -> bytes | None:
-        """Returns a snapshot; None before the first reset."""
+        """Returns a snapshot of all boards; None before their first reset."""
         try:
             return bytes(self.again(envs.snapshot, "snapshot", timeout_of(envs)))
         except errors.FailedPrecondition:
@@ -119,5 +119,5 @@ class Caller:
 
 
 def timeout_of(envs: Any) -> float:
-    """Returns the seconds that a call of an environment may take."""
+    """Returns the timeout of an environment's requests, in seconds."""
     return float(envs._session._timeout)

@@ -1,4 +1,4 @@
-"""Campaigns of many runs on all cores: a number of seeds, or as many seeds as fit into a time."""
+"""Campaigns, which execute many runs on all cores until the time is over or a run fails."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ EXPECTED_MARKS = (
     *("lost", "recovered", "forked", "restore", "rollout", "part of a rollout", "closed"),
     *("taken", "shut out", "a resume finds an executed request"),
 )
-"""The marks that clients must reach. A campaign that never reaches them shows nothing."""
+"""The events (marks) that must occur in a campaign. Without them, its success proves little."""
 ENOUGH_REQUESTS = 1_000_000
-"""The number of requests after which every mark should be reached."""
+"""The number of requests after which every mark should have occurred."""
 
 
 @dataclass
 class Campaign:
-    """The sum of many reports."""
+    """The totals of the reports of many runs."""
 
     runs: int = 0
     requests: int = 0
@@ -37,7 +37,7 @@ class Campaign:
     violations: list[tuple[Run, str]] = field(default_factory=list)
 
     def add(self, run: Run, report: Report) -> None:
-        """Adds a run."""
+        """Adds the report of a run to the totals."""
         self.runs += 1
         self.requests += report.requests
         self.simulated_seconds += report.time * 1e-9
@@ -47,7 +47,7 @@ class Campaign:
             self.violations.append((run, report.violation))
 
     def missing_marks(self, has_models: bool) -> list[str]:
-        """Returns the marks that were never reached, despite enough requests."""
+        """Returns the expected marks that never occurred. Returns [] if there were few requests."""
         if self.requests < ENOUGH_REQUESTS:
             return []
         # Only models reach some of the marks, so runs with models count all of them.
@@ -67,7 +67,7 @@ class Campaign:
 
 
 def execute(run: Run) -> tuple[Run, Report]:
-    """Executes one run, in any process."""
+    """Executes one run. Worker processes call this function."""
     return run, run.report()
 
 

@@ -30,8 +30,8 @@ _NETWORK_REQUESTS = 3
 class Player:
     """A client with several sessions.
 
-    A killed process loses its memory, but `Boards` survive, like data on disk. The next process
-    resumes the sessions.
+    When a process is killed, the next process of the client resumes the sessions. The `Boards`
+    survive, as if they were stored on disk.
 
     Attributes:
         boards: The client's sessions.
@@ -47,7 +47,7 @@ class Player:
 
 
 class Life(Caller):
-    """One process of a client, until it ends or is killed.
+    """The life of one client process, until the process ends or is killed.
 
     Args:
         player: The client.
@@ -96,13 +96,13 @@ class Life(Caller):
         self.process.say(f"makes {self.player.boards[-1]}")
 
     def keep(self, boards: Boards, envs: Any) -> None:
-        """Adds a session, and its environment in this process."""
+        """Adds a new session, and the environment that holds it in this process."""
         boards.saw(envs)
         self.player.boards.append(boards)
         self.hold(boards, envs)
 
     def take_over(self, boards: Boards) -> None:
-        """Resumes a session whose process was killed, and determines its state."""
+        """Resumes a session, and finds out whether its last operation was executed."""
         with self.endings(boards, "resume"):
             self._take_over(boards)
 
@@ -139,7 +139,7 @@ class Life(Caller):
         return envs
 
     def hold(self, boards: Boards, envs: Any) -> None:
-        """Keeps an environment. Its calls may also be interrupted after the reply."""
+        """Stores an environment. From now on, faults may also interrupt its calls after a reply."""
         self.envs[boards.number] = envs
         for name in ("of_reset", "of_step"):
             setattr(envs._results, name, self._interruptible(getattr(envs._results, name)))
@@ -152,9 +152,9 @@ class Life(Caller):
         return interruptible
 
     def check_stale(self, boards: Boards) -> None:
-        """Raises Violation for a StaleEpoch if nobody can have resumed the session.
+        """Checks a StaleEpoch error. Raises Violation if no other resume can have caused it.
 
-        An unanswered resume may arrive late and shut out the client that sent the next one.
+        A resume without a reply may reach the server after the next resume, and end its epoch.
         """
         if boards.resumes < 2:
             raise Violation(f"{boards}: StaleEpoch, but nobody has resumed the session")
@@ -163,7 +163,7 @@ class Life(Caller):
 
     @contextlib.contextmanager
     def endings(self, boards: Boards, call: str) -> Iterator[None]:
-        """Handles errors in a block that end the session, or this process's hold on it."""
+        """Handles errors in a block after which this process can't continue the session."""
         try:
             yield
         except LOST as error:
@@ -176,7 +176,7 @@ class Life(Caller):
             self.give_up(boards)
 
     def give_up(self, boards: Boards) -> None:
-        """Ends a session that can't continue."""
+        """Closes a session that can't continue, and forgets it."""
         self.mark("given up")
         envs = self.envs.pop(boards.number, None)
         if envs is not None:
@@ -184,13 +184,13 @@ class Life(Caller):
         boards.forget()
 
     def drop(self, boards: Boards) -> None:
-        """Abandons a session that this process no longer holds."""
+        """Abandons a session that this process no longer holds, without a request."""
         envs = self.envs.pop(boards.number, None)
         if envs is not None:
             envs._session.abandon()
 
     def lose(self, boards: Boards, call: str, error: errors.RequestError) -> None:
-        """Handles a session that the server no longer has."""
+        """Forgets a session that the server lost. Raises Violation if no fault can explain it."""
         if not self.simulation.may_lose_sessions():
             name = type(error).__name__
             raise Violation(f"{boards}: {call} raised {name}, but no fault can have lost it")
@@ -201,7 +201,7 @@ class Life(Caller):
     # ---- the operations --------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Does one random thing."""
+        """Does one random thing, such as an operation, a fork, a close or a pause."""
         choose, boards = self.random, self.boards()
         if not boards or (len(boards) < _MAX_BOARDS and choose.random() < 0.02):
             self.open()
@@ -224,14 +224,14 @@ class Life(Caller):
             self.perform(chosen, self.choose_operation(chosen))
 
     def choose_operation(self, boards: Boards) -> Operation:
-        """Chooses an operation on boards."""
+        """Chooses a random operation on a session's boards."""
         if not boards.was_reset:
             drawn = self.envs[boards.number].np_random_seed
             return operations.first_reset(self.random, boards, drawn)
         return operations.any_of_all(self.random, boards)
 
     def perform(self, boards: Boards, operation: Operation) -> None:
-        """Performs an operation, and compares its outcome with the shadow's."""
+        """Performs an operation, and compares the outcome with that of the fault-free shadow."""
         boards.pending = operation
         with self.endings(boards, operation.name):
             try:
@@ -265,7 +265,7 @@ class Life(Caller):
             boards.blobs = [*boards.blobs[1 - _MAX_BLOBS :], found]
 
     def execute(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
-        """Executes an operation; returns its results, or None if they are dropped."""
+        """Executes an operation. Returns (results,), or None if the results were discarded."""
         # Each of several requests has the whole timeout. A rollout may first send its network.
         timeout, requests = timeout_of(envs), 1 + len(operation.parts)
         if operation.name == "rollout":
@@ -295,7 +295,7 @@ class Life(Caller):
         return result
 
     def collect(self, operation: Operation, envs: Any) -> tuple[Any]:
-        """Returns the results of an interrupted step, by `collect`, or by the same call again."""
+        """Calls `collect` after an interrupted step. If the step was not sent, steps again."""
         try:
             results = self.again(envs.collect, "collect", timeout_of(envs))
         except gym.error.NoAsyncCallError:
@@ -305,11 +305,11 @@ class Life(Caller):
         return (results,)
 
     def catch_up(self, boards: Boards, envs: Any) -> None:
-        """Brings the shadow to the state of the session."""
+        """Brings the shadow to the session's state after an operation with unknown outcome."""
         boards.resolve(self.snapshot(envs), boards.pending)
 
     def refuse_other_actions(self, boards: Boards, operation: Operation, envs: Any) -> None:
-        """Checks that other actions after an unanswered step are refused, and nothing is lost."""
+        """Checks that the client refuses other actions while a step has no reply yet."""
         state = envs._session.state
         if type(state).__name__ != "Unanswered" or envs._session.unreturned_step is None:
             return
@@ -327,7 +327,7 @@ class Life(Caller):
             raise Violation(f"{boards}: other actions were played before an unanswered step")
 
     def halves(self, boards: Boards) -> None:
-        """Plays a step in two calls, with something else between them."""
+        """Plays a step with `step_async` and `step_wait`, with a pause or a close between them."""
         if not boards.was_reset:
             return
         envs = self.envs[boards.number]
@@ -350,7 +350,7 @@ class Life(Caller):
             self.mark("step in two calls")
 
     def fork(self, boards: Boards) -> None:
-        """Copies some boards, compares the copies, and continues to play with them."""
+        """Forks some boards, checks the copies, and keeps them as a new session."""
         if not boards.was_reset or len(self.player.boards) > _MAX_BOARDS:
             return
         choose, envs = self.random, self.envs[boards.number]
@@ -387,7 +387,7 @@ class Life(Caller):
     # ---- sessions end ----------------------------------------------------------------------------
 
     def finish(self, boards: Boards) -> None:
-        """Checks, after all faults have ended, that everything is correct and continues to work."""
+        """Checks, after all faults have ended, that a session still works. Then closes it."""
         last = [operations.step(self.random, boards), operations.OBSERVE, operations.SNAPSHOT]
         if not boards.was_reset:
             last.insert(0, self.choose_operation(boards))
@@ -398,7 +398,7 @@ class Life(Caller):
             self.close(boards)
 
     def close(self, boards: Boards) -> None:
-        """Ends a session."""
+        """Closes a session."""
         envs = self.envs.pop(boards.number)
         boards.pending = None
         self.player.boards.remove(boards)
@@ -406,7 +406,7 @@ class Life(Caller):
         self.mark("closed")
 
     def end(self, boards: Boards, envs: Any) -> None:
-        """Closes an environment. Afterwards a server that answered must not have its session."""
+        """Closes an environment. Checks that a server that replied no longer has the session."""
         was_calm, began = self.simulation.is_calm, self.simulation.seconds
         was_closed = self.once(envs.close, "close", _CLOSE_TIMEOUT) is not None
         # A second close of the same environment must do nothing.
@@ -420,7 +420,7 @@ class Life(Caller):
 
 
 def hash_of(found: Any) -> str:
-    """Returns a short digest, which is the same in every run."""
+    """Returns a short digest of results, which is the same in every process."""
     import zlib
 
     return f"{zlib.crc32(repr(found).encode()):08x}"

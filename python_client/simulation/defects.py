@@ -1,10 +1,10 @@
-"""Defects for the simulation to find, each a small change of the sources.
+"""Defects that the simulation must find. Each defect is a small change of the source code.
 
     make defects                                # all; rebuilds the library for each Swift defect
     make defects DEFECTS_ARGS='--only epoch'    # the defects whose names contain this
 
-A defect replaces a text that occurs exactly once in a file. tests/test_simulation.py checks the
-texts against the sources.
+A defect replaces a text that occurs exactly once in a file. tests/test_simulation.py checks that
+each text still occurs in its file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SESSION = "python_client/src/twofold/client/session"
 
 @dataclass(frozen=True)
 class Defect:
-    """A change that makes the system wrong.
+    """A change of the source code that makes the system behave wrongly.
 
     Args:
         name: The wrong behaviour.
@@ -40,7 +40,7 @@ class Defect:
 
     @property
     def is_swift(self) -> bool:
-        """Whether the defect is in the library, which is then built and run with model clients."""
+        """Whether the defect is in Swift code, which needs a build and runs with model clients."""
         return self.path.endswith(".swift")
 
 

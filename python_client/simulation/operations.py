@@ -1,4 +1,4 @@
-"""Random operations of clients on boards. Each has fixed arguments once it is chosen."""
+"""Random operations of clients on boards. An operation's arguments are fixed when it is chosen."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NETWORKS = [
 
 
 def actions(choose: Random, boards: Boards, steps: int = 1) -> NDArray[np.int64]:
-    """Chooses actions (steps, N)."""
+    """Chooses random actions (steps, N), which may be illegal."""
     count = boards.num_envs * steps
     numbers = np.frombuffer(choose.randbytes(count), np.uint8).astype(np.int64)
     return numbers.reshape(steps, boards.num_envs) % int(boards.shadow.num_actions)
 
 
 def step(choose: Random, boards: Boards) -> Operation:
-    """Returns a step. Some steps are invalid, so that they are refused."""
+    """Returns a step with random actions. About 1 % of the steps have an invalid action."""
     played = actions(choose, boards)[0]
     if choose.random() < 0.01:
         played[choose.randrange(boards.num_envs)] = choose.choice([-1, 200, 256])
@@ -38,7 +38,7 @@ def step(choose: Random, boards: Boards) -> Operation:
 
 
 def reset(choose: Random, boards: Boards) -> Operation:
-    """Returns a reset of all boards or of some, with seeds or without."""
+    """Returns a reset of all or some boards, with a seed or without."""
     count, seed, options = boards.num_envs, None, None
     if choose.random() < 0.6 or not boards.was_reset:
         seed = choose.randrange(2**32)
@@ -50,7 +50,7 @@ def reset(choose: Random, boards: Boards) -> Operation:
 
 
 def first_reset(choose: Random, boards: Boards, drawn: int) -> Operation:
-    """Returns the first reset; without a seed it uses the environment's seed `drawn`."""
+    """Returns the first reset. Without a seed, the shadow gets `drawn`, the environment's seed."""
     if choose.random() < 0.5:
         return reset(choose, boards)
 
@@ -62,7 +62,7 @@ def first_reset(choose: Random, boards: Boards, drawn: int) -> Operation:
 
 
 def restore(choose: Random, boards: Boards) -> Operation:
-    """Returns a restore of all or some boards from a snapshot, perhaps with new streams."""
+    """Returns a restore of all or some boards from a snapshot, perhaps with new random streams."""
     blob, count = choose.choice(boards.blobs), boards.num_envs
     lanes = rows = seed = None
     if boards.was_reset and choose.random() < 0.5:
@@ -74,7 +74,7 @@ def restore(choose: Random, boards: Boards) -> Operation:
 
 
 def given_rollout(choose: Random, boards: Boards) -> Operation:
-    """Returns a rollout of given actions."""
+    """Returns a rollout that plays given actions."""
     played = actions(choose, boards, choose.choice([1, 3, 10, 60]))
 
     def execute(envs: Any, steps: int = len(played)) -> Any:
@@ -84,7 +84,7 @@ def given_rollout(choose: Random, boards: Boards) -> Operation:
 
 
 def served_rollout(choose: Random, boards: Boards) -> Operation:
-    """Returns a rollout by a server-side policy."""
+    """Returns a rollout that is played by a server-side policy."""
     policies: list[Any] = ["random", "fixed-order"]
     if boards.make is twofold.Game2048VectorEnv:
         policies += ["greedy", *_NETWORKS, *_NETWORKS]
@@ -115,7 +115,7 @@ AFTERSTATES = Operation("afterstates", lambda envs: envs.afterstates())
 
 
 def one_request(choose: Random, boards: Boards) -> Operation:
-    """Returns an operation that takes one request."""
+    """Returns a random operation that takes one request."""
     if not boards.was_reset:
         return reset(choose, boards)
     number = choose.random()
@@ -132,7 +132,7 @@ def one_request(choose: Random, boards: Boards) -> Operation:
 
 
 def any_of_all(choose: Random, boards: Boards) -> Operation:
-    """Returns any operation."""
+    """Returns a random operation, which may be a rollout of several requests."""
     if boards.was_reset and choose.random() < 0.06:
         return choose.choice([given_rollout, served_rollout])(choose, boards)
     return one_request(choose, boards)

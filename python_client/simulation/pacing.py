@@ -1,4 +1,4 @@
-"""Limits on the duration of calls and on the rate of repeats."""
+"""Checks how long calls take and how often they repeat a request."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from google.protobuf.message import DecodeError
 from twofold.v1 import envelope_pb2 as envelope
 
 SLACK = 0.05
-"""The seconds by which a call may exceed its timeout, because waits end at whole milliseconds."""
+"""The seconds by which a call may exceed its timeout. Waits are rounded to milliseconds."""
 _FIRST_WAIT, _MAX_WAIT = 0.020, 1.0
 _NO_WAIT = 1e-6
 
 
 class Pace:
-    """The requests that one call sends.
+    """A check of the times at which one call repeats its requests.
 
-    The first repeat comes after at least 20 ms, the next one after at least twice that time, and so
-    on up to a second. Repeats of `expand` wait a second. If a stopping server refuses the request,
-    the next repeat waits for the time that the server gave.
+    The first repeat must come at least 20 ms after the request. Each further wait doubles, up to
+    one second. Repeats of `expand` always wait a second. If a stopping server refuses the request,
+    the next repeat must wait for the time that the server gave.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Pace:
         self._earliest = 0.0
 
     def problem(self, header: bytes, payload: bytes | None, now: float) -> str | None:
-        """Records a sent request. Returns a problem with it, or None."""
+        """Records a sent request. Returns a description if it was repeated too early, else None."""
         request = header, payload
         is_repeat, is_early = request == self._request, now < self._earliest - _NO_WAIT
         self._repeats = self._repeats + 1 if is_repeat else 0
@@ -42,7 +42,7 @@ class Pace:
         return None
 
     def answered(self, header: bytes, now: float) -> None:
-        """Records a reply."""
+        """Records a reply, which may set the time of the next repeat."""
         try:
             error = envelope.Reply.FromString(header).error
         except DecodeError:
@@ -62,13 +62,13 @@ def _is_expand(header: bytes) -> bool:
 
 
 class Watch:
-    """The time limit of one call.
+    """A check of the duration of one call.
 
     Args:
         timeout: The timeout of each request, in seconds.
-        requests: The maximum number of requests, one after another.
-        now: The present time.
-        jumped: The seconds by which the clock has jumped so far.
+        requests: The maximum number of requests that the call sends, one after another.
+        now: A function that returns the present time, in seconds.
+        jumped: A function that returns the seconds by which the clock has jumped so far.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Watch:
         self._start, self._start_jumped = now(), jumped()
 
     def problem(self, gave_up: bool) -> str | None:
-        """Returns a problem with the duration of a call that ends now, or None."""
+        """Describes what is wrong with the duration of a call that ends now; None if nothing."""
         elapsed = self._now() - self._start
         working = elapsed - (self._jumped() - self._start_jumped)
         if working > self._timeout * self._requests + SLACK:

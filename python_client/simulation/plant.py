@@ -5,8 +5,8 @@
     make defects DEFECTS_ARGS='--record'      # records runs for defects that have none
 
 Prints a line for each defect: the time and the requests until the simulation found it, and the
-violation. Each defect gets a minute on one core. With `--publish`, the documents show this table.
-The exit status is 1 if a defect was not found.
+violation. The simulation has a minute on one core for each defect. `--publish` also writes the
+results to docs/figures. The exit status is 1 if a defect was not found.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PUBLISHED = ("defect", "in", "seconds", "requests")
 
 
 def copy() -> None:
-    """Updates the copy. Unchanged files keep their times, so they are not rebuilt."""
+    """Updates the copy of the sources. Unchanged files keep their times, to avoid a rebuild."""
     wanted = {path.relative_to(REPOSITORY) for name in COPIED for path in _files(REPOSITORY / name)}
     for path in wanted:
         target = COPY / path
@@ -59,7 +59,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def build() -> None:
-    """Builds the copy's library."""
+    """Builds the simulation's library from the copy."""
     words = ["swift", "build", "-c", "release", "--product", "twofold-simulation"]
     done = subprocess.run(
         [*words, "--package-path", COPY, "--scratch-path", BUILD / "build"],
@@ -71,7 +71,7 @@ def build() -> None:
 
 
 def search(defect: Defect, arguments: list[str]) -> tuple[str, float]:
-    """Runs the simulation with these arguments. Returns its output and its duration."""
+    """Runs simulate.py with these arguments. Returns its output, and its duration in seconds."""
     words = [sys.executable, str(COPY / "python_client/simulation/simulate.py"), *arguments]
     environment = os.environ | {
         "PYTHONPATH": str(COPY / "python_client/src"),
@@ -84,13 +84,13 @@ def search(defect: Defect, arguments: list[str]) -> tuple[str, float]:
 
 
 def new_runs(defect: Defect, seconds: float) -> list[str]:
-    """Returns the arguments of a campaign that ends at the first violation."""
+    """Returns simulate.py's arguments for new runs that end at the first violation."""
     words = ["--minutes", str(seconds / 60), "--workers", "1", "--shrink-seconds", "5"]
     return words + (["--steps", "3000", "--models"] if defect.is_swift else [])
 
 
 def one_run(run: Run) -> list[str]:
-    """Returns the arguments of a recorded run."""
+    """Returns simulate.py's arguments for a recorded run."""
     numbers = ["--seed", str(run.seed), "--steps", str(run.steps), "--shrink-seconds", "0"]
     return numbers + run.options()
 
@@ -105,7 +105,7 @@ def record(defect: Defect, output: str) -> None:
 
 
 def row(defect: Defect, output: str, seconds: float) -> figures.Row:
-    """Returns the defect's figures; the time is None if the defect was not found."""
+    """Returns the results for a defect. The time is None if the simulation did not find it."""
     seen = re.search(r"^violation: (.*)", output, re.MULTILINE)
     requests = re.search(r"([\d,]+) requests in", output)
     return {
@@ -127,7 +127,7 @@ def line(row: figures.Row) -> str:
 
 
 def publish(rows: Iterable[figures.Row], is_unseen: bool) -> None:
-    """Writes the figures: of each defect, or of each kind of those by another author."""
+    """Writes a row for each defect. If `is_unseen`, writes a row for each kind of defect."""
     by_name = {row["defect"]: row for row in rows}
     if not is_unseen:
         chosen = (by_name[defect.name] for defect in DEFECTS if defect.name in by_name)

@@ -25,7 +25,7 @@ from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.client.surroundings import SYSTEM, Surroundings, surroundings
 
 ENDPOINT = "tcp://simulated:{}"
-"""The address of a server by its number, from 1 on."""
+"""The address of a server, given the server's number. Numbers begin at 1."""
 
 # After these faults a server may have lost a session. The session may even have begun again, from
 # an older file or a late copy of its create request.
@@ -43,18 +43,18 @@ _RESTART_SECONDS = 3.0
 
 
 class Killed(BaseException):
-    """The process of this greenlet has been killed."""
+    """The exception that ends the greenlet of a killed process."""
 
 
 class Violation(Exception):
-    """The system did something that it must not do."""
+    """The error for wrong behaviour of the system under test."""
 
 
 class Program(Protocol):
-    """A client. `run` is called again in each process that replaces a killed one."""
+    """A client. When a process is killed, a new process calls `run` again."""
 
     def run(self, process: Process) -> None:
-        """Works until the run is over, then closes everything."""
+        """Uses the system until the run is over, then closes all sessions."""
 
 
 class Simulation:
@@ -62,8 +62,8 @@ class Simulation:
 
     Args:
         seed: The seed of all random choices.
-        steps: The number of operations of all clients, after which the faults end and the clients
-            finish.
+        steps: The total number of operations of all clients, after which the faults end and the
+            clients finish.
         faults: The faults to leave out.
         programs: The clients.
         log: Called with a line for each event; None for no log.
@@ -99,7 +99,7 @@ class Simulation:
         return report
 
     def destroy(self) -> None:
-        """Frees the simulated world. Processes that still run have no effect on it any more."""
+        """Ends all client processes, and frees the simulated world."""
         self._programs = []
         for process in self._processes.values():
             process.is_dead = True
@@ -137,7 +137,7 @@ class Simulation:
         return None
 
     def _settle(self) -> None:
-        """Lets servers finish requests that nobody waits for, and checks that nothing is left."""
+        """Lets servers finish the remaining requests. Checks that no sessions are left."""
         for client in range(len(self._greenlets)):
             self.world.kill_client(client)
         self.world.wake(0, self.time + _LAST_JOBS)
@@ -160,7 +160,7 @@ class Simulation:
                 return
 
     def _live_once(self, client: int, generation: int) -> bool:
-        """Runs one process; returns True if the program or the run has ended."""
+        """Runs one process. Returns True if the program or the run has ended, else False."""
         process = self._processes[client] = Process(self, client, generation)
         before = surroundings.set(process.surroundings)
         try:
@@ -183,7 +183,7 @@ class Simulation:
             self.pause(client, end)
 
     def pause(self, client: int, until: int) -> None:
-        """Lets other clients run until this time, or until a message has arrived."""
+        """Lets other clients run until the time `until`, or until this client gets a message."""
         self.world.wake(client, max(until, self.time + 1))
         parent = self._greenlets[client].parent
         assert parent is not None
@@ -195,7 +195,7 @@ class Simulation:
             self.log(f"{self.time} {client} {text}")
 
     def calls(self, client: int, call: str) -> None:
-        """Records the operation that a client begins."""
+        """Records that a client begins an operation. Ends the faults after the last step."""
         self._unfinished[client] = call
         if not self.is_calm:
             self._steps_left -= 1
@@ -203,7 +203,7 @@ class Simulation:
                 self.calm()
 
     def may_lose_sessions(self) -> bool:
-        """Returns True after a fault that may have lost sessions."""
+        """Returns True after a fault or an idle timeout that may have ended sessions."""
         report = self.world.report()
         was_lost = any(report.by_kind[fault] for fault in _LOSING_FAULTS)
         return was_lost or report.marks["idleExpired"] > 0
@@ -217,17 +217,17 @@ class Simulation:
 
 
 class Process:
-    """A client's process until it is killed, with its time, random bytes and connections.
+    """One process of a client, with simulated time, random bytes and connections.
 
     Args:
         simulation: The run.
         client: The client's number.
-        generation: The number of this client's processes that were killed before.
+        generation: The number of earlier processes of this client, which were killed.
 
     Attributes:
         random: The source of the program's choices.
-        is_dead: Whether it was killed. After that, nothing it does reaches the simulated world.
-        pace: The pace of the present call's requests.
+        is_dead: Whether the process was killed. A killed process can't affect the simulated world.
+        pace: The check of the times at which the present call repeats requests.
     """
 
     def __init__(self, simulation: Simulation, client: int, generation: int) -> None:
@@ -249,18 +249,18 @@ class Process:
         self.simulation.say(self.client, text)
 
     def mark(self, name: str) -> None:
-        """Counts an event that a campaign must reach."""
+        """Counts an event (mark), such as "recovered". A campaign checks that marks occur."""
         if not self.is_dead:
             self.world.mark(name)
 
     def idle(self, seconds: float) -> None:
-        """Waits for a while. The process may be killed meanwhile."""
+        """Waits for `seconds`. A fault may kill the process during the wait."""
         self.check_life()
         self.simulation._sleep(self.client, seconds)
         self.check_life()
 
     def check_life(self) -> None:
-        """Kills this process if a fault does so here."""
+        """Kills this process if the world chooses this fault now."""
         if self.is_dead:
             raise Killed
         if self.world.fault(self.client, KILL):
@@ -269,7 +269,7 @@ class Process:
             raise Killed
 
     def interrupt(self) -> None:
-        """Simulates Ctrl-C if a fault does so here."""
+        """Raises KeyboardInterrupt, as Ctrl-C would, if the world chooses this fault now."""
         if not self.is_dead and self.world.fault(self.client, INTERRUPT):
             self.say("is interrupted")
             raise KeyboardInterrupt
@@ -297,10 +297,10 @@ def _refuse(errno: int) -> NoReturn:
 
 
 class SimulatedSocket:
-    """The part of pyzmq's REQ socket with REQ_CORRELATE that the package uses, equally strict.
+    """A simulated REQ socket, with those methods of pyzmq's socket that the package uses.
 
     Args:
-        process: The process that owns it.
+        process: The process that owns the socket.
         address: The server's number.
     """
 
@@ -345,7 +345,7 @@ class SimulatedSocket:
         return self._take()
 
     def recv_into(self, buffer: Any) -> int:
-        """Writes as much of the next frame as fits; returns the frame's size."""
+        """Writes as much of the next frame as fits into `buffer`. Returns the frame's size."""
         frame = self.recv()
         room = memoryview(buffer)
         size = min(len(frame), len(room))
@@ -360,7 +360,7 @@ class SimulatedSocket:
         return int(bool(self._frames))
 
     def set(self, option: int, value: int) -> None:
-        """Sets the milliseconds that `recv` waits."""
+        """Sets RCVTIMEO, the time that `recv` waits, in milliseconds."""
         self._check()
         if option != zmq.RCVTIMEO:
             _refuse(zmq.EINVAL)

@@ -1,4 +1,4 @@
-"""Two clients that repeatedly take one session from each other."""
+"""Two clients that share one session. Each repeatedly resumes it, which ends the other's hold."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Attempt:
 
     Attributes:
         operation: The operation.
-        seq: The request's number in its session if it is executed.
+        seq: The number that the request has in its session if it is executed.
         epoch: The holder's epoch.
-        is_dead: Whether it can no longer be executed, because a later epoch began without it.
+        is_dead: Whether the request can no longer be executed, because a later epoch began first.
     """
 
     operation: Operation
@@ -37,13 +37,13 @@ class Attempt:
 
 
 class Race:
-    """A session without recovery, and its holders. Each of its operations is one request.
+    """A session without recovery that several clients (holders) use. An operation is one request.
 
     Requests are numbered, so all holders agree on their order. The shadow executes each request in
     this order as soon as a reply or a resume shows that the session has executed it.
 
     Attributes:
-        boards: The session; None before it is made.
+        boards: The session; None before the session is created.
         applied: The number of the newest request that the shadow has executed.
         attempts: The requests whose outcome is still unknown.
         outcomes: The shadow's outcomes of the last few requests.
@@ -61,22 +61,22 @@ class Race:
         self._numbers = itertools.count(1)
 
     def begin(self, boards: Boards) -> None:
-        """Starts with a new session after its create request."""
+        """Starts over with a new session, whose only request so far is the create request."""
         self.boards, self.applied, self._epoch = boards, 1, 1
         self.attempts, self.outcomes = [], {1: (None, None)}
 
     def sends(self, operation: Operation, seq: int, epoch: int) -> Attempt:
-        """Records that a holder is about to make this request."""
+        """Records that a holder is about to send a request."""
         attempt = Attempt(operation, seq, epoch, is_dead=epoch < self._epoch)
         self.attempts.append(attempt)
         return attempt
 
     def next_number(self) -> int:
-        """Returns a number for new boards."""
+        """Returns the next number for a new session."""
         return next(self._numbers)
 
     def answered(self, attempt: Attempt, found: Any) -> None:
-        """Records that a holder has received the reply to this request."""
+        """Records that a holder has received the reply to a request. Checks the reply."""
         assert self.boards is not None
         what = f"{attempt.operation.name}, request {attempt.seq} of epoch {attempt.epoch},"
         if attempt.is_dead:
@@ -90,7 +90,7 @@ class Race:
         self._drop(attempt)
 
     def resumed(self, last: int, epoch: int) -> Attempt | None:
-        """Records a resume after request `last`. Returns that request if it was unknown so far."""
+        """Records a resume that reports request `last` as executed. Returns it if that is new."""
         found = None
         self._epoch = max(self._epoch, epoch)
         # A slow reply may report requests whose outcome is already known.
@@ -136,7 +136,7 @@ class Racer(Player):
 
     Args:
         race: The race of both clients.
-        number: 0 for the racer that makes and closes the session.
+        number: The racer's number. Racer 0 creates and closes the session.
     """
 
     def __init__(self, race: Race, number: int) -> None:
@@ -164,7 +164,7 @@ class RacingLife(Life):
         self._has_resumed = False
 
     def run(self) -> None:
-        """Races until the run is over. Then the first racer closes the session."""
+        """Uses the session until the run is over. Then racer 0 closes it."""
         race = self._race
         while not self.simulation.is_calm:
             self.turn()
@@ -183,7 +183,7 @@ class RacingLife(Life):
             self.end(boards, self._envs)
 
     def turn(self) -> None:
-        """Plays, resumes the session, or waits."""
+        """Plays an operation, resumes the session, or waits."""
         boards, choose = self._race.boards, self.random
         if boards is None or boards.is_lost:
             self._let_go()
@@ -215,7 +215,7 @@ class RacingLife(Life):
         self._race.begin(self._of)
 
     def _take(self) -> None:
-        """Resumes the session."""
+        """Resumes the session, and compares its last results with the shadow's."""
         boards = self._race.boards
         assert boards is not None
         self._let_go()
@@ -253,7 +253,7 @@ class RacingLife(Life):
 
     @contextlib.contextmanager
     def _perhaps_copies(self, boards: Boards) -> Iterator[None]:
-        """Drops the session after a violation if different servers may have had copies of it."""
+        """Drops the session after a violation in the block that a fault may have caused."""
         try:
             yield
         except Violation:
@@ -264,7 +264,7 @@ class RacingLife(Life):
             boards.forget()
 
     def _play(self, operation: Operation) -> bool:
-        """Makes one request. Returns False if the session has another holder or is gone."""
+        """Executes an operation. Returns False if the session is lost or another client took it."""
         envs, race, boards = self._envs, self._race, self._of
         assert boards is not None
         attempt = race.sends(operation, envs.requests + 1, _epoch(envs))

@@ -20,19 +20,19 @@ from world import KINDS, Faults, Report, run_models
 _NEVER = frozenset({KINDS.index("truncateRequest"), KINDS.index("truncateReply")})
 
 STEPS = 1000
-"""The default number of calls of all clients in a run."""
+"""The default total number of calls that all clients make in a run."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run. Together with the commit, it determines every event.
+    """The parameters of a run. Together with the commit, they determine every event.
 
     Args:
         seed: The seed of all random choices.
-        steps: The number of calls of all clients, or of requests with models, before the faults
-            end.
+        steps: The total number of calls of all clients before the faults end. With models, the
+            number of requests.
         faults: The faults to leave out.
-        has_models: Whether the library's models replace clients that use the package.
+        has_models: Whether clients modelled in Swift replace clients that use the Python package.
     """
 
     seed: int
@@ -41,7 +41,7 @@ class Run:
     has_models: bool = False
 
     def report(self, log: Callable[[str], None] | None = None) -> Report:
-        """Executes the run."""
+        """Executes the run and returns its report."""
         if self.has_models:
             return run_models(self.seed, self.steps, self.faults)
         never = dataclasses.replace(self.faults, disabled=self.faults.disabled | _NEVER)
@@ -61,7 +61,7 @@ class Run:
                 gc.enable()
 
     def options(self) -> list[str]:
-        """Returns the options of simulate.py that choose its faults and clients."""
+        """Returns simulate.py's options that select this run's faults and clients."""
         kinds = ",".join(KINDS[kind] for kind in sorted(self.faults.disabled))
         ordinals = ",".join(map(str, sorted(self.faults.suppressed)))
         options = ["--models"] if self.has_models else []
@@ -75,7 +75,7 @@ class Run:
         return f"{command} SIMULATE_ARGS='{options}'" if options else command
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the run in the form of Tests/Fixtures/simulation."""
+        """Returns the run in the JSON format of Tests/Fixtures/simulation."""
         return {
             "seed": self.seed,
             "steps": self.steps,
@@ -86,18 +86,18 @@ class Run:
 
     @classmethod
     def from_json(cls, run: dict[str, Any]) -> Run:
-        """Returns the run that `as_json` wrote."""
+        """Returns a run, given the result of `as_json`."""
         disabled = frozenset(map(KINDS.index, run["without"]))
         faults = Faults(disabled, frozenset(run["suppressed"]))
         return cls(run["seed"], run["steps"], faults, run["models"])
 
 
 RECORDED = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "simulation" / "runs.json"
-"""Runs that have found a defect, past or planted, each with the defect's name."""
+"""The file of recorded runs. Each run found a defect, which was real or planted."""
 
 
 def recorded() -> dict[str, Run]:
-    """Returns the recorded runs, keyed by the defects that they find."""
+    """Returns the recorded runs by the name of the defect that each run finds."""
     return {run["finds"]: Run.from_json(run) for run in json.loads(RECORDED.read_text())}
 
 

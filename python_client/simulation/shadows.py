@@ -1,4 +1,4 @@
-"""Shadows of sessions. A shadow plays the same boards in this process, without faults."""
+"""Shadows of sessions. A shadow is an environment that plays the same boards without faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twofold.client.surroundings import SYSTEM, surroundings
 from twofold.errors import FailedPrecondition, InvalidArgument, RequestError
 
 REFUSED = (FailedPrecondition, InvalidArgument)
-"""The errors of an invalid operation. The shadow raises them, too."""
+"""The errors for an invalid operation. The session and its shadow raise the same error."""
 _REFUSALS = [error.__name__ for error in REFUSED]
 
 
@@ -25,9 +25,10 @@ class Operation:
     """An operation on boards, which has the same effect and results in every environment.
 
     Args:
-        name: The name in logs and marks.
-        execute: The function that executes it in an environment and returns its results.
-        parts: Functions that execute only its first requests, if it takes several.
+        name: The operation's name in logs and marks.
+        execute: The function that executes the operation in an environment and returns the results.
+        parts: If the operation takes several requests: functions that execute only the first
+            requests.
         actions: The actions of a step.
     """
 
@@ -55,7 +56,7 @@ def digest(value: Any) -> Any:
 
 
 def outcome(operation: Operation, envs: Any) -> Any:
-    """Returns the digest of an operation's results, or of its refusal."""
+    """Executes an operation, and returns the digest of the results or of the refusal."""
     try:
         return digest(operation.execute(envs))
     except REFUSED as error:
@@ -63,12 +64,12 @@ def outcome(operation: Operation, envs: Any) -> Any:
 
 
 def refusal(error: RequestError) -> tuple[str, ...]:
-    """Returns the digest of a refusal. It omits the text, which differs if `collect` raises it."""
+    """Returns the digest of a refusal: its type, field and lane, but not its text."""
     return type(error).__name__, error.field, str(error.lane)
 
 
 def differences(found: Any, expected: Any, place: str = "result") -> Iterator[str]:
-    """Yields the places where two digests differ."""
+    """Yields a description of each difference between two digests."""
     if type(found) is type(expected) and isinstance(found, (dict, list)):
         names = found.keys() | expected.keys() if isinstance(found, dict) else range(len(found))
         if len(found) != len(expected):
@@ -95,23 +96,24 @@ def quiet(make: Callable[[], Any]) -> Any:
 
 
 class Boards:
-    """A session and its shadow, the same environment in this process without faults.
+    """A session and its shadow. The shadow is the same environment in this process, without faults.
 
     Args:
-        number: Its number in the run.
+        number: The session's number in the run.
         make: The class of the environments.
-        arguments: The environments' arguments, apart from the service's.
+        arguments: The environments' arguments, without `endpoint` and other arguments for the
+            service.
         recovers: Whether the client recreates the session after a loss.
         shadow: The shadow; None makes a new one.
 
     Attributes:
-        token: The token to resume it; None before the first call.
-        requests: The number of its requests when the last call returned.
-        pending: The last operation that was begun, until its results arrive.
+        token: The token that resumes the session; None before the first call.
+        requests: The number of the session's requests when the last call returned.
+        pending: The last operation, until its results arrive; then None.
         last: The name and digest of the previous operation; None if unknown.
-        blobs: Its snapshots.
-        resumes: The number of attempts to resume it.
-        is_lost: Whether it has ended.
+        blobs: Snapshots of the session.
+        resumes: The number of attempts to resume the session.
+        is_lost: Whether the session has ended.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class Boards:
         return self.shadow._seeds.seeds is not None
 
     def saw(self, envs: Any) -> bool:
-        """Records a call that returned. Returns True if the call has recreated the boards."""
+        """Records that a call has returned. Returns True if the call has recreated the session."""
         before, self.token, self.requests = self.token, envs.token, envs.requests
         return before is not None and before != self.token
 
@@ -158,7 +160,7 @@ class Boards:
             raise Violation(f"{self}: {what} differs from the shadow's: {'; '.join(problems)}")
 
     def returned(self, operation: Operation, found: Any) -> None:
-        """Checks that the shadow has the same outcome of an operation as the client."""
+        """Executes the client's operation on the shadow. Checks that the outcomes are the same."""
         expected = outcome(operation, self.shadow)
         self.compare(operation.name, found, expected)
         self.pending = None
@@ -167,7 +169,7 @@ class Boards:
             self.last = operation.name, expected
 
     def resolve(self, blob: bytes | None, pending: Operation | None) -> bool:
-        """Determines whether an operation without results was executed, completely or in part.
+        """Finds out whether an operation without results was executed, completely or in part.
 
         Afterwards the shadow has the state of the session.
 
@@ -176,10 +178,11 @@ class Boards:
             pending: The operation, or None.
 
         Returns:
-            Whether it was executed completely, or changes nothing.
+            True if the operation was executed completely. False if it was not or only partly
+            executed, or if it changes nothing.
 
         Raises:
-            Violation: The operation can't have left the session in its state.
+            Violation: The operation can't explain the state of the session.
         """
         before = self.snapshot()
         if pending is None or blob == before:
@@ -221,7 +224,7 @@ class Boards:
 
 
 def make_arguments(choose: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Returns a class of environments and arguments for it, from a `random.Random`."""
+    """Chooses a class of environments and its arguments at random."""
     sizes = [1, 1, 2, 3, 7, 16, 40, 63, 64, 65, 70]
     arguments: dict[str, Any] = {
         "num_envs": choose.choice(sizes),

@@ -10,11 +10,11 @@ from runs import Run
 from world import KINDS, Faults, Report
 
 Fails = Callable[[Run], Report | None]
-"""A function that executes a run and returns its report if there was a violation."""
+"""A function that executes a run. Returns the report if there was a violation, else None."""
 
 
 def failing(run: Run) -> Report | None:
-    """Returns the report of a run if there was a violation."""
+    """Executes a run. Returns the report if there was a violation, else None."""
     report = run.report()
     return report if report.violation is not None else None
 
@@ -22,13 +22,13 @@ def failing(run: Run) -> Report | None:
 def shrink(
     run: Run, seconds: float, fails: Fails = failing, say: Callable[[str], None] = print
 ) -> tuple[Run, Report]:
-    """Returns the smallest failing run found in this many seconds, and its report.
+    """Searches for the smallest failing run for `seconds` s. Returns that run and its report.
 
-    The runs need not have the same violation.
+    The smaller runs may fail with a different violation.
 
     Args:
         run: A run that fails.
-        seconds: The time after which no other run begins.
+        seconds: The time after which no further run begins.
         fails: The function that executes a run.
         say: Called with a line for each smaller run.
     """
@@ -51,7 +51,7 @@ class _Search:
         self._end, self._fails, self._say = end, fails, say
 
     def _is_smaller(self, **changes: object) -> bool:
-        """Keeps these changes if the run still fails with them. Returns True if it does."""
+        """Tries these changes, and keeps them if the run still fails. Returns True if it does."""
         if time.monotonic() >= self._end:
             return False
         run = dataclasses.replace(self.run, **changes)  # type: ignore[arg-type]
@@ -63,7 +63,7 @@ class _Search:
         return True
 
     def steps(self) -> None:
-        """Tries fewer steps, in smaller and smaller parts."""
+        """Removes steps while the run still fails: half of the steps, a quarter, and so on."""
         part = self.run.steps // 2
         while part > 0:
             while self.run.steps > part and self._is_smaller(steps=self.run.steps - part):
@@ -71,7 +71,7 @@ class _Search:
             part //= 2
 
     def kinds(self) -> None:
-        """Removes each kind of fault that is not needed."""
+        """Removes each kind of fault without which the run still fails."""
         for kind in range(len(KINDS)):
             disabled = self.run.faults.disabled
             if kind not in disabled:

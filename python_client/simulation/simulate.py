@@ -4,8 +4,8 @@
     make simulate SIMULATE_ARGS='--minutes 10'      # as many seeds as fit, on all cores
     make simulate SIMULATE_ARGS='--minutes 10 --models'    # faster, with clients modelled in Swift
 
-After a violation it prints the command that repeats the run. It also prints a smaller run that
-fails, as a command and as JSON for Tests/Fixtures/simulation.
+After a violation, prints the command that repeats the run. Also prints a smaller run that fails, as
+a command and as JSON for Tests/Fixtures/simulation.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Runs the command line. Returns 1 after a violation, or if a mark was never reached."""
+    """Runs the command. Returns 1 after a violation, or if an expected event never occurred."""
     arguments = _arguments()
     disabled = frozenset(KINDS.index(kind) for kind in arguments.without.split(",") if kind)
     suppressed = frozenset(int(one) for one in arguments.suppress.split(",") if one)

@@ -1,8 +1,8 @@
-"""Defects whose author has not read the simulation. They measure how much it finds.
+"""Defects whose author had not read the simulation. They measure how much the simulation finds.
 
     make defects DEFECTS_ARGS='--unseen --seconds 120'
 
-Without the simulation, the tests of `make test` miss each of them.
+The tests of `make test`, without the simulation, find none of these defects.
 """
 
 from defects import ENTRY, LEDGER, MACHINE, SERVER, SESSION, SESSIONS, WORK, Defect

@@ -20,7 +20,7 @@ _ROUGH = (*LOST, errors.ResourceExhausted)
 
 
 def play_alone(caller: Caller) -> None:
-    """Plays an episode in a single environment, until it ends or the session is lost."""
+    """Plays an episode in a single environment, until the episode ends or the session is lost."""
     choose, game = caller.random, caller.random.choice(_GAMES)
     seed, max_steps = choose.randrange(2**32), choose.randint(1, 20)
 
@@ -52,7 +52,7 @@ def play_alone(caller: Caller) -> None:
 
 
 def ask_rules(caller: Caller) -> None:
-    """Calls functions of `twofold.rules` with random boards."""
+    """Calls a function of `twofold.rules` with random boards, and checks the result."""
     choose = caller.random
     shape = (choose.choice([1, 5, 100]), 4, 4)
     boards = np.frombuffer(choose.randbytes(16 * shape[0]), np.uint8).reshape(shape) % 12

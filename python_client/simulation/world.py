@@ -1,4 +1,4 @@
-"""The simulated world: libtwofold-simulation.so, which contains the real ledger and service."""
+"""The simulated world: libtwofold-simulation.so, which contains Twofold's real server code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 NOTHING_LEFT, VIOLATED = -1, -2
-"""Results of `World.next` that are not a client's number."""
+"""Results of `World.next` that are not a client's number: no event is left, or a violation."""
 
 KINDS = (
     *("interrupt", "killClient"),
@@ -20,9 +20,9 @@ KINDS = (
     *("killServer", "stopServer", "secondServer", "stall", "slowJob", "clockJump"),
     *("powerLoss", "tornWrite", "diskFull", "flippedBit"),
 )
-"""The kinds of faults. A kind's index is its number."""
+"""The kinds of faults. The number of a kind is its index in this tuple."""
 INTERRUPT, KILL = 0, 1
-"""The faults of the client itself."""
+"""The kinds of faults that happen in a client process."""
 
 _REPORT_BYTES = 1 << 16
 
@@ -46,13 +46,13 @@ class Faults:
 
     @property
     def mask(self) -> int:
-        """The disabled kinds as bits."""
+        """The disabled kinds of faults as a bit mask."""
         return sum(1 << kind for kind in self.disabled)
 
 
 @dataclass
 class Report:
-    """The counts of events in a run."""
+    """The result of a run: the numbers of events, and the violation if there was one."""
 
     violation: str | None = None
     time: int = 0
@@ -61,14 +61,14 @@ class Report:
     requests: int = 0
     """The number of requests that reached a server."""
     faults: int = 0
-    """The number of faults that could have happened; each has an ordinal."""
+    """The number of possible faults, whether they happened or not. Each has an ordinal."""
     marks: dict[str, int] = field(default_factory=dict)
     by_kind: dict[str, int] = field(default_factory=dict)
     """The number of faults of each kind."""
 
     @classmethod
     def parse(cls, text: str) -> Report:
-        """Returns the report that these lines of "key value" describe."""
+        """Parses a report from lines of the form "key value"."""
         report = cls()
         for line in text.splitlines():
             if line.startswith("violation "):
@@ -89,10 +89,10 @@ class Report:
 
 
 def find_library() -> Path:
-    """Returns the library that TWOFOLD_SIMULATION_LIBRARY names, or the checkout's.
+    """Returns the path in TWOFOLD_SIMULATION_LIBRARY, or the path of the checkout's library.
 
     Raises:
-        FileNotFoundError: The library was not built.
+        FileNotFoundError: The library does not exist.
     """
     named = os.environ.get("TWOFOLD_SIMULATION_LIBRARY")
     checkout = Path(__file__).resolve().parents[2]
@@ -140,9 +140,9 @@ def _ordinals(faults: Faults) -> tuple[Any, int]:
 
 
 class World:
-    """One run's clock, network, disk and servers, all drawn from a seed.
+    """The clock, network, disk and servers of one run. A seed determines their behaviour.
 
-    The methods take and return the values of the C interface. None may be called after `destroy`.
+    The methods take and return the values of the C interface. Do not call a method after `destroy`.
 
     Args:
         seed: The seed of all random choices.
@@ -158,20 +158,20 @@ class World:
         self._places = [ctypes.byref(place) for place in self._frames]
         # Bound here, because a request calls them many times.
         self.now: Callable[[], int] = functools.partial(library.simulation_now, handle)
-        """The time in nanoseconds."""
+        """Returns the simulated time, in nanoseconds."""
         self.next: Callable[[], int] = functools.partial(library.simulation_next, handle)
-        """Continues to the next event of a client. Returns its number, or a constant above."""
+        """Advances to a client's next event. Returns its number, NOTHING_LEFT or VIOLATED."""
         self.wake: Callable[[int, int], None] = functools.partial(library.simulation_wake, handle)
-        """Makes a client run at this time at the latest. Replaces the client's previous time."""
+        """Sets the latest time at which a client runs again, in nanoseconds."""
         self.fault: Callable[[int, int], int] = functools.partial(library.simulation_fault, handle)
-        """Returns 1 if a fault of this kind, in the client itself, happens here."""
+        """Returns 1 if a fault of this kind happens in the client now, else 0."""
 
     def destroy(self) -> None:
-        """Frees all memory."""
+        """Frees the memory of the world."""
         self._library.simulation_destroy(self._handle)
 
     def open(self, client: int, address: int) -> int:
-        """Returns a connection to the server at an address."""
+        """Opens a connection to the server at an address. Returns the connection's number."""
         return int(self._library.simulation_open(self._handle, client, address))
 
     def close(self, socket: int) -> None:
@@ -179,7 +179,7 @@ class World:
         self._library.simulation_close(self._handle, socket)
 
     def send(self, socket: int, header: bytes, payload: bytes | None) -> None:
-        """Sends a request, with the request id that libzmq's REQ adds."""
+        """Sends a request. The world adds a request id, as libzmq's REQ socket does."""
         size = -1 if payload is None else len(payload)
         self._library.simulation_send(self._handle, socket, header, len(header), payload, size)
 
@@ -198,7 +198,7 @@ class World:
         self._library.simulation_kill_client(self._handle, client)
 
     def mark(self, name: str) -> None:
-        """Counts an event that a campaign must reach."""
+        """Counts an event (mark), such as "recovered". A campaign checks that marks occur."""
         encoded = name.encode()
         self._library.simulation_mark(self._handle, encoded, len(encoded))
 
@@ -215,7 +215,7 @@ class World:
         self._library.simulation_calm(self._handle)
 
     def settle(self) -> None:
-        """Checks, after all clients have ended, that the servers have nothing left."""
+        """Checks, after all clients have ended, that the server has no sessions or memory left."""
         self._library.simulation_settle(self._handle)
 
     def report(self) -> Report:
@@ -224,13 +224,13 @@ class World:
 
 
 def run_models(seed: int, requests: int, faults: Faults) -> Report:
-    """Executes a run of this many requests with the library's models of clients."""
+    """Executes a run of `requests` requests, with clients modelled in Swift."""
     arguments = seed, requests, faults.mask, *_ordinals(faults)
     return _read(functools.partial(_library().simulation_models, *arguments))
 
 
 def _read(report: Any) -> Report:
-    """Returns the report that a function writes to a buffer of a given capacity."""
+    """Calls a C function that writes a report into a buffer, and parses the report."""
     buffer = ctypes.create_string_buffer(_REPORT_BYTES)
     size = report(buffer, len(buffer))
     if size > len(buffer):

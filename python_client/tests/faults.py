@@ -19,16 +19,17 @@ KINDS = (DROP, DELAY, DUPLICATE, REORDER)
 
 
 class FaultProxy:
-    """An address that forwards messages to a server, with faults.
+    """A proxy that forwards messages to a server, with random faults.
 
-    Each message, in both directions, has the probability `rate` of one of `kinds`, drawn from
-    `seed`: the message is dropped, delayed by 1 to 40 ms, passed on twice (the second time a little
-    later), or held back until another one has overtaken it. `cut` breaks all connections, and
-    messages in flight are lost.
+    A message in either direction has a fault with probability `rate`. The fault is one of `kinds`:
+    the proxy drops the message, delays it by 1 to 40 ms, sends it twice (the second time up to
+    30 ms later), or holds it back until a later message has overtaken it. `seed` determines the
+    faults.
 
     Attributes:
         endpoint: The address for clients.
-        counts: The number of messages by fault, and "passed".
+        counts: The number of messages with each fault and without a fault ("passed"), and the
+            number of cuts ("cut").
     """
 
     def __init__(
@@ -71,12 +72,12 @@ class FaultProxy:
         self._is_cut = True
 
     def switch_to(self, server: str) -> None:
-        """Switches this address to another server; messages in flight are lost."""
+        """Connects the proxy to another server; messages in flight are lost."""
         self._server = server
         self.cut()
 
     def passes_another(self) -> Callable[[], bool]:
-        """Returns a function that is true once a message has passed since this call."""
+        """Returns a function that returns True once another message has passed without a fault."""
         before = self.counts["passed"]
         return lambda: self.counts["passed"] > before
 

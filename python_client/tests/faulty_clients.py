@@ -1,4 +1,4 @@
-"""A plain client, and clients that break the contract in one way each."""
+"""A correct client, and faulty clients that each break the protocol in one way."""
 
 import os
 import struct
@@ -15,16 +15,19 @@ from twofold.v1 import environment_pb2 as environment
 
 
 class Stopped(Exception):
-    """The error that ends a client which has given up."""
+    """The error that a client raises when it gives up on a request."""
 
 
 class PlainClient:
-    """A client that plays the program, and uses only the messages of the package.
+    """A correct client that makes the requests of the conformance program (make_program.py).
 
-    A fault overrides one of the methods below `play`. `withheld` contains the seqs of the requests
-    whose replies the server withholds. A fault that appears when no reply comes then appears there,
-    and not if a busy machine delays another reply. Without `withheld`, the client waits for each
-    reply equally long.
+    From the package, it uses only the protobuf messages. A faulty client overrides one of the
+    methods below `play`.
+
+    `withheld` contains the seqs of the requests whose replies the server withholds. The client
+    waits at most 500 ms for these replies, and 10 s for all others. A busy machine that delays a
+    reply therefore does not trigger a fault in the handling of missing replies. If `withheld` is
+    None, the client waits at most 500 ms for each reply.
     """
 
     tries = 20
@@ -36,7 +39,7 @@ class PlainClient:
         self.sizes = {"create": 0, "reset": 0, "step": 0, "close": 0}
 
     def play(self) -> None:
-        """Plays the program, and closes the session if something goes wrong."""
+        """Makes the requests of the program. Closes the session if the client gives up."""
         try:
             self._play()
         except Stopped:
@@ -101,21 +104,21 @@ class PlainClient:
         return None
 
     def _patience(self, number: int) -> int:
-        """Returns the milliseconds to wait for the reply to attempt `number`, from 0."""
+        """Returns how many milliseconds to wait in attempt `number`; the first attempt is 0."""
         if self.withheld is None or self.seq + 1 in self.withheld:
             return min(50 << number, 500)
         return 10_000
 
     def repeated(self, header: bytes, number: int) -> bytes:
-        """Returns the header for attempt `number`; the first attempt is 0."""
+        """Returns the header to send in attempt `number`; the first attempt is 0."""
         return header
 
     def goes_on(self, slot: str) -> bool:
-        """Returns True to continue with the next request although this one has no answer."""
+        """Returns True if the client continues although its request `slot` got no reply."""
         return False
 
     def accepts(self, header: bytes, rest: Message, slot: str) -> bool:
-        """Returns True if this is the reply to the request of this slot."""
+        """Returns True if the message is the reply to the current request `slot`."""
         try:
             reply = envelope.Reply.FromString(header)
         except Exception:
@@ -126,15 +129,15 @@ class PlainClient:
         return reply.HasField("error") or whole
 
     def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
-        """Handles a refused request."""
+        """Reacts to a refused request. A correct client does nothing."""
 
     def wait(self, milliseconds: int) -> None:
-        """Waits for this time before it repeats a request."""
+        """Waits for the given time before the client repeats a request."""
         threading.Event().wait(milliseconds / 1000)
 
 
 class EncodesRepeatsAnew(PlainClient):
-    """Repeats a request with the same meaning, in other bytes."""
+    """A client whose repeated requests have the same meaning but different bytes."""
 
     @override
     def repeated(self, header: bytes, number: int) -> bytes:
@@ -142,7 +145,7 @@ class EncodesRepeatsAnew(PlainClient):
 
 
 class CountsRepeats(PlainClient):
-    """Repeats a request with the next seq."""
+    """A client that gives each repeat of a request a new seq."""
 
     @override
     def repeated(self, header: bytes, number: int) -> bytes:
@@ -152,7 +155,7 @@ class CountsRepeats(PlainClient):
 
 
 class BeginsAnew(PlainClient):
-    """Repeats a request in another session."""
+    """A client that repeats a request in a new session."""
 
     @override
     def repeated(self, header: bytes, number: int) -> bytes:
@@ -162,7 +165,7 @@ class BeginsAnew(PlainClient):
 
 
 class TakesSilenceForSuccess(PlainClient):
-    """Continues with the next request if no reply arrives."""
+    """A client that continues with the next request if a step gets no reply."""
 
     @override
     def goes_on(self, slot: str) -> bool:
@@ -170,13 +173,13 @@ class TakesSilenceForSuccess(PlainClient):
 
 
 class AsksOnce(PlainClient):
-    """Does not repeat a request."""
+    """A client that never repeats a request."""
 
     tries = 1
 
 
 class TakesAnyReply(PlainClient):
-    """Treats any message as the reply to its last request."""
+    """A client that treats any message as the reply to its last request."""
 
     @override
     def accepts(self, header: bytes, rest: Message, slot: str) -> bool:
@@ -184,7 +187,7 @@ class TakesAnyReply(PlainClient):
 
 
 class CountsRefusedRequests(PlainClient):
-    """Uses up a seq for a refused request."""
+    """A client that uses up a seq when its request is refused."""
 
     @override
     def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
@@ -192,7 +195,7 @@ class CountsRefusedRequests(PlainClient):
 
 
 class RepeatsWhatWasRefused(PlainClient):
-    """Repeats a request that was refused."""
+    """A client that repeats a refused request."""
 
     @override
     def refused(self, code: int, header: bytes, payload: bytes | None) -> None:
@@ -201,7 +204,7 @@ class RepeatsWhatWasRefused(PlainClient):
 
 
 class DoesNotWait(PlainClient):
-    """Immediately repeats a request that a stopping server has refused."""
+    """A client that does not wait before it repeats a request to a stopping server."""
 
     @override
     def wait(self, milliseconds: int) -> None:
@@ -209,7 +212,7 @@ class DoesNotWait(PlainClient):
 
 
 class ResetsAfterwards(PlainClient):
-    """Continues in a session that it has lost."""
+    """A client that continues with a reset after it has lost its session."""
 
     @override
     def refused(self, code: int, header: bytes, payload: bytes | None) -> None:

@@ -1,6 +1,6 @@
-"""Servers that each break the contract in one way.
+"""Servers that each break the protocol in one way.
 
-Each is a relay between its clients and a real server, so that everything else is right.
+Each server is a relay between clients and a real server, so everything else is correct.
 """
 
 import os
@@ -22,9 +22,10 @@ Key = tuple[bytes, int]
 
 
 class Relay:
-    """An address that forwards requests to a server, and replies to the clients.
+    """A relay that forwards requests to a real server, and replies to the clients.
 
-    A fault overrides `ask` or `reply`, which may change their messages: frames from the header on.
+    A faulty server overrides `ask`, `reply` or `garbage` and returns changed frames. The first of
+    these frames is the header.
     """
 
     def __init__(self, server: str) -> None:
@@ -80,35 +81,35 @@ class Relay:
         return self.ask(client, request, frames)
 
     def answer(self, client: bytes, reply: Message) -> Message:
-        """Sends a reply that the relay made itself. Returns no frames, as the result of `ask`."""
+        """Sends `reply` to a client. Returns no frames, so that `ask` forwards nothing."""
         self._front.send_multipart([client, b"", *reply])
         return []
 
     def garbage(self, frames: Message) -> Message:
-        """Returns the frames to forward from a message whose header is not a request."""
+        """Returns the frames to forward for a message whose header is not a valid request."""
         return frames
 
     def ask(self, client: bytes, request: envelope.Request, frames: Message) -> Message:
-        """Returns the request frames to forward; empty if the relay has answered the request."""
+        """Returns the frames to forward for a request; empty if the relay has already answered."""
         return frames
 
     def reply(self, client: bytes, frames: Message) -> Message:
-        """Returns the frames to forward from a reply to a client's last request."""
+        """Returns the frames to forward for a reply to the client's last request."""
         return frames
 
 
 def key(request: envelope.Request) -> Key:
-    """Returns a request's place in its session."""
+    """Returns the session id and the seq of a request."""
     return request.session, request.seq
 
 
 def encoded(message: Any, frames: Message) -> Message:
-    """Returns the frames with another header."""
+    """Returns the frames with the encoded `message` as the new header."""
     return [message.SerializeToString(), *frames[1:]]
 
 
 class WithoutFence(Relay):
-    """Treats the epoch of any request as the newest."""
+    """A server that accepts requests with an old epoch."""
 
     def __init__(self, server: str) -> None:
         self.epochs: defaultdict[bytes, int] = defaultdict(lambda: 1)
@@ -129,7 +130,7 @@ class WithoutFence(Relay):
 
 
 class WithoutHolders(Relay):
-    """Treats each resume as the resume of another holder."""
+    """A server that treats each resume as a resume by a new holder."""
 
     @override
     def ask(self, client: bytes, request: envelope.Request, frames: Message) -> Message:
@@ -139,7 +140,10 @@ class WithoutHolders(Relay):
 
 
 class Shifted(Relay):
-    """A server whose seq for a session differs from the client's seq by a shift."""
+    """A relay that adds a number, the session's shift, to the seq of each request.
+
+    The clients get replies with their own seqs. The shifts start at 0; subclasses change them.
+    """
 
     def __init__(self, server: str) -> None:
         self.shifts: defaultdict[bytes, int] = defaultdict(int)
@@ -168,11 +172,11 @@ class Shifted(Relay):
         return encoded(reply, frames)
 
     def refused(self, session: bytes, code: int) -> None:
-        """Handles a request that the server has refused."""
+        """Reacts to a request that the server has refused."""
 
 
 class ExecutesRepeats(Shifted):
-    """Executes a step again when it is repeated."""
+    """A server that executes a repeated step again."""
 
     @override
     def ask(self, client: bytes, request: envelope.Request, frames: Message) -> Message:
@@ -182,7 +186,7 @@ class ExecutesRepeats(Shifted):
 
 
 class CountsRefusals(Shifted):
-    """Uses up a seq for a request that it refuses."""
+    """A server that uses up a seq when it refuses a request."""
 
     @override
     def refused(self, session: bytes, code: int) -> None:
@@ -211,7 +215,7 @@ class LooksAtSeqsAlone(Relay):
 
 
 class EncodesAnew(Relay):
-    """Answers a repeat with the same meaning, in other bytes."""
+    """A server whose reply to a repeated step has the same meaning but different bytes."""
 
     def __init__(self, server: str) -> None:
         self.answered: set[Key] = set()
@@ -226,7 +230,7 @@ class EncodesAnew(Relay):
 
 
 class ForgetsCloses(Relay):
-    """Forgets a session that it has closed."""
+    """A server that forgets closed sessions, so that a repeated close request gets NOT_FOUND."""
 
     def __init__(self, server: str) -> None:
         self.closed: set[bytes] = set()
@@ -248,7 +252,7 @@ class ForgetsCloses(Relay):
 
 
 class AnswersEachRepeat(Relay):
-    """Sends a reply to each connection over which its request has come."""
+    """A server that sends a rollout's reply to every connection that has sent the request."""
 
     def __init__(self, server: str) -> None:
         self.clients: defaultdict[Key, set[bytes]] = defaultdict(set)
@@ -272,7 +276,7 @@ class AnswersEachRepeat(Relay):
 
 
 class IgnoresGarbage(Relay):
-    """Does not answer messages that it can't read."""
+    """A server that does not answer messages whose header it cannot decode."""
 
     @override
     def garbage(self, frames: Message) -> Message:
@@ -280,7 +284,7 @@ class IgnoresGarbage(Relay):
 
 
 class KeepsTheNextSeq(Relay):
-    """Does not report the expected seq."""
+    """A server whose errors do not contain the expected seq."""
 
     @override
     def reply(self, client: bytes, frames: Message) -> Message:
@@ -290,7 +294,7 @@ class KeepsTheNextSeq(Relay):
 
 
 class KeepsTheLastReply(Relay):
-    """Resumes a session without its last reply."""
+    """A server whose replies to resume requests do not contain the session's last reply."""
 
     @override
     def reply(self, client: bytes, frames: Message) -> Message:

@@ -1,10 +1,10 @@
-"""Sends messages that our clients never send: built from the protocol's descriptors, then broken.
+"""Sends random messages to a server, most of them invalid in some way.
 
     cd python_client/tests && python -m fuzz ENDPOINT SEED COUNT
 
-sends COUNT messages to a server and prints, as JSON, how many were sent and how many answers came.
-Several of these at once are several peers. The same seed gives the same messages, as far as the
-server answers the same.
+This command sends COUNT messages. It prints the numbers of sent messages, of answers and of missing
+answers as JSON. Run the command several times in parallel to simulate several clients. The same
+seed gives the same messages if the server gives the same answers.
 """
 
 import json
@@ -47,10 +47,10 @@ _TEXTS = ["", "x", "twofold/Game2048-v0", "twofold/Concentration-v0", "é" * 100
 
 
 class Fuzzer:
-    """One peer's messages.
+    """A generator of the random messages of one client.
 
     Args:
-        seed: Determines the messages.
+        seed: The seed of the messages.
     """
 
     def __init__(self, seed: int) -> None:
@@ -75,7 +75,7 @@ class Fuzzer:
         return self._random.choice(self._kinds)()
 
     def saw(self, reply: envelope.Reply) -> None:
-        """Updates its session's state from an answer, so that some requests get far."""
+        """Updates the session's id and seq from a reply, so that later requests can be valid."""
         slot = reply.WhichOneof("result")
         if slot == "error":
             if reply.error.HasField("expected_seq"):
@@ -89,7 +89,7 @@ class Fuzzer:
             self._seq = max(self._seq, reply.seq)
 
     def conversation(self) -> list[list[bytes]]:
-        """Yields the messages of a valid session; each must be sent after the last answer."""
+        """Returns the messages of a valid session. Send each one after the previous answer."""
         self._id = self._random.randbytes(16)
         create = environment.CreateRequest(environment_id="twofold/Game2048-v0", num_envs=3)
         ops: list[tuple[dict[str, Any], bytes | None]] = [
@@ -110,7 +110,7 @@ class Fuzzer:
     # ---- kinds of messages -----------------------------------------------------------------------
 
     def _structured(self) -> list[bytes]:
-        """Returns any message of the protocol, with any values: most are wrong in some field."""
+        """Returns a request with random fields and values. Most of these requests are invalid."""
         request = envelope.Request()
         self._fill(request, 0)
         if self._random.random() < 0.7:
@@ -118,7 +118,7 @@ class Fuzzer:
         return self._framed(request.SerializeToString())
 
     def _likely(self) -> list[bytes]:
-        """Returns a request that is likely to be executed: create, then the others in order."""
+        """Returns a request that is probably valid: first a create request, then random ones."""
         request = envelope.Request()
         slot = self._random.choice([f.name for f in request.DESCRIPTOR.oneofs[0].fields])
         getattr(request, slot).SetInParent()
@@ -145,18 +145,18 @@ class Fuzzer:
         return frames
 
     def _broken(self) -> list[bytes]:
-        """Returns a structured or likely message with damaged bytes."""
+        """Returns a message from `_structured` or `_likely` with a damaged header."""
         frames = self._random.choice([self._structured, self._likely])()
         frames[1] = self._damage(frames[1])
         return frames
 
     def _raw(self) -> list[bytes]:
-        """Returns arbitrary bytes instead of the header."""
+        """Returns a message with random bytes as its header."""
         length = self._random.choice([0, 1, 2, 10, 50, 200, 5000])
         return self._framed(self._random.randbytes(length))
 
     def _oddly_framed(self) -> list[bytes]:
-        """Returns any number of frames, with the delimiter anywhere, several times, or nowhere."""
+        """Returns 1 to 40 random frames. Any number of them can be delimiters."""
         count = self._random.choice([1, 2, 3, 4, 5, 14, 15, 16, 17, 40])
         header = self._structured()[1]
         choice = [b"", header, b"x", self._random.randbytes(30), self._random.randbytes(300)]
@@ -165,14 +165,14 @@ class Fuzzer:
     # ---- parts -----------------------------------------------------------------------------------
 
     def _address(self, request: envelope.Request) -> None:
-        """Sets this peer's session, and a seq that is roughly the next one."""
+        """Sets the request's session, epoch and seq, usually to valid values."""
         request.session = self._id
         request.epoch = self._random.choice([1] * 20 + [0, 2, 2**32 - 1])
         near = [self._seq + 1] * 12 + [self._seq] * 3 + [0, 1, self._seq + 2, 2**64 - 1]
         request.seq = self._random.choice(near) % 2**64
 
     def _framed(self, header: bytes) -> list[bytes]:
-        """Adds the delimiter before a header, and sometimes a payload of any length after it."""
+        """Returns the delimiter, the header, and half of the time a random payload."""
         frames = [b"", header]
         if self._random.random() < 0.5:
             length = self._random.choice([0, 1, 3, 3, 24, 27, 75, 1000, 70_000])
@@ -213,7 +213,7 @@ class Fuzzer:
         return self._random.choice(_EDGES[field.cpp_type])
 
     def _damage(self, data: bytes) -> bytes:
-        """Damages bytes one to three times: cuts, flips, repeats, enlarges or nests them."""
+        """Damages the bytes one to three times, for example by a cut or a flipped bit."""
         for _ in range(self._random.randrange(1, 4)):
             at = self._random.randrange(len(data) + 1)
             kind = self._random.randrange(7)
@@ -236,12 +236,12 @@ class Fuzzer:
 
 
 def is_answered(frames: list[bytes]) -> bool:
-    """Returns True if the frames that the server looks at contain a delimiter."""
+    """Returns True if the server must answer: a delimiter is among the frames that it inspects."""
     return b"" in frames[: MAX_FRAMES - 1]
 
 
 def is_idle(endpoint: str) -> bool:
-    """Returns True if no request is in progress."""
+    """Returns True if the server has no request in progress."""
     connection = ZeroMQConnection(endpoint)
     answer = connection.exchange(envelope.Request(stats={}).SerializeToString())
     connection.close()
@@ -250,7 +250,7 @@ def is_idle(endpoint: str) -> bool:
 
 
 def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
-    """Sends this many messages and receives the answers."""
+    """Sends `count` messages. Returns the numbers of messages, answers and missing answers."""
     fuzzer = Fuzzer(seed)
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     socket.set(zmq.LINGER, 0)
@@ -280,7 +280,7 @@ def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
             take(receive())
 
     def take_all() -> None:
-        """Receives the answers in flight, until the answer to a hello follows them."""
+        """Sends a hello, and receives all answers until the answer to the hello."""
         hello = envelope.Request(seq=LAST_SEQ, hello={"protocol_version": 1})
         socket.send_multipart([b"", hello.SerializeToString()])
         while (reply := receive()).seq != LAST_SEQ:

@@ -1,4 +1,4 @@
-"""The games for all tests above the rules."""
+"""The games, for tests that run with every game."""
 
 from typing import Any, Protocol, cast
 
@@ -6,7 +6,7 @@ from twofold import TwofoldVectorEnv, envs
 
 
 class MakeBatch(Protocol):
-    """Makes a batch of one game, with the arguments common to all games."""
+    """A function that makes a batch of one game, with the arguments that all games have."""
 
     def __call__(
         self,

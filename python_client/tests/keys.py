@@ -8,7 +8,7 @@ from twofold.client.lookup import find_program
 
 
 def keygen(path: Path) -> str:
-    """Makes keys; returns the line for the list of clients."""
+    """Makes a key pair at `path`. Returns the line for the server's list of authorised clients."""
     command = [str(find_program()), "keygen", str(path)]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -17,10 +17,10 @@ class Keys:
     """The keys of a server, of two authorised clients, and of an unauthorised client.
 
     Attributes:
-        directory: The directory of the files.
-        lines: The line of each name in the list of clients.
-        clients: The list, with alice and bob.
-        arguments: The command-line arguments of the server.
+        directory: The directory of the key files.
+        lines: Maps each name to its line for the list of authorised clients.
+        clients: The path of the list of authorised clients, which contains alice and bob.
+        arguments: The server's command-line arguments for these keys.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -32,7 +32,7 @@ class Keys:
         self.arguments = ("--curve-secret-key", str(secret), "--curve-clients", str(self.clients))
 
     def of(self, name: str, server: str = "server") -> CurveKeys:
-        """Returns the keys with which this client connects to this server."""
+        """Returns the keys that client `name` uses to connect to `server`."""
         return CurveKeys.load(
             self.directory / f"{server}.key", self.directory / f"{name}.key_secret"
         )

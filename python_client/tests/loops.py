@@ -1,4 +1,4 @@
-"""A training loop without the training: fixed actions, and a hash of each result."""
+"""A loop like a training loop, with fixed actions and a hash of each step's results."""
 
 import contextlib
 import os
@@ -22,14 +22,14 @@ _PACKAGE = str(Path(twofold.__file__).parent)
 
 
 def make(endpoint: str | None, game: str = "Game2048", **keywords: Any) -> twofold.TwofoldVectorEnv:
-    """Makes boards with short episodes."""
+    """Makes a batch whose episodes have at most 60 steps."""
     keywords = {"max_episode_steps": 60, "endpoint": endpoint, "timeout": PATIENCE} | keywords
     return GAMES[game](BOARDS, **keywords)
 
 
 @contextlib.contextmanager
 def hurried(*batches: twofold.TwofoldVectorEnv) -> Iterator[None]:
-    """Shortens the timeout of calls that would never be answered."""
+    """Sets the timeout to 0.3 s inside the block, for calls that will never get a reply."""
     sessions = [envs._session for envs in batches]
     before = [session._timeout for session in sessions]
     for session in sessions:
@@ -42,18 +42,18 @@ def hurried(*batches: twofold.TwofoldVectorEnv) -> Iterator[None]:
 
 
 def actions(step: int, choices: int = 4) -> Any:
-    """Returns the actions of this step."""
+    """Returns the actions for a step; the same step always has the same actions."""
     return np.random.default_rng(step).integers(0, choices, BOARDS)
 
 
 def number(results: tuple[Any, ...]) -> int:
-    """Returns a hash that distinguishes results."""
+    """Returns a hash of the results of a reset or step."""
     *arrays, infos = results
     return zlib.crc32(b"".join([*(np.asarray(array).tobytes() for array in arrays), flat(infos)]))
 
 
 def flat(infos: Any) -> bytes:
-    """Returns all arrays of infos, including the final infos."""
+    """Returns the bytes of all arrays in infos, including the final infos."""
     parts = []
     for name in sorted(infos):
         value = infos[name]
@@ -67,19 +67,22 @@ def flat(infos: Any) -> bytes:
 
 
 def one_step(envs: twofold.TwofoldVectorEnv, step: int) -> int:
-    """Plays one step; every 400th is a reset, and the first reset has a seed."""
+    """Plays one step and returns the hash of its results. Every 400th step is a reset.
+
+    Every second reset has a seed, starting with the first reset.
+    """
     if step % 400 == 0:
         return number(envs.reset(seed=step or 7) if step % 800 == 0 else envs.reset())
     return number(envs.step(actions(step, envs.num_actions)))
 
 
 def play(envs: twofold.TwofoldVectorEnv, steps: int, start: int = 0) -> list[int]:
-    """Returns the results of the steps from `start` to below `steps`."""
+    """Plays the steps `start` to `steps` - 1. Returns the hash of each step's results."""
     return [one_step(envs, step) for step in range(start, steps)]
 
 
 def undisturbed(endpoint: str | None, steps: int, game: str = "Game2048") -> list[int]:
-    """Returns the expected results of every run of this many steps."""
+    """Returns the hashes of a run without faults, which any other run must reproduce."""
     envs = make(endpoint, game)
     try:
         return play(envs, steps)
@@ -122,13 +125,13 @@ def interrupt_when(condition: Callable[[], bool]) -> None:
 
 
 class Interrupts:
-    """Interrupts like Ctrl-C at random moments, but only within the package's own code.
+    """Simulates Ctrl-C at random moments, but only while the package's own code runs.
 
-    Elsewhere the interrupt would hit the loop itself, which no environment can protect.
+    At other moments, the interrupt would hit the loop itself, which no environment can protect.
 
     Args:
-        seed: The seed of the moments.
-        longest: The maximum number of seconds between two interrupts.
+        seed: The seed of the random moments.
+        longest: The maximum number of seconds between two moments.
     """
 
     def __init__(self, seed: int, longest: float) -> None:

@@ -2,9 +2,9 @@
 
     cd python_client/tests && python -m make_golden
 
-The games come from reference.py, the actions from `random.Random(seed).random()`, which Python
-keeps the same forever, so running this again changes nothing. Tests/Fixtures/golden/README.md has
-the format.
+reference.py and reference_concentration.py play the games. The actions come from
+`random.Random(seed).random()`, whose numbers are the same in all Python versions. The command
+therefore always writes the same files. Tests/Fixtures/golden/README.md describes the format.
 """
 
 import itertools

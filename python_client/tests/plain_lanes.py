@@ -85,7 +85,7 @@ class PlainLane:
         return bool(self.game.terminated or self.game.truncated)
 
     def start(self, seed: int | None = None, board: Any = None) -> None:
-        """Resets the lane; returns the results."""
+        """Resets the lane, if given with a new seed or on a given board."""
         if seed is not None:
             self.game.generator = reference.Xoshiro128PlusPlus.seeded(seed)
         if board is None:
@@ -95,7 +95,7 @@ class PlainLane:
         self.episode_return = 0.0
 
     def told(self) -> Told:
-        """Returns the results of a reset."""
+        """Returns the lane's current observation and infos."""
         return self._named(self.game.told(), self.game.deck if self.has_deck else None)
 
     def step(self, action: int) -> tuple[Told, Told | None]:

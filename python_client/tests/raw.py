@@ -1,4 +1,4 @@
-"""Sessions whose messages tests write themselves, over ZeroMQ."""
+"""ZeroMQ sessions for tests that build their own messages."""
 
 from compliance.carriers import ZeroMQConnection
 from compliance.sessions import ENVIRONMENT_ID, Session

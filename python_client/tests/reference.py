@@ -74,7 +74,7 @@ def lines(rows: int, columns: int, action: int) -> list[list[int]]:
 class Game:
     """One lane. `step` returns the reward; a step's other results are attributes.
 
-    Under SAME_STEP, if an episode ended in the last step, `final` is its last board, and the
+    Under SAME_STEP, if an episode ended in the last step, `final` has its last results, and the
     attributes already describe the new episode, except `terminated` and `truncated`. Under
     DISABLED, `start` has to be called before the step that follows an episode's end.
     """
@@ -140,7 +140,7 @@ class Game:
         return [int(action in legal) for action in range(4)]
 
     def told(self) -> dict[str, Any]:
-        """Returns the results of a reset by the names of the environment's arrays."""
+        """Returns the current observation and infos, by the names of the environment's arrays."""
         return {
             "observation": list(self.board),
             "action_mask": self.mask(),

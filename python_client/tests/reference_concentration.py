@@ -95,7 +95,7 @@ class Game:
         return told + [self.last_action] * self.observe_last_action
 
     def told(self) -> dict[str, Any]:
-        """Returns the results of a reset by the names of the environment's arrays."""
+        """Returns the current observation and infos, by the names of the environment's arrays."""
         return {
             "observation": self.observation(),
             "action_mask": self.mask(),
@@ -141,7 +141,7 @@ class Game:
         self.no_action = self.terminated
 
     def choose(self, action: int) -> None:
-        """Returns a legal action."""
+        """Executes a legal action."""
         if action == self.cards:
             self.peeks += 1
             self.shown = set(self.each_card()) - self.found.keys()
@@ -160,7 +160,7 @@ class Game:
             self.terms["mismatch"] = 1
 
     def refuse(self, action: int) -> None:
-        """Returns an illegal action."""
+        """Executes an illegal action."""
         self.terminated = self.illegal_action == "terminate"
         if action == self.cards:  # no peek is left
             return

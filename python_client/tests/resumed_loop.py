@@ -1,9 +1,9 @@
-"""A process that may be killed at any moment: makes a session, or continues the last process's.
+"""A process that may be killed at any moment, and that resumes the session of the process before.
 
     python resumed_loop.py ENDPOINT GAME LOG STEPS LIFE
 
-The log has the session's token in its first line, then a result in each. After LIFE results the
-process waits to be killed, unless the last step was one of them.
+The first line of LOG is the session's token. Each following line is the result of one step. After
+LIFE steps, the process waits to be killed. It ends normally if it reaches STEPS first.
 """
 
 import signal

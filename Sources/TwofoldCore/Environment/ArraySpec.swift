@@ -1,4 +1,4 @@
-/// The name, element type and shape of one array of a batch. The shape is that of a single lane.
+/// The name, element type and shape of one array of a batch. The shape describes a single lane.
 public struct ArraySpec: Equatable, Sendable {
     /// The name that users see, for example "observation" or "action_mask".
     public let name: String

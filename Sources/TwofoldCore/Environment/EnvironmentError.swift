@@ -4,7 +4,7 @@ package import Platform
 public struct EnvironmentError: Error, Equatable, Sendable {
     /// The kinds of refusal.
     public enum Kind: Sendable {
-        /// The argument is invalid, whatever the state of the lane.
+        /// The argument is invalid in every state of the lane.
         case invalidArgument
         /// The argument is invalid in the present state of the lane.
         case failedPrecondition
@@ -21,7 +21,7 @@ public struct EnvironmentError: Error, Equatable, Sendable {
     /// One sentence with the given value and the allowed values.
     public let message: String
 
-    /// Returns the error for an argument that is invalid, whatever the state of the lane.
+    /// Returns the error for an argument that is invalid in every state of the lane.
     public static func invalid(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError {
         EnvironmentError(kind: .invalidArgument, field: field, lane: lane, message: message)
     }

@@ -23,7 +23,7 @@ extension Game2048 {
 
 /// The engine of 2048 on boards up to 4 x 4, which processes 64 boards at a time.
 ///
-/// Its results equal those of ``GameEngine`` with the readable rules, bit by bit. If the last block of a batch has
+/// It gives the same results as ``GameEngine`` with the readable rules, bit by bit. If the last block of a batch has
 /// fewer than 64 lanes, the kernel writes to 64 spare rows of the engine, and the engine copies the used rows.
 final class KernelEngine: BatchEngine {
     private let game: Game2048
