@@ -17,12 +17,16 @@ class RawSession(Session):
         super().__init__(ZeroMQConnection(endpoint, keys))
 
 
-def create_and_close(endpoint: str, sessions: int, at_once: int = 100) -> None:
-    """Creates and closes sessions of three boards, `at_once` at a time."""
+AT_ONCE = 100
+"""The number of requests that tests send before they receive the replies."""
+
+
+def create_and_close(endpoint: str, sessions: int) -> None:
+    """Creates and closes sessions of three boards, `AT_ONCE` at a time."""
     three = {"environment_id": ENVIRONMENT_ID, "num_envs": 3}
     connection = ZeroMQConnection(endpoint)
-    for _ in range(sessions // at_once):
-        group = [Session(connection) for _ in range(at_once)]
+    for _ in range(sessions // AT_ONCE):
+        group = [Session(connection) for _ in range(AT_ONCE)]
         for slot, fields in (("create", {"create": three}), ("close", {"close": {}})):
             for session in group:
                 connection.send(session.request(**fields))

@@ -5,14 +5,13 @@ import subprocess
 
 from compliance.carriers import ZeroMQConnection
 from compliance.refusals import REFUSALS
-from raw import RawSession, create_and_close
+from raw import AT_ONCE, RawSession, create_and_close
 from servers import PATIENCE, Server
 
 from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
 TIMES = 10_000
-AT_ONCE = 100
 
 
 def test_refused_and_dropped_requests_leave_no_memory_behind(own_server: Server) -> None:

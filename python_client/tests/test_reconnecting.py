@@ -32,6 +32,6 @@ def test_a_connection_that_breaks_unnoticed_does_not_stop_the_others(connection:
     subprocess.run(
         [sys.executable, "-m", "reconnecting", connection, "1200"],
         cwd=Path(__file__).parent,
-        timeout=2 * PATIENCE,
+        timeout=1.5 * PATIENCE,
         check=True,
     )

@@ -222,8 +222,10 @@ def test_the_figures_of_unseen_defects_count_each_kind_and_name_the_missed_ones(
     rows = [plant.row(found, output, 4.96), plant.row(missed, "1,234 requests in 60 s", 60.1)]
     rows.append(plant.row(other, output, 1.0))
     assert rows[0]["requests"] == 1234
-    assert plant.line(rows[0]).startswith("found after 5.0 s, 1,234 requests: ")
-    assert plant.line(rows[1]).startswith("NOT FOUND: ")
+    assert plant.line(rows[0]) == (
+        f"found after 5.0 s, 1,234 requests: {found.name} ({rows[0]['in']}): a reply differs"
+    )
+    assert plant.line(rows[1]) == f"NOT FOUND: {missed.name} ({rows[1]['in']})"
     plant.publish(rows, is_unseen=True)
     assert figures.read("unseen")["rows"] == [
         {"kind": "ledger", "defects": 1, "missed": []},

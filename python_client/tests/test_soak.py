@@ -162,3 +162,4 @@ def test_memory_does_not_grow_over_time(own_server: Server) -> None:
         # The server's allocator holds up to 10 MB more or less of freed memory.
         assert late < early + max(8e6, 0.05 * early), f"the {name}'s memory grows: {memory[name]}"
         assert max(files[name][middle:]) <= max(files[name][WARM_UP:middle]) + 2
+    assert sessions > 10
