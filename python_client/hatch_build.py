@@ -1,8 +1,8 @@
-"""Adds the library and the server to a wheel, which pyproject.toml can't describe.
+"""Adds the library and the server to a wheel, which pyproject.toml alone can't do.
 
 If TWOFOLD_BUNDLE names a folder (packaging/build.py makes it), the wheel contains the folder's
-files in `twofold/_bin`, and is for this platform and any Python 3. Otherwise, the wheel contains
-only the client, and is for every system.
+files in `twofold/_bin`, and installs on this platform with any Python 3. Otherwise, the wheel
+contains only the client, and installs on every system.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def with_links(markdown: str, place: str) -> str:
-    """Converts a text's links for the site. Keeps links to missing files, so MkDocs warns of them.
+    """Converts links for the site. Keeps links to missing files, so that MkDocs reports them.
 
     Args:
         markdown: The text, whose links work in the repository.

@@ -99,7 +99,7 @@ public struct ServiceSettings: Sendable {
         [
             (
                 "threads", 1...1024, \.threads, "Number of threads that execute one batch.",
-                "the processors available to it"
+                "the number of available processors"
             ),
             (
                 "search-threads", 1...1024, \.searchThreads, "Number of threads of a search.",
@@ -125,7 +125,7 @@ public struct ServiceSettings: Sendable {
             ),
             (
                 "max-bytes", 1...1 << 50, \.limits.maxBytes,
-                "Maximum bytes of all sessions: boards, replies, kept requests, policies.",
+                "Maximum memory of all sessions, in bytes: boards, replies, kept requests, policies.",
                 "half of the memory available to the process"
             ),
             (
@@ -135,7 +135,7 @@ public struct ServiceSettings: Sendable {
             ),
             (
                 "max-policy-bytes", 1...1 << 40, \.policyBudget.maxBytes,
-                "Maximum bytes of a session's policy: its network and tables.", nil
+                "Maximum memory of a session's policy, in bytes: its network and tables.", nil
             ),
             (
                 "max-search-milliseconds", 1...3_600_000, \.searchMilliseconds,

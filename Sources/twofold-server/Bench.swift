@@ -26,8 +26,8 @@ struct Bench: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Measure only what has this name, for example 'kernel, AVX2' or 'rollout'.",
-            discussion: "The beginning of a name is enough. Prints no signatures."))
+            "Run only the measurements with this name, such as 'kernel, AVX2' or 'rollout'.",
+            discussion: "The beginning of a name is enough. Signatures are not printed."))
     var only: String?
 
     @Flag(help: "Print JSON.")

@@ -46,7 +46,7 @@ struct Serve: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Directory that keeps sessions from a stop to the next start.",
+            "Directory in which a stopping server saves its sessions for the next server.",
             discussion: "Created if missing. Without this option, sessions end with the server."))
     var stateDir: String?
 
@@ -77,7 +77,7 @@ struct Serve: ParsableCommand {
     func run() throws {
         let stopSignals = try Signals(SIGTERM, SIGINT)
         let reloadSignals = try Signals(SIGHUP)
-        // The process that reads the log may end first; that must not end the server.
+        // The process that reads the log may end first, which must not end the server.
         signal(SIGPIPE, SIG_IGN)
         // A session that exceeds the limit on file size is an error, like a full disk.
         signal(SIGXFSZ, SIG_IGN)
@@ -98,7 +98,7 @@ struct Serve: ParsableCommand {
                 logger: logger
             ) {
                 // Unbuffered, because the process that started the server waits for this line. On another
-                // thread, because nobody may read a full pipe.
+                // thread, because the write blocks if the pipe is full and nothing reads it.
                 let line = Array("listening on \($0)\n".utf8)
                 announcements.async { write(STDOUT_FILENO, line, line.count) }
             }

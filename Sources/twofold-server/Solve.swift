@@ -10,7 +10,7 @@ struct Solve: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Compute optimal play on a small 2048 board, for the infos about the optimum.",
         discussion: """
-            Finds all boards of at most nine cells that a game can reach, computes their optimal values, and \
+            Finds all reachable boards of a game on at most nine cells, computes their optimal values, and \
             writes them to a table (docs/reference/optimum.md). 3 x 3 takes minutes, 2 GB of memory and 3 GB of \
             disk, of which the table keeps 0.7 GB. A new run resumes a stopped one. An existing table is only \
             checked. With --json, the last line on standard output is JSON.
@@ -22,7 +22,7 @@ struct Solve: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Quantity to maximise: score, moves or goal.",
-            discussion: "The expected score or number of moves, or the probability to reach --goal."
+            discussion: "The expected score or number of moves, or the probability of reaching --goal."
         ))
     var objective = OptimumProblem.Objective.score
 
@@ -41,7 +41,7 @@ struct Solve: ParsableCommand {
     @Option(help: "Directory of the tables. Default: TWOFOLD_TABLES, or twofold in the user's cache folder.")
     var tables: String?
 
-    @Option(help: "Number of threads. Default: the processors available to it.")
+    @Option(help: "Number of threads. Default: the number of available processors.")
     var threads: Int?
 
     @ArgumentParser.Flag(help: "Print the result as one line of JSON.")

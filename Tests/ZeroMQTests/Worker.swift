@@ -9,14 +9,14 @@ final class Worker<Value: Sendable>: Sendable {
     }
 
     private let state = Mutex(State.running)
-    /// The thread's file in /proc, which the thread itself has opened.
+    /// The descriptor of the thread's stat file in /proc, or -1 until the thread has opened it.
     private let status = Atomic<CInt>(-1)
     private let thread = Atomic<UInt>(0)
 
     /// Starts `body` on a new thread.
     init(_ body: @escaping @Sendable () throws -> Value) {
         let start: @Sendable () -> Void = {
-            // Tests run on threads of Dispatch, which block signals, and threads inherit that.
+            // Tests run on Dispatch threads, which block signals. New threads inherit the signal mask.
             var none = sigset_t()
             sigemptyset(&none)
             pthread_sigmask(SIG_SETMASK, &none, nil)
@@ -36,7 +36,7 @@ final class Worker<Value: Sendable>: Sendable {
         self.thread.store(thread, ordering: .releasing)
     }
 
-    /// Waits for the end of the thread. Call it once.
+    /// Waits for the thread to end and returns the result of `body`. Call it only once.
     func join() throws -> Value {
         pthread_join(thread.load(ordering: .acquiring), nil)
         guard case .ended(let result) = state.withLock({ $0 }) else { fatalError("joined but running") }

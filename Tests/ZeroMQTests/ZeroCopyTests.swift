@@ -2,7 +2,7 @@ import Testing
 import ZeroMQ
 
 @Suite struct ZeroCopyTests {
-    /// Sizes of adopted buffers. libzmq never copies adopted bytes into the message, however few they are.
+    /// Sizes of adopted buffers. libzmq never copies an adopted buffer into the message, however small it is.
     static let sizes = [1, 8, 33, 34, 1000, 1_000_000]
 
     @Test(arguments: sizes)

@@ -1,6 +1,6 @@
-"""The tables of the documents. `figures.py` reads their rows from docs/figures.
+"""The tables for the documents. `figures.py` reads their rows from docs/figures.
 
-Each command that measures also prints the table of its rows.
+Each measuring command also prints its own rows as a table.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ LOOPS = {
 
 
 class Bench:
-    """The figures of `make bench`: the contestants', those of a step's parts, and the engines'."""
+    """The figures of `make bench`, for the contestants, the parts of a step, and the engines."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._found = {
@@ -131,7 +131,7 @@ class Bench:
         return markdown(["the policy takes", *heads], rows, "lr")
 
     def split(self) -> str:
-        """Returns the table of the parts of a step in the process, in microseconds."""
+        """Returns the table of the parts of an in-process step, in microseconds."""
         parts = {
             "a step": "step",
             "Python": "python",

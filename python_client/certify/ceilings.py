@@ -43,7 +43,7 @@ def parse() -> argparse.Namespace:
 
 
 def row(preset: Any, memory: str) -> figures.Row | None:
-    """Returns one row of the table, or None and a printed message if there are too many states."""
+    """Returns a row of the table. If there are too many states, says so and returns None."""
     capacity = None if memory == "all" else int(memory)
     try:
         found = twofold.ceilings.concentration(memory=capacity, preset=preset)
@@ -95,7 +95,7 @@ def main() -> int:
                 agrees = agrees and all(check.passed for check in played)
                 deviations = ", ".join(f"{check.deviation:+.2f}" for check in played)
                 print(
-                    f"{preset}, {memory}: return of games {played[0].measured:.4f} ± "
+                    f"{preset}, {memory}: mean return of the games {played[0].measured:.4f} ± "
                     f"{played[0].error:.4f}, deviations {deviations}",
                     flush=True,
                 )

@@ -123,7 +123,7 @@ def play(count: int, choose: episodes.Choose, **arguments: Any) -> episodes.Epis
 
 
 def summary(played: episodes.Episodes) -> str:
-    """Returns a text with the number of episodes and the number of steps."""
+    """Returns the number of episodes and the number of steps, as text."""
     return f"{played.count:,} episodes, {int(played.length.sum()):,} steps"
 
 
@@ -137,16 +137,16 @@ def certify_statistics(count: int, fewer: int) -> Iterator[Section]:
     note = f"{summary(played)}, compared with a count of 20 million games. {intervals(played)}"
     found = checks.certify_play(played, checks.RANDOM_4X4)
     yield Section("4 x 4, uniform legal play", note, found)
-    # Illegal actions change nothing, so the episodes follow the same law.
+    # Illegal actions change nothing, so the episodes follow the same distribution.
     played = play(fewer, episodes.uniform_any(rng))
     found = checks.certify_play(played, checks.RANDOM_4X4, only_legal=False)
     yield Section("4 x 4, uniform play including illegal actions", summary(played), found)
 
 
 def intervals(played: episodes.Episodes) -> str:
-    """Returns a text with the mean score, the mean number of moves and the highest tiles.
+    """Returns the mean score, the mean number of moves and the highest tiles, as text.
 
-    The means have 95 % intervals. For each highest tile, the text gives the percentage of games.
+    The means have 95 % intervals. Each highest tile has its percentage of games.
     """
 
     def around(sample: Any) -> str:
@@ -165,7 +165,7 @@ def intervals(played: episodes.Episodes) -> str:
 
 
 def certify_optimum(count: int, fewer: int, *, largest: bool = False) -> Iterator[Section]:
-    """Checks the tables of optimal values, and games whose policy plays from these tables.
+    """Checks the tables of optimal values, and games played from these tables.
 
     Args:
         count: The number of games on 3 x 3.
@@ -366,7 +366,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Certifies the rules.")
     parser.add_argument("--only", type=chosen, default=names, help="parts: " + ",".join(names))
     parser.add_argument("--episodes", type=positive, help="episodes for each main table (1000000)")
-    parser.add_argument("--quick", action="store_true", help="20000 episodes, few transitions")
+    parser.add_argument("--quick", action="store_true", help="20000 episodes and fewer transitions")
     parser.add_argument("--out", type=Path, help="result folder (runs/certify/<date>-<time>)")
     return parser.parse_args()
 

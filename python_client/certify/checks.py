@@ -112,7 +112,7 @@ def check_means(episodes: Episodes, expected: Expected) -> Iterator[Check]:
     yield mean("mean score", expected.score, episodes.score, expected.score_error)
     yield mean("mean moves", expected.moves, episodes.moves, expected.moves_error)
     for value, probability in expected.reaching.items():
-        # With fewer expected episodes, the count is not nearly normal.
+        # With fewer expected episodes, the count is not close to normally distributed.
         if min(probability, 1 - probability) * episodes.count >= 10:
             reached = episodes.highest >= value.bit_length() - 1
             yield share(f"highest tile at least {value}", probability, reached, expected.games)

@@ -91,7 +91,7 @@ def compare(
 ) -> Iterator[Check]:
     """Compares a recording of POPGym with Twofold on the same decks.
 
-    In the recording, a policy with a perfect memory has played every third episode.
+    In the recording, a policy with a perfect memory plays every third episode.
     """
     episodes, steps = recording["actions"].shape
     envs = twofold.ConcentrationVectorEnv(episodes, endpoint=endpoint, **VARIANTS[variant])

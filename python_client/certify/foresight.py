@@ -64,9 +64,11 @@ def row(seeds: str, program: str, played: twofold.Evaluation) -> figures.Row:
 def main() -> int:
     """Plays the games and prints the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--episodes", type=int, default=200, help="games of each (default: 200)")
     parser.add_argument(
-        "--public", type=int, default=8, help="games from public seeds (default: 8)"
+        "--episodes", type=int, default=200, help="games per program (default: 200)"
+    )
+    parser.add_argument(
+        "--public", type=int, default=8, help="games with public seeds (default: 8)"
     )
     parser.add_argument("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
@@ -75,7 +77,7 @@ def main() -> int:
     comparison = looking.compare(blind)
     print(comparison)
     public = twofold.evaluate(Foreseeing(), episodes=options.public, num_envs=1)
-    print(f"\nfrom public seeds, {options.public} games: mean score {public.scores.mean():,.0f}")
+    print(f"\nwith public seeds, {options.public} games: mean score {public.scores.mean():,.0f}")
     if options.publish:
         difference = [comparison.difference, *comparison.difference_interval]
         rows = [

@@ -37,7 +37,7 @@ def load(peer: str) -> list[Any]:
 
 
 def frames_of(message: list[bytes]) -> tuple[list[bytes], Frames]:
-    """Splits a message after the delimiter: into its route, and one or two further frames."""
+    """Splits a message into its route, up to the delimiter, and one or two further frames."""
     end = message.index(b"") + 1 if b"" in message else 0
     if end == 0 or len(message) - end not in (1, 2):
         raise Failed("a message has no delimiter, or does not have one or two frames after it")
@@ -45,7 +45,7 @@ def frames_of(message: list[bytes]) -> tuple[list[bytes], Frames]:
 
 
 def parsed(kind: type[Any], frames: Frames) -> Any:
-    """Returns the first of these frames, parsed as a message of type `kind`."""
+    """Returns the first of `frames`, parsed as a message of type `kind`."""
     try:
         return kind.FromString(frames[0])
     except DecodeError:

@@ -56,8 +56,8 @@ class MisbehavingServer:
         try:
             is_over = False
             while self._socket.poll(20) or not is_over:
-                # Polls once more after the end, because the client may have left a message on its
-                # way.
+                # Polls once more after the end, because a message from the client may still be in
+                # transit.
                 is_over = has_ended()
                 while self._socket.poll(0):
                     self._quiet_since = time.monotonic()
@@ -69,7 +69,7 @@ class MisbehavingServer:
             raise Failed(f"the client ended after request {self._done}, before the last one")
 
     def is_left(self, patience: float) -> bool:
-        """Returns True if the client has closed its session, or is silent for `patience` s."""
+        """Returns True if the client has closed its session or been silent for `patience` s."""
         return self._is_closed or time.monotonic() - self._quiet_since > patience
 
     def _take(self, route: list[bytes], frames: Frames) -> None:
@@ -85,7 +85,7 @@ class MisbehavingServer:
             # A late copy. Like a server, this one keeps only the last reply.
             return self._send(route, seq, self._answered[frames]) if seq == self._done else None
         if frames == self._refused and time.monotonic() < self._not_before:
-            # A few copies may already have been on their way when the first one was refused.
+            # A few copies may already have been in transit when the first one was refused.
             self._needless += 1
             if self._needless > 3:
                 raise Failed(f"{what} was repeated too early, or after {self._refusal['reply']}")
@@ -93,7 +93,7 @@ class MisbehavingServer:
         if slot == "resume" and self._refusal and not self._is_shut_out:
             return self._resume(route, request)
         if request.epoch < self._epoch:
-            # A copy that the client has shut out by a resume.
+            # A copy of a request that the client's resume has invalidated.
             return self._send(route, seq, {"reply": {"error": {"code": "ERROR_CODE_STALE_EPOCH"}}})
         if self._is_lost:
             if slot not in ("close", "create"):
@@ -114,7 +114,7 @@ class MisbehavingServer:
         """Answers a resume. A new holder gets a new epoch, so older requests become invalid."""
         holder = request.resume.holder
         if len(holder) != 16 or request.session != self._session or request.seq != 0:
-            raise Failed("a resume has a wrong session, a holder not of 16 bytes, or a seq")
+            raise Failed("a resume has the wrong session, a holder not 16 bytes long, or a seq")
         if holder != self._holder:
             if request.epoch not in (0, self._epoch):
                 raise Failed(f"a resume has epoch {request.epoch} instead of {self._epoch}")
@@ -136,7 +136,7 @@ class MisbehavingServer:
     def _look(self, what: str, slot: str, request: Any, frames: Frames) -> None:
         """Raises Failed unless the request is the next one, or exactly repeats the current one."""
         if frames != (self._pending or frames):
-            raise Failed(f"{what} differs in its bytes from the request that has no answer yet")
+            raise Failed(f"{what} differs in its bytes from the request that is still unanswered")
         step = self._program[request.seq - 1]
         payload = () if step["payload"] is None else (bytes.fromhex(step["payload"]),)
         # After an error, a client may close its session and end.

@@ -3,7 +3,7 @@
     python run.py server --endpoint tcp://127.0.0.1:5555
     python run.py client --command "./my_client {endpoint}"
 
-It needs pyzmq, protobuf and the files of this repository, but not the package twofold.
+It needs pyzmq, protobuf and the files of this repository, but not the twofold package.
 """
 
 import argparse

@@ -11,8 +11,8 @@ from google.protobuf import json_format
 
 # The number of attempts at a case that needs a request to be in progress for a while.
 ATTEMPTS = 10
-# If its reply arrives first, no other reply was sent, because replies over a connection keep their
-# order.
+# If the reply to this request arrives first, no other reply was sent, because replies over a
+# connection keep their order.
 MARKER = envelope.Request(seq=2**64 - 2, hello={"protocol_version": 1}).SerializeToString()
 BOARDS = {"environment_id": "twofold/Game2048-v0", "num_envs": 2}
 BEGIN: tuple[tuple[str, dict[str, Any], str | None], ...] = (

@@ -1,4 +1,4 @@
-"""TRL's GRPO on 2048, with a language model that moves by tool calls, in one file.
+"""TRL's GRPO on 2048, with a language model that plays through tool calls, in one file.
 
     pip install 'twofold[trl]'
     python grpo_2048.py --model Qwen/Qwen3-0.6B
@@ -35,7 +35,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", help="name or folder of a model that can call tools")
-    which.add_argument("--tiny", action="store_true", help="a small random model, on the CPU")
+    which.add_argument("--tiny", action="store_true", help="use a small random model on the CPU")
     add("--seed", type=int, default=1, help="seed of weights, sampling and the first board")
     add("--endpoint", help="a server's address (default: boards in this process)")
     add("--steps", type=int, default=100, help="optimizer steps")

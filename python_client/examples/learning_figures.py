@@ -3,9 +3,9 @@
     python learning_figures.py runs/seed*/train_ntuple-*.json
 
 Each file is the report of one training run with `--evaluate-every`. Pass several runs with
-different `--seed`. Prints Markdown tables: the mean scores after the same number of games, moves or
-minutes of training, interpolated linearly between evaluations. Each part ends where the shortest
-run ends.
+different `--seed`. Prints a Markdown table of the mean scores after the same number of games, moves
+or minutes of training, interpolated linearly between evaluations. Each of these three parts ends
+where the shortest run ends.
 """
 
 import argparse
@@ -67,5 +67,5 @@ def figures(trainings: list[list[dict[str, float]]]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Compares trainings of train_ntuple.py.")
-    parser.add_argument("reports", type=Path, nargs="+", help="reports: JSON files in runs/")
+    parser.add_argument("reports", type=Path, nargs="+", help="reports (JSON files in runs/)")
     print(figures([evaluations(path) for path in parser.parse_args().reports]))

@@ -54,7 +54,7 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 def countdown(seconds: float) -> Callable[[], float]:
-    """Returns a function that gives the remaining share of `seconds`, falling from 1 to 0."""
+    """Returns a function for the remaining share of `seconds`, which falls from 1 to 0."""
     end = time.perf_counter() + seconds
     return lambda: max(0, (end - time.perf_counter()) / seconds)
 

@@ -1,10 +1,10 @@
-"""Measures how much memory helps at Concentration, and shows a game.
+"""Measures how much memory helps in Concentration, and shows a game.
 
     python python_client/examples/play_concentration.py
     python python_client/examples/play_concentration.py --games 20000 --picture games.png
 
-Plays a thousand games at once with three players: random play, a perfect memory, and a perfect
-memory that peeks once at the start. Then it shows one game move by move.
+Three players play a thousand games each: random play, a perfect memory, and a perfect memory that
+peeks at all cards at the start. Then it shows one game move by move.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def measure(envs: Any, policy: Policy) -> tuple[float, float]:
 
 def main() -> None:
     """Measures the three players, then shows a game."""
-    parser = argparse.ArgumentParser(description="Measures how much memory helps at Concentration.")
+    parser = argparse.ArgumentParser(description="Measures how much memory helps in Concentration.")
     parser.add_argument("--games", type=int, default=1000)
     parser.add_argument("--picture", help="PNG file for some games in progress (needs matplotlib)")
     arguments = parser.parse_args()

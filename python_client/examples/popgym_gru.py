@@ -20,15 +20,15 @@ bootstrapped after it. These parts are scaled down:
 | learning rate           | 0.00005    | 0.003                                                 |
 
 A pass over the steps takes longer than playing them, so one pass leaves the most time for new
-episodes. Larger updates make up for their smaller number. On one core, the full protocol takes
-hours. It has these options (popgym-medium: 316 and 40 instead of 631 and 79):
+episodes. Larger updates make up for having fewer of them. On one core, the full protocol takes
+hours. Its options are (popgym-medium: 316 and 40 instead of 631 and 79):
 
     --seconds inf --steps 15e6 --num-envs 631 --minibatch 79 --epochs 30 --learning-rate 5e-5
 
 POPGym's score is the highest mean return of any batch (MMER: maximum mean episodic reward),
-averaged over some seeds. A maximum exceeds the mean return by chance alone, so random play's MMER
-is printed, too. At the end, the network plays games with other seeds, and samples its actions as in
-training.
+averaged over several seeds. A maximum exceeds the mean return by chance alone, so the program also
+prints random play's MMER. At the end, the network plays games with other seeds, and samples its
+actions as in training.
 """
 
 import argparse
@@ -161,7 +161,7 @@ def make_boards(options: argparse.Namespace, num_envs: int) -> Any:
 
 
 def advantages_of(rewards: Tensor, values: Tensor, gamma: float, gae_lambda: float) -> Tensor:
-    """Returns generalized advantages (Schulman et al., 2016) of whole episodes, (T, N) each.
+    """Returns generalised advantages (Schulman et al., 2016) of whole episodes, (T, N) each.
 
     Rewards and values are 0 after an episode's end.
     """

@@ -163,7 +163,7 @@ def train(
             dones[t] = torch.from_numpy(terminations | truncations)
         steps += times * lanes
 
-        # Generalized advantage estimation (Schulman et al., 2016).
+        # Generalised advantage estimation (Schulman et al., 2016).
         with torch.no_grad():
             mask = torch.from_numpy(infos["action_mask"])
             _, following = agent(torch.from_numpy(observation), mask)

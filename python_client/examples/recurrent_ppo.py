@@ -71,8 +71,8 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
         self.arguments = {"planes": planes, "hidden": hidden, "forget": forget}
         self.hidden, self.forget = hidden, forget
         self.cell = nn.GRUCell(planes, hidden)
-        # Unit variance, as in an embedding. With PyTorch's smaller default weights, the cell learns
-        # more slowly what to keep, and keeps it worse.
+        # Unit variance, as in an embedding. With PyTorch's smaller default weights, the cell takes
+        # longer to learn what to keep, and retains it less well.
         nn.init.normal_(self.cell.weight_ih)
         self.key, self.content = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
         self.body = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.ReLU())
@@ -92,7 +92,7 @@ class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
 
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Categorical, Tensor]:
         """Returns the distribution over cards and the values (B,), given states (B, C, hidden)."""
-        # Each card attends to cards with states like its own, among them its mate, if that has been
+        # Each card attends to cards with states like its own, including its match, if that has been
         # seen. With keys of length 1, a card seen once matches as well as a card seen often.
         keys = normalize(self.key(states), dim=-1)
         is_other = ~torch.eye(states.shape[1], dtype=torch.bool)
@@ -164,7 +164,7 @@ def train(options: argparse.Namespace, envs: Any, out: Path) -> Agent:
                 done = torch.from_numpy(terminations | truncations)
             steps += times * lanes
 
-            # Generalized advantage estimation (Schulman et al., 2016).
+            # Generalised advantage estimation (Schulman et al., 2016).
             after = agent.remember(torch.from_numpy(observation).flatten(1, 2), states, done)
             _, following = agent(after, torch.from_numpy(infos["action_mask"]))
             advantages = torch.zeros((times, lanes))

@@ -82,7 +82,7 @@ def configure(config: PPOConfig, options: argparse.Namespace, runners: int) -> P
 
 
 def train(options: argparse.Namespace, config: PPOConfig, out: Path) -> Any:
-    """Trains a network, writes the rate of steps to `out`, and returns the network."""
+    """Trains a network, writes the steps per second to `out`, and returns the network."""
     torch.set_num_threads(options.threads)
     ray.init(address=options.address, ignore_reinit_error=True)
     runners = options.runners

@@ -79,7 +79,7 @@ class Actor(Critic):
 
 
 def train(options: argparse.Namespace, boards: Any, out: Path) -> Actor:
-    """Trains with PPO, and writes the rate of steps and the actor to `out`."""
+    """Trains with PPO, and writes the steps per second and the actor to `out`."""
     torch.manual_seed(options.seed)
     np.random.seed(options.seed)  # Tianshou shuffles batches with this generator
     torch.set_num_threads(options.threads)

@@ -4,7 +4,7 @@
     python torchrl_ppo.py                    # ten minutes on two cores
     python torchrl_ppo.py --endpoint tcp://127.0.0.1:5555
 
-Only `make_boards` connects TorchRL with the boards, which its `GymWrapper` accepts unchanged.
+Only `make_boards` connects TorchRL with the boards. TorchRL's `GymWrapper` accepts them unchanged.
 """
 
 import argparse

@@ -201,8 +201,8 @@ def save_checkpoint(path: Path, network: Network, progress: "Progress") -> None:
     """Saves everything needed to continue training or to play. Replaces the file atomically.
 
     The file is a numpy .npz. For table k it has the cells (`tuple_k`), all weights (`weights_k`),
-    and the places that were ever updated (`places_k`) with their sums of errors (`history_k`). It
-    also has `exponents`, `symmetric` and, as JSON, `training`. Because it contains all weights,
+    and the updated places (`places_k`) with their sums of errors (`history_k`). It also has
+    `exponents`, `symmetric` and, as JSON, `training`. Because it contains all weights,
     `twofold.policies.NTuple.load` reads it too.
     """
     arrays: dict[str, Any] = {"exponents": np.array(EXPONENTS), "symmetric": np.array(True)}
@@ -229,7 +229,7 @@ def load_checkpoint(path: Path, network: Network) -> dict[str, Any]:
     with np.load(path, allow_pickle=False) as arrays:
         for k, (cells, table) in enumerate(zip(TUPLES, network.tables, strict=True)):
             if tuple(arrays[f"tuple_{k}"]) != cells or int(arrays["exponents"]) != EXPONENTS:
-                raise SystemExit(f"{path} has another network; expected {TUPLES}")
+                raise SystemExit(f"{path} holds a different kind of network; expected {TUPLES}")
             table.weights[:] = arrays[f"weights_{k}"]
             table.history[:] = 0
             table.history[arrays[f"places_{k}"]] = arrays[f"history_{k}"]
@@ -487,7 +487,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--checkpoint-every", type=float, default=120.0, help="interval in seconds (default 120)"
     )
     parser.add_argument(
-        "--resume", action="store_true", help="continue the checkpoint, up to --seconds in total"
+        "--resume", action="store_true", help="resume the checkpoint, up to --seconds in total"
     )
     parser.add_argument(
         "--evaluate-every", type=float, help="seconds of training between evaluations"

@@ -134,10 +134,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--endpoint", default="private", help="server (default: a private one)")
-    parser.add_argument("--num-envs", type=int, default=4096, help="number of boards, even")
+    parser.add_argument("--num-envs", type=int, default=4096, help="number of boards (even)")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--steps", type=int, default=300, help="steps per round")
-    parser.add_argument("--work", type=int, help="default: as slow as a step")
+    parser.add_argument("--work", type=int, help="repeats (default: as slow as a step)")
     arguments = parser.parse_args()
     gain = measure(
         arguments.endpoint,

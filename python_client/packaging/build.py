@@ -75,7 +75,7 @@ def main() -> None:
     """Builds the two wheels and the sdist. Prints their names, sizes and SHA-256."""
     WORK.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(DIST, ignore_errors=True)
-    # Times inside the archives are the commit's. A container has no repository, so it sets the
+    # The archives contain the commit's time. A container has no repository, so it sets this
     # variable.
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     epoch = epoch or output("git", "-C", CHECKOUT, "log", "-1", "--format=%ct")

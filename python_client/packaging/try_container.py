@@ -1,9 +1,9 @@
 """Builds the images with Docker, and runs them as compose.yaml describes.
 
 `make container-test` runs it as root. Docker runs inside a folder with a Debian system (made by
-debootstrap), in separate namespaces and on a copy of the checkout. So this machine needs no Docker,
-and only that folder remains. use_container.py contains the part that runs inside the folder. Base
-images that can't be pulled are replaced:
+debootstrap), in separate namespaces and on a copy of the checkout. This machine needs no Docker.
+Only that folder remains afterwards. use_container.py contains the part that runs inside the folder.
+Base images that can't be pulled are replaced:
 
     debian:bookworm-slim    the base system that debootstrap makes
     swift:6.3-bookworm      the same system with that image's packages and this machine's Swift

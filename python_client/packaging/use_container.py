@@ -146,7 +146,7 @@ def use_compose() -> None:
 
 
 def use_keys() -> None:
-    """Tests the keys and compose.override.yaml of container.md. Authorises another client later."""
+    """Tests the keys and compose.override.yaml of container.md, then authorises another client."""
     [keys] = [block for block in blocks() if "keygen" in block]
     [override] = [block for block in blocks() if block.startswith("services:")]
     run("sh", "-euc", keys)

@@ -352,7 +352,7 @@ SINGLE_FIGURES: dict[str, Callable[[], str]] = {
 def main() -> int:
     """Writes the pages that differ from the sources. With --check, only lists them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="only list them, and exit with 1")
+    parser.add_argument("--check", action="store_true", help="only list stale pages; exit 1 if any")
     is_check = parser.parse_args().check
     stale = [page for page in pages() if page.read_text() != generated(page)]
     for page in stale:

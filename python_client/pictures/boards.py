@@ -59,7 +59,7 @@ def draw_game2048(path: Path) -> None:
 
 
 def _under_way(board: Picture, slides: list[Slide], share: float, empty: Picture) -> Picture:
-    """Returns a board's picture during a move, when tiles have covered `share` of their way."""
+    """Returns a board's picture during a move, when tiles have moved `share` of the distance."""
     picture: Picture = board.copy()
     for slide in slides:
         picture[_place(slide.source)] = empty
@@ -76,7 +76,7 @@ def _place(cell: int, target: int = 0, share: float = 0) -> tuple[slice, slice]:
 
 
 def draw_concentration(path: Path) -> None:
-    """Writes an animation of a game by a perfect memory, which peeks after the third turn.
+    """Writes an animation of a game with a perfect memory, which peeks after the third turn.
 
     Above each picture are the return so far and the action that led to the picture.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-# Documents show a picture 800 pixels wide; on screens with finer pixels each has four of them.
+# Documents show a picture 800 pixels wide. High-density screens use four pixels for each of them.
 WIDTH, SCALE = 800, 2
 
 

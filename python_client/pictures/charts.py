@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from plot import STYLE
 
-# Inches: pages show a chart 800 pixels wide, 100 for each inch.
+# In inches. Pages show a chart 800 pixels wide, at 100 pixels per inch.
 WIDTH = 8
 GREY = "C5"
 UNTRAINED = ", without learning"
@@ -64,7 +64,7 @@ def draw_training(path: Path) -> None:
         _draw_dots(rates, names, [[row["steps_per_second"]] for row in rows], ["C0"] * len(rows))
         usual = {place: row["usual"] for place, row in enumerate(rows) if row["usual"]}
         rates.plot(list(usual.values()), list(usual), "s", color=GREY)
-        # The names stand in the line with the most room.
+        # The labels go in the row with the largest gap between its two marks.
         place = max(usual, key=lambda place: rows[place]["steps_per_second"] - usual[place])
         _label(rates, "gymnasium-2048", (usual[place], place), GREY)
         _label(rates, "Twofold", (rows[place]["steps_per_second"], place), "C0", is_left=True)
@@ -111,7 +111,7 @@ def draw_score_per_second(path: Path) -> None:
 
 
 def draw_memory(path: Path) -> None:
-    """Draws the return at Concentration against the number of cards that a player remembers."""
+    """Draws the return in Concentration against the number of cards that a player remembers."""
     rows = figures.read("memory_of_cards")["rows"]
     presets = list(dict.fromkeys(row["preset"] for row in rows))
     with _chart(path, 3.6) as figure:

@@ -12,7 +12,7 @@ from plot import STYLE
 
 import twofold
 
-# The plot is 11 inches wide, where the documents' charts are 8.
+# The plot is 11 inches wide, whereas the documents' charts are 8.
 LARGER = {"font.size": 12.5, "axes.titlesize": 13.5, "legend.frameon": True}
 PAGE = f"""<!doctype html>
 <meta charset="utf-8">

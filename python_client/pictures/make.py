@@ -1,7 +1,7 @@
 """Makes the documents' pictures in docs/pictures, from docs/figures and from played games.
 
 python python_client/pictures/make.py                   all pictures: two minutes
-python python_client/pictures/make.py wall.webp          this one
+python python_client/pictures/make.py wall.webp         only this one
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
     import oxipng
 
     parser = argparse.ArgumentParser(description="Makes the pictures in docs/pictures.")
-    parser.add_argument("pictures", nargs="*", help="their names (default: all)")
+    parser.add_argument("pictures", nargs="*", help="names of the pictures (default: all)")
     arguments = parser.parse_args()
     if unknown := set(arguments.pictures) - set(MAKERS):
         parser.error(f"no picture {', '.join(unknown)}; the pictures are {', '.join(MAKERS)}")

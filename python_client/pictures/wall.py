@@ -9,7 +9,7 @@ import numpy as np
 
 import twofold
 
-# With it no game on the wall ends before the last step, and all boards reach 2048.
+# With this seed, no game on the wall ends before the last step, and all boards reach 2048.
 SEED = 1000
 MILLISECONDS = 100
 
@@ -25,7 +25,7 @@ def draw(
 ) -> None:
     """Writes the animation, which loops seamlessly.
 
-    Each board shows `shown` positions of its game, with growing distances between them, and then
+    Each board shows `shown` positions of its game, with growing gaps between them, and then
     keeps the last position for `still` more periods. A period is two frames. Each board is one
     frame behind its left and its upper neighbour, so neighbours never change in the same frame.
 
@@ -35,8 +35,8 @@ def draw(
         columns: The number of boards in a row.
         width: The width of the animation, in pixels.
         steps: The number of steps of each game.
-        shown: The number of positions of each game that are shown.
-        still: The number of further periods for which the last position stays.
+        shown: The number of positions to show of each game.
+        still: The number of further periods that show the last position.
     """
     envs = twofold.Game2048VectorEnv(rows * columns)
     envs.reset(seed=SEED)

@@ -1,4 +1,4 @@
-"""Campaigns, which execute many runs on all cores until the time is over or a run fails."""
+"""Campaigns, which execute many runs on all cores until time is up or a run fails."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def execute(run: Run) -> tuple[Run, Report]:
 def campaign(
     runs: Iterator[Run], seconds: float, workers: int, say: Callable[[str], None]
 ) -> Campaign:
-    """Executes runs until the time is over, all runs are done or a run fails.
+    """Executes runs until time is up, all runs are done or a run fails.
 
     Args:
         runs: The runs, in order.
         seconds: The time after which no run begins.
         workers: The number of processes; 1 uses only this process.
-        say: Called with a line of progress from time to time.
+        say: The function that is called with a line of progress now and then.
     """
     total, end = Campaign(), time.monotonic() + seconds
     started = shown = time.monotonic()

@@ -154,7 +154,7 @@ class Life(Caller):
     def check_stale(self, boards: Boards) -> None:
         """Checks a StaleEpoch error. Raises Violation if no other resume can have caused it.
 
-        A resume without a reply may reach the server after the next resume, and end its epoch.
+        An unanswered resume may reach the server after the next one, and end that one's epoch.
         """
         if boards.resumes < 2:
             raise Violation(f"{boards}: StaleEpoch, but nobody has resumed the session")
@@ -163,7 +163,7 @@ class Life(Caller):
 
     @contextlib.contextmanager
     def endings(self, boards: Boards, call: str) -> Iterator[None]:
-        """Handles errors in a block after which this process can't continue the session."""
+        """Handles the errors of a block that prevent this process from continuing the session."""
         try:
             yield
         except LOST as error:
@@ -193,7 +193,7 @@ class Life(Caller):
         """Forgets a session that the server lost. Raises Violation if no fault can explain it."""
         if not self.simulation.may_lose_sessions():
             name = type(error).__name__
-            raise Violation(f"{boards}: {call} raised {name}, but no fault can have lost it")
+            raise Violation(f"{boards}: {call} raised {name}, but no fault can explain it")
         self.mark("lost")
         self.drop(boards)
         boards.forget()
@@ -245,7 +245,7 @@ class Life(Caller):
             results = self.execute(boards, operation, envs)
         except errors.ResourceExhausted as error:
             if operation.name == "rollout" and "max_message_bytes" in str(error):
-                raise Violation(f"{boards}: a rollout was not cut: {error}") from error
+                raise Violation(f"{boards}: a rollout was not cut to fit: {error}") from error
             if boards.recovers:
                 raise
             # Nothing has changed, except by the first of several requests.
@@ -266,7 +266,7 @@ class Life(Caller):
 
     def execute(self, boards: Boards, operation: Operation, envs: Any) -> tuple[Any] | None:
         """Executes an operation. Returns (results,), or None if the results were discarded."""
-        # Each of several requests has the whole timeout. A rollout may first send its network.
+        # Each of several requests has the full timeout. A rollout may first send its network.
         timeout, requests = timeout_of(envs), 1 + len(operation.parts)
         if operation.name == "rollout":
             requests += _NETWORK_REQUESTS
@@ -367,7 +367,7 @@ class Life(Caller):
         try:
             forked = self.again(lambda: copy(envs), "fork", timeout_of(envs), _FORK_REQUESTS)
         except (*LOST, errors.StaleEpoch, errors.ResourceExhausted):
-            # The error is about the session or about its copies. Nobody needs the copies.
+            # The error concerns the session or its copies. The copies are not needed.
             self.perform(boards, operations.OBSERVE)
             return
         boards.pending, boards.last = None, None

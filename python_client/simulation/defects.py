@@ -3,8 +3,8 @@
     make defects                                # all; rebuilds the library for each Swift defect
     make defects DEFECTS_ARGS='--only epoch'    # the defects whose names contain this
 
-A defect replaces a text that occurs exactly once in a file. tests/test_simulation.py checks that
-each text still occurs in its file.
+A defect replaces a passage that occurs exactly once in a file. tests/test_simulation.py checks that
+each passage still occurs in its file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Defect:
 
 IN_SWIFT = (
     Defect(
-        "a repeat is carried out once more",
+        "a repeat is executed again",
         ENTRY,
         "if seq == open.last.seq { return try open.last.repeated(header, payload) }\n",
         "if case .idle = state, seq == open.last.seq, seq > 1 {\n"
@@ -62,7 +62,7 @@ IN_SWIFT = (
         "",
     ),
     Defect(
-        "the reply to a repeat is that of the request before",
+        "a repeat gets the reply to the previous request",
         ENTRY,
         "open.last = work.done(reply)",
         "open.last = work.done(open.last.reply)",
@@ -111,12 +111,12 @@ IN_SWIFT = (
         "                state = .idle(open)\n",
     ),
     Defect(
-        "an old epoch is good enough",
+        "an old epoch is accepted",
         ENTRY,
         "guard epoch == self.epoch else {",
         "guard epoch <= self.epoch else {",
     ),
-    Defect("a resume leaves the epoch", ENTRY, "                epoch += 1\n", ""),
+    Defect("a resume does not change the epoch", ENTRY, "                epoch += 1\n", ""),
     Defect(
         "the same holder gets another epoch",
         ENTRY,
@@ -177,7 +177,7 @@ IN_SWIFT = (
         "entries[entry.id] = nil",
     ),
     Defect(
-        "sessions end whether idle for long or not",
+        "sessions end regardless of their idle time",
         f"{LEDGER}/SessionLedger.swift",
         "$0.isIdle && $0.idleSince < moment",
         "$0.isIdle && $0.begin < moment",
@@ -280,13 +280,13 @@ IN_SWIFT = (
         "            if entries[id]?.owner != route.client { throw .idIsTaken }\n",
     ),
     Defect(
-        "a saved session belongs to nobody",
+        "a saved session loses its owner's key",
         ENTRY,
         "            if case .key(let key) = owner { saved.clientKey = key }\n",
         "",
     ),
     Defect(
-        "a client has one session more than allowed",
+        "a client may have one session too many",
         f"{LEDGER}/LedgerUsage.swift",
         "default: 0] >= limits.maxSessionsPerClient",
         "default: 0] > limits.maxSessionsPerClient",
@@ -298,7 +298,7 @@ IN_SWIFT = (
         "",
     ),
     Defect(
-        "one session more than allowed",
+        "one session too many is allowed",
         f"{LEDGER}/LedgerUsage.swift",
         "guard sessions < limits.maxSessions else {",
         "guard sessions <= limits.maxSessions else {",
@@ -316,7 +316,7 @@ IN_SWIFT = (
         "guard !overflow, sum <= limit + limit / 8 else {",
     ),
     Defect(
-        "memory is not given back",
+        "memory is not released",
         f"{SESSIONS}/MemoryBudget.swift",
         "deinit { budget.reserved.subtract(bytes, ordering: .relaxed) }",
         "deinit { budget.reserved.subtract(bytes & ~15, ordering: .relaxed) }",
@@ -346,13 +346,13 @@ IN_SWIFT = (
         "names.filter(\\.isEmpty)",
     ),
     Defect(
-        "removing a file is not settled",
+        "the removal of a file is not synced",
         f"{SERVER}/State/StateDirectory.swift",
         "        files.settle()\n        try failure.get()\n",
         "        try failure.get()\n",
     ),
     Defect(
-        "saved sessions are not settled",
+        "saved sessions are not synced",
         f"{SERVER}/State/StateDirectory.swift",
         "        try files.flush(file)\n        files.settle()\n",
         "",
@@ -364,7 +364,7 @@ IN_SWIFT = (
         "guard",
     ),
     Defect(
-        "a session in progress at the stop is saved without its request",
+        "a session with a request in progress at the stop is saved without this request",
         MACHINE,
         "        inProgress -= 1\n",
         "        inProgress -= 1\n"

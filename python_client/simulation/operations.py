@@ -38,7 +38,7 @@ def step(choose: Random, boards: Boards) -> Operation:
 
 
 def reset(choose: Random, boards: Boards) -> Operation:
-    """Returns a reset of all or some boards, with a seed or without."""
+    """Returns a reset of all or some boards, with or without a seed."""
     count, seed, options = boards.num_envs, None, None
     if choose.random() < 0.6 or not boards.was_reset:
         seed = choose.randrange(2**32)

@@ -67,7 +67,7 @@ class Watch:
     Args:
         timeout: The timeout of each request, in seconds.
         requests: The maximum number of requests that the call sends, one after another.
-        now: A function that returns the present time, in seconds.
+        now: A function that returns the current time, in seconds.
         jumped: A function that returns the seconds by which the clock has jumped so far.
     """
 
@@ -83,7 +83,7 @@ class Watch:
         self._start, self._start_jumped = now(), jumped()
 
     def problem(self, gave_up: bool) -> str | None:
-        """Describes what is wrong with the duration of a call that ends now; None if nothing."""
+        """Returns a description if the call, which ends now, took too long or gave up too early."""
         elapsed = self._now() - self._start
         working = elapsed - (self._jumped() - self._start_jumped)
         if working > self._timeout * self._requests + SLACK:

@@ -146,7 +146,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="only defects whose names contain this")
     parser.add_argument(
-        "--unseen", action="store_true", help="defects by an author who had not read the simulation"
+        "--unseen", action="store_true", help="the defects whose author had not read the simulation"
     )
     parser.add_argument("--search", action="store_true", help="do not use the recorded runs")
     parser.add_argument(

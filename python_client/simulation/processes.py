@@ -227,7 +227,7 @@ class Process:
     Attributes:
         random: The source of the program's choices.
         is_dead: Whether the process was killed. A killed process can't affect the simulated world.
-        pace: The check of the times at which the present call repeats requests.
+        pace: The check of the times at which the current call repeats requests.
     """
 
     def __init__(self, simulation: Simulation, client: int, generation: int) -> None:
@@ -297,7 +297,7 @@ def _refuse(errno: int) -> NoReturn:
 
 
 class SimulatedSocket:
-    """A simulated REQ socket, with those methods of pyzmq's socket that the package uses.
+    """A simulated REQ socket, with the methods of pyzmq's socket that the package uses.
 
     Args:
         process: The process that owns the socket.
@@ -318,7 +318,7 @@ class SimulatedSocket:
         self._is_open = True
 
     def send(self, data: bytes, flags: int = 0) -> None:
-        """Sends a frame. A frame without SNDMORE completes the request, which is then sent."""
+        """Adds a frame to the request. A frame without SNDMORE completes and sends the request."""
         self._check(not self._awaits_reply)
         if flags & zmq.SNDMORE:
             if self._header is not None:

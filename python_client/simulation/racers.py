@@ -80,7 +80,7 @@ class Race:
         assert self.boards is not None
         what = f"{attempt.operation.name}, request {attempt.seq} of epoch {attempt.epoch},"
         if attempt.is_dead:
-            raise Violation(f"{self.boards}: {what} was executed after a resume without it")
+            raise Violation(f"{self.boards}: {what} was executed after a later epoch began")
         if attempt.seq > self.applied:
             self._apply(attempt)
         known, expected = self.outcomes.get(attempt.seq, (attempt, found))
@@ -90,7 +90,7 @@ class Race:
         self._drop(attempt)
 
     def resumed(self, last: int, epoch: int) -> Attempt | None:
-        """Records a resume that reports request `last` as executed. Returns it if that is new."""
+        """Records a resume that reports request `last` as executed; returns the request if new."""
         found = None
         self._epoch = max(self._epoch, epoch)
         # A slow reply may report requests whose outcome is already known.
@@ -111,7 +111,7 @@ class Race:
         ]
         if len(possible) != 1:
             raise Violation(
-                f"{self.boards}: a resume finds {seq} executed requests, but the holders have "
+                f"{self.boards}: a resume reports {seq} executed requests, but the holders have "
                 f"sent {self.applied} and {len(possible)} with that number"
             )
         return possible[0]
@@ -225,7 +225,7 @@ class RacingLife(Life):
             self._lose(boards, "resume", error)
             return
         except errors.StaleEpoch:
-            # If both resume at the same time, one of them comes too late.
+            # If both clients resume at the same time, one of them comes too late.
             self.mark("shut out while it resumes")
             return
         except errors.ResourceExhausted:
@@ -236,7 +236,7 @@ class RacingLife(Life):
         self._envs, self._of, self._has_resumed = envs, boards, True
         results = self.again(lambda: envs.last_results, "last_results", timeout_of(envs))
         if boards.is_lost:
-            # The other client has found out meanwhile that the session is lost.
+            # Meanwhile, the other client has found out that the session is lost.
             self._let_go()
             return
         with self._perhaps_copies(boards):
@@ -253,7 +253,7 @@ class RacingLife(Life):
 
     @contextlib.contextmanager
     def _perhaps_copies(self, boards: Boards) -> Iterator[None]:
-        """Drops the session after a violation in the block that a fault may have caused."""
+        """Drops the session if the block raises a violation that a fault may have caused."""
         try:
             yield
         except Violation:
@@ -285,7 +285,7 @@ class RacingLife(Life):
             self.mark("no room")
         except errors.StaleEpoch:
             if boards.resumes - self._has_resumed < 1:
-                raise Violation(f"{boards}: StaleEpoch, but nobody has resumed it") from None
+                raise Violation(f"{boards}: StaleEpoch, but nobody resumed the session") from None
             self.mark("shut out")
             self._let_go()
             return False

@@ -27,8 +27,7 @@ class Operation:
     Args:
         name: The operation's name in logs and marks.
         execute: The function that executes the operation in an environment and returns the results.
-        parts: If the operation takes several requests: functions that execute only the first
-            requests.
+        parts: The functions that execute only the first requests, if the operation takes several.
         actions: The actions of a step.
     """
 

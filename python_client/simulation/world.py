@@ -84,7 +84,7 @@ class Report:
             elif kind == "fault":
                 report.by_kind[name] = int(value)
             else:
-                raise ValueError(f"the world reports {line!r}, which is unknown here")
+                raise ValueError(f"unknown line in the world's report: {line!r}")
         return report
 
 
@@ -234,8 +234,8 @@ def _read(report: Any) -> Report:
     buffer = ctypes.create_string_buffer(_REPORT_BYTES)
     size = report(buffer, len(buffer))
     if size > len(buffer):
-        raise ValueError(f"the world's report has {size} bytes")
+        raise ValueError(f"the world's report has {size} bytes; increase _REPORT_BYTES")
     parsed = Report.parse(buffer.raw[:size].decode())
     if tuple(parsed.by_kind) != KINDS:
-        raise ValueError(f"{find_library()} has other kinds of faults; run `make server`")
+        raise ValueError(f"{find_library()} has different kinds of faults; run `make server`")
     return parsed

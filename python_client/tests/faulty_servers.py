@@ -195,7 +195,7 @@ class CountsRefusals(Shifted):
 
 
 class LooksAtSeqsAlone(Relay):
-    """Sends the kept reply to any request whose seq was executed, without comparing its bytes."""
+    """A server that sends the stored reply for an executed seq, even if the request differs."""
 
     def __init__(self, server: str) -> None:
         self.kept: dict[Key, Message] = {}

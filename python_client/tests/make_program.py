@@ -2,9 +2,9 @@
 
     cd python_client/tests && python -m make_program
 
-writes Tests/Fixtures/conformance/program.json: create, reset, ten steps, close. The action of a
-board is the sum of its observation and the step's number from 0, mod 4, so that a client that
-takes one reply for another shows it by its next actions.
+writes Tests/Fixtures/conformance/program.json: create, reset, ten steps, close. Each
+board's action is (the sum of its observation + the step's number, from 0) mod 4. A client that
+confuses two replies therefore reveals it by its next actions.
 """
 
 import json

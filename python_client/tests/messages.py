@@ -2,9 +2,9 @@
 
     cd python_client/tests && python -m messages
 
-writes Tests/Fixtures/messages.json, from which Swift's tests decode the same bytes to the same
-JSON. A message with a oneof has one instance for each of its slots; repeated fields have two
-elements; no field has its default value, and 64-bit numbers have their upper halves set.
+writes Tests/Fixtures/messages.json. Swift's tests check that the same bytes decode to the same
+JSON. A message with a oneof has one instance for each slot. Repeated fields have two elements.
+No field has its default value, and the upper halves of 64-bit numbers are not 0.
 """
 
 import json

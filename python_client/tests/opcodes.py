@@ -30,7 +30,7 @@ class InterruptAt:
         self.has_fired = False
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a function; without an interrupt if the call has fewer bytecodes."""
+        """Calls a function. If the call has too few bytecodes, it is not interrupted."""
         before = sys.gettrace()
         sys.settrace(self._enter)
         try:
@@ -63,7 +63,7 @@ class InterruptAt:
         return self._look
 
     def _is_dropped(self, frame: types.FrameType | None) -> bool:
-        """Returns True if a destructor runs, whose exceptions Python drops."""
+        """Returns True if a destructor is running. Python drops a destructor's exceptions."""
         while frame is not None and frame is not self._outermost:
             if frame.f_code.co_name == "__del__":
                 return True

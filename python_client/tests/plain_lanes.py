@@ -1,7 +1,7 @@
-"""Lanes by the plain rules, with the names and the numbers that an environment gives them.
+"""Lanes played by the plain Python rules, with an environment's names and values.
 
 The rules are in reference.py, reference_concentration.py and reward_reference.py. This module adds
-the features of an environment: declared rewards, infos on request, dialects.
+the features of an environment: declared rewards, optional infos and dialects.
 """
 
 import copy
@@ -67,7 +67,7 @@ class PlainLane:
             self.game = reference_concentration.Game(seed, **rest)
 
     def copy(self, seed: int | None = None) -> "PlainLane":
-        """Returns a copy that continues its stream, or starts the stream of a seed."""
+        """Returns a copy that continues this lane's stream, or starts a new stream from `seed`."""
         copied = copy.copy(self)
         copied.game = copy.deepcopy(self.game)
         if seed is not None:
@@ -85,7 +85,7 @@ class PlainLane:
         return bool(self.game.terminated or self.game.truncated)
 
     def start(self, seed: int | None = None, board: Any = None) -> None:
-        """Resets the lane, if given with a new seed or on a given board."""
+        """Resets the lane, optionally with a new seed or on a given board."""
         if seed is not None:
             self.game.generator = reference.Xoshiro128PlusPlus.seeded(seed)
         if board is None:
@@ -99,7 +99,7 @@ class PlainLane:
         return self._named(self.game.told(), self.game.deck if self.has_deck else None)
 
     def step(self, action: int) -> tuple[Told, Told | None]:
-        """Plays a step; returns its results, and with SAME_STEP an ended episode's last results."""
+        """Plays a step. Returns its results and, with SAME_STEP, an ended episode's last ones."""
         deck = self.game.deck if self.has_deck else None
         begins = self.game.autoreset_mode == "next_step" and self.is_over
         if isinstance(self.game, reference.Game):

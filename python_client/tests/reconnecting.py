@@ -4,10 +4,10 @@
     python -m reconnecting idle ATTEMPTS     # asked when a server was there, and asks nothing now
     python -m reconnecting begun ATTEMPTS    # has sent a step ahead, and does not wait for it yet
 
-A socket that was closed while its monitor had events left froze the process with the interpreter
-lock held, so that no timeout inside the test could end it. A monitor that nobody read stopped all
-connections of the process after some thousand events. The numbers of cycles and attempts matter,
-so the sockets reconnect after a millisecond.
+In the past, closing a socket whose monitor had unread events froze the process. It held the
+interpreter lock, so no timeout inside the test could end it. A monitor that nobody read stopped
+all connections of the process after about a thousand events. Only many cycles and attempts show
+these faults, so the sockets reconnect after a millisecond.
 """
 
 import contextlib

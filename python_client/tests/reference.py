@@ -1,8 +1,9 @@
 """A second implementation of the rules of 2048 and of its random draws, in readable plain Python.
 
-It shares no code and no method with the server. `Game` plays whole games bit by bit, as a lane of
-`twofold/Game2048-v0` does in each autoreset mode; the golden trajectories that all tests share come
-from here (make_golden.py). Boards are flat tuples of exponents in row-major order, 0 = empty.
+It shares no code and no method with the server. `Game` plays whole games, bit for bit as a lane of
+`twofold/Game2048-v0` does in each autoreset mode. make_golden.py uses it to make the golden
+trajectories that all tests share. Boards are flat tuples of exponents in row-major order;
+0 is empty.
 """
 
 import functools

@@ -1,9 +1,9 @@
 """A second implementation of the rules of Concentration, in readable plain Python.
 
 It shares no code and no method with the server: a table keeps the history of each card, and all
-results follow from that. `Game` plays whole games bit by bit, as a lane of
-`twofold/Concentration-v0` does in each autoreset mode; the golden trajectories come from here
-(make_golden.py).
+results follow from that. `Game` plays whole games, bit for bit as a lane of
+`twofold/Concentration-v0` does in each autoreset mode. make_golden.py uses it to make the golden
+trajectories.
 """
 
 from collections.abc import Sequence

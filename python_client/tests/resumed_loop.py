@@ -1,4 +1,4 @@
-"""A process that may be killed at any moment, and that resumes the session of the process before.
+"""A process that may be killed at any moment, and resumes its predecessor's session.
 
     python resumed_loop.py ENDPOINT GAME LOG STEPS LIFE
 

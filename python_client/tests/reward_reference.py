@@ -1,8 +1,8 @@
 """A second implementation of 2048's reward terms: each formula in plain Python, on flat boards.
 
-It shares no code with the server, and with reference.py only the order of the lines. A transition
-is (board before, action, board after the spawn, terminated); a spec is what `reward=` takes in its
-longest form, {"terms": [{"term": …, "weight": …, …}], "scale": …, "clip": [low, high]}.
+It shares no code with the server. From reference.py, it uses only the order of the lines. A
+transition is (board before, action, board after the spawn, terminated). A spec is the longest form
+of the argument `reward`, {"terms": [{"term": …, "weight": …, …}], "scale": …, "clip": [low, high]}.
 """
 
 import itertools

@@ -47,7 +47,7 @@ def make() -> Iterator[Make]:
 
 
 def finished(terminations: Any, truncations: Any) -> Any:
-    """Returns which boards have an ended episode."""
+    """Returns the mask of the boards whose episode has ended."""
     return np.logical_or(terminations, truncations)
 
 
@@ -240,7 +240,7 @@ CONFIGS: list[dict[str, Any]] = [
 
 
 def beside(mode: AutoresetMode, config: dict[str, Any]) -> VectorEnv[Any, Any, Any]:
-    """Makes our single environments in Gymnasium's vector environment."""
+    """Wraps our single environments in Gymnasium's vector environment."""
     return SyncVectorEnv(
         [lambda: twofold.Game2048Env(endpoint="embedded", **config)] * NUM_ENVS,
         autoreset_mode=mode,

@@ -1,6 +1,6 @@
-"""The certificate, in short form: correct engines pass it and wrong engines fail.
+"""A short form of the certificate: correct engines pass it and wrong engines fail.
 
-`make certify` is the same over a million episodes, and with the packages themselves.
+`make certify` runs the full form: a million episodes, and the other packages themselves.
 """
 
 import math

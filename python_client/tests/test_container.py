@@ -71,7 +71,7 @@ def copied() -> list[str]:
 
 @pytest.fixture(scope="module")
 def context() -> set[str]:
-    """The files that .dockerignore lets through."""
+    """The files that .dockerignore does not exclude."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
     paths = exclude_paths(str(ROOT), patterns, dockerfile="Dockerfile")

@@ -238,7 +238,7 @@ def test_a_program_that_is_not_a_server_is_named() -> None:
 
 @contextlib.contextmanager
 def server_of_another_protocol() -> Iterator[str]:
-    """Refuses every hello, as a server does that speaks another version of the protocol."""
+    """Refuses every hello, like a server with another version of the protocol."""
     error = envelope.Error(code=envelope.ERROR_CODE_UNSUPPORTED_VERSION, message="protocol 2 only")
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         router.linger = 0
@@ -389,7 +389,7 @@ def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_long_path_for_temporary_files_is_not_a_failure(tmp_path: Path) -> None:
-    """A private server puts its socket in /tmp then."""
+    """In this case, a private server puts its socket in /tmp."""
     directory = tmp_path / ("long" * 25)
     directory.mkdir()
     status, findings = doctor_of_its_own(TMPDIR=str(directory))

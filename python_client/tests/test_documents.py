@@ -1,7 +1,7 @@
 """The documents keep their promises: their Python runs, and their servers start.
 
-A block tagged `python` is run as it is, in one program with the others of its page. A block that
-can't be run (it needs an hour, a GPU, another machine) has `<!-- no-run: why -->` before it.
+All blocks tagged `python` in a page run unchanged, as one program. A block that can't be run,
+because it needs an hour, a GPU or another machine, has `<!-- no-run: why -->` before it.
 """
 
 import contextlib

@@ -265,7 +265,7 @@ def interrupt_in_the_library(caller: str) -> None:
 
 @pytest.mark.parametrize("slow", ["slow_rollout", "slow_search", "slow_rules"])
 def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
-    """In a separate process, because callbacks of other packages may swallow an interrupt."""
+    """Uses a separate process, because callbacks of other packages may swallow an interrupt."""
     output, _ = run(
         "import test_embedded\n"
         f"test_embedded.interrupt_in_the_library('{slow}')\n"
@@ -279,7 +279,7 @@ def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
 
 
 def test_a_forked_child_cannot_use_its_parents_environment_and_makes_its_own() -> None:
-    """Even if another thread of the parent is in a call, whose lock the child never gets."""
+    """This holds even if another thread of the parent is in a call and holds the lock."""
     output, errors = run(
         "import threading\n"
         "envs = twofold.Game2048VectorEnv(70_000); first = envs.reset(seed=0)[0]\n"
@@ -308,7 +308,7 @@ def test_a_forked_child_cannot_use_its_parents_environment_and_makes_its_own() -
 
 
 def test_a_child_forked_while_another_thread_holds_the_librarys_lock_plays_as_its_parent() -> None:
-    """A thread steps one board without a pause, so that forks catch it with the lock."""
+    """A thread steps one board without a pause, so that it often holds the lock at a fork."""
     output, _ = run(
         "import threading\n"
         "env = twofold.Game2048VectorEnv(1); first = env.reset(seed=0)[0].copy()\n"

@@ -76,6 +76,6 @@ def test_small_clients_are_not_starved_by_a_large_one(
         record_property(f"{quantile} alone and beside", (alone[quantile], beside[quantile]))
     print(
         f"\n200 clients with one board: median {1e3 * alone['p50']:.2f} ms alone, "
-        f"{1e3 * beside['p50']:.2f} ms beside one with 262,144 boards; "
+        f"{1e3 * beside['p50']:.2f} ms next to one with 262,144 boards; "
         f"p99 {1e3 * alone['p99']:.2f} and {1e3 * beside['p99']:.2f} ms"
     )

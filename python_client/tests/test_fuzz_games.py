@@ -1,9 +1,10 @@
 """The same program gives the same results in this process, over tcp, and by the plain rules.
 
 Hypothesis writes programs: an environment with random arguments, then steps, resets, snapshots,
-restores, forks and rollouts. Each runs in this process by the kernel, over tcp by the other form of
-the kernel, and over tcp by the readable rules: every byte has to be the same. Of each batch the
-first lanes are played by the plain rules, too. A failure prints the shortest program found.
+restores, forks and rollouts. Each program runs three times: in this process with the kernel, over
+tcp with the other form of the kernel, and over tcp with the readable rules. Every byte must be the
+same. The plain rules also play the first lanes of each batch. A failure prints the shortest
+program found.
 """
 
 import dataclasses
@@ -117,7 +118,7 @@ class Services:
         self.batches = batches
 
     def call(self, method: str, *args: Any, **keywords: Any) -> Results:
-        """Returns the results by name; a refused call has its error as result."""
+        """Returns the results by name; the result of a refused call is its error."""
         told = {
             service: outcome(envs, method, args, keywords) for service, envs in self.batches.items()
         }

@@ -23,10 +23,12 @@ over_carriers = pytest.mark.parametrize(
 def through_interrupts(
     make: Callable[[], Any], deed: Callable[[Any, int], Any], result: Callable[[Any], Any]
 ) -> int:
-    """Runs the same calls twice, once with an interrupt before each bytecode; returns their number.
+    """Interrupts call n before its n-th bytecode. Checks the result against an uninterrupted twin.
+
+    Returns the number of interrupted calls.
 
     Args:
-        make: Makes an environment.
+        make: A function that makes an environment.
         deed: The call to make in each turn.
         result: A digest that distinguishes the call's outcomes.
     """
@@ -99,7 +101,7 @@ def _after(function: Callable[..., None], then: Callable[[], None]) -> Callable[
 
 @over_carriers
 def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) -> None:
-    """Each reset but the first continues the stream, so that two differ from one."""
+    """Each reset after the first continues the stream, so one reset differs from two."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=None if turn else 1)

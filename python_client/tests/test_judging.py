@@ -428,7 +428,7 @@ def test_the_seeds_of_random_are_unrelated_to_those_of_the_games() -> None:
 def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without a sandbox, because only root may read a game's memory in a sandbox."""
+    """Uses no sandbox, because only root may read a game's memory in a sandbox."""
     strategy = Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED)
     seeds = twofold.evaluate(first_legal, episodes=4, secret=SECRET, endpoint="embedded").seeds
     traces = [
@@ -751,7 +751,7 @@ def strategy(board):
     ],
 )
 def test_a_program_that_changes_its_own_process_harms_only_itself(mischief: str) -> None:
-    """Such a program's later games are judged like those of a program without mischief."""
+    """Such a program's later games are judged like those of a well-behaved program."""
     source = f"""{SLIDE}
 class Grave:
     def __del__(self):
@@ -1060,7 +1060,7 @@ def test_the_numbers_of_the_system_calls_are_the_kernels(machine: str, header: s
 
 def test_a_processor_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
-    with pytest.raises(OSError, match="no filter of system calls for riscv64"):
+    with pytest.raises(OSError, match="no system-call filter for riscv64"):
         seccomp.Filter()
 
 

@@ -35,7 +35,7 @@ GOALS: dict[str, Any] = {"objective": "goal", "goal": 16}
 
 
 def solve(*arguments: str) -> dict[str, Any]:
-    """Lets the server solve a board; returns the JSON that it prints."""
+    """Solves a board with the server program. Returns the JSON that the program prints."""
     command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -323,7 +323,7 @@ def test_wrong_arguments_are_refused_by_name(make: Any, endpoint: str) -> None:
 
 @pytest.fixture
 def own(tables: Path) -> tuple[float, Path]:
-    """A probability of fours that only this test uses, because services keep tables; its table."""
+    """A probability of 4s that no other test uses, because services keep tables; and its table."""
     chance = next(_CHANCES) / 64
     return chance, Path(solve("--size", "2", "--four-probability", str(chance))["path"])
 

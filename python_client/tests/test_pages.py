@@ -122,7 +122,7 @@ ALLOWED = {
 
 
 def measured(text: str) -> set[str]:
-    """Returns numbers with a unit of time, size, share or rate, and long, not round numbers."""
+    """Returns the numbers with a unit of time, size, share or rate, and all `long_numbers`."""
     units = re.findall(rf"{NUMBER}\s(?:{UNIT})", text)
     return {" ".join(each.split()) for each in units} | long_numbers(text)
 

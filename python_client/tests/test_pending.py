@@ -23,7 +23,7 @@ NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
 
 @pytest.fixture
 def pending(own_server: Server) -> Any:
-    """Returns boards with an unanswered step, on a server that answers again, and their twins."""
+    """Yields boards with an unanswered step and their twins. The server now answers again."""
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)

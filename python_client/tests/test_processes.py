@@ -178,7 +178,7 @@ def test_gymnasiums_async_workers_share_a_server(method: str, server: Server) ->
 
 
 def test_threads_with_their_own_boards_do_not_disturb_each_other(server: Server) -> None:
-    """Boards of both games, in the process and on a server, by steps and by rollouts."""
+    """Uses both games, in the process and on a server, with steps and with rollouts."""
 
     def results(game: str, endpoint: str) -> list[int]:
         envs = make(endpoint, game)

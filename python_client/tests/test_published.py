@@ -1,4 +1,4 @@
-"""Networks of other programs: files that tests write in those programs' formats, and a real one."""
+"""Networks of other programs: files in their formats that the tests write, and a real one."""
 
 import json
 import os

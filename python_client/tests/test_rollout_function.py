@@ -332,7 +332,7 @@ def test_a_rollout_is_refused_until_an_unanswered_step_is_collected(own_server: 
 def test_the_function_may_make_calls_and_a_failed_call_changes_nothing(
     open_envs: Callable[..., Any],
 ) -> None:
-    """Each step is a separate request, even if it looks like the request before."""
+    """Each step is a separate request, even if it looks like the previous request."""
     envs, twin = open_envs(), open_envs()
     envs.reset(seed=5), twin.reset(seed=5)
 

@@ -345,7 +345,7 @@ def test_copies_with_fresh_spawns_differ_and_copies_with_the_same_spawns_do_not(
 
 
 def test_a_fork_never_meets_its_parents_future(make: Make) -> None:
-    """It doesn't even if both were given the same seed."""
+    """This holds even if both are given the same seed."""
     envs = make(8)
     envs.reset(seed=0)
     blob = envs.snapshot()

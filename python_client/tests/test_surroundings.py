@@ -27,7 +27,7 @@ BOARDS = environment.CreateRequest(
 
 
 class Others:
-    """Surroundings of one test, on a clock with another time.
+    """The surroundings of one test, with a clock that is ahead of the system's.
 
     Attributes:
         uses: The number of uses of each part.

@@ -5,7 +5,7 @@
     make training TRAINING_ARGS=--report          # the table of existing results
 
 Each program in examples/ runs on one thread, in the virtual environment of its library. One program
-per core runs at a time. Results are kept in runs/training, and existing results are not repeated.
+per core runs at a time. Results are kept in runs/training. Runs with a result are not repeated.
 """
 
 from __future__ import annotations

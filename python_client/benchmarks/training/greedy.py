@@ -44,8 +44,8 @@ def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("program", choices=LOADERS, help="name of the example")
-    parser.add_argument("agent", type=Path, help="file of the agent")
-    parser.add_argument("--episodes", type=int, default=1000, help="games, from seed 2^63 up")
+    parser.add_argument("agent", type=Path, help="file of the saved agent")
+    parser.add_argument("--episodes", type=int, default=1000, help="games, seeded from 2^63 up")
     options = parser.parse_args()
     policy = LOADERS[options.program](options.agent)
     print(twofold.evaluate(policy, episodes=options.episodes).to_json())

@@ -1,4 +1,4 @@
-"""Trains each learner of 2048 equally long, and prints its scores after 1, 10 and 60 minutes.
+"""Trains each 2048 learner for the same time; prints its scores after 1, 10 and 60 minutes.
 
     make score-per-second                                     # an hour for each learner
     make score-per-second SCORE_ARGS="--minutes 0.2 0.4 --games 100"

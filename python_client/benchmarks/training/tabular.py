@@ -71,7 +71,7 @@ def keys_of(boards: Array) -> Array:
 def by_entry(entries: Array, errors: Array) -> tuple[Array, Array]:
     """Returns each distinct entry once, with the mean of its errors.
 
-    The sum of the errors would overshoot, because each single error is the whole correction.
+    The sum of the errors would overshoot, because each error alone is a full correction.
     """
     distinct, which = np.unique(entries, return_inverse=True)
     means: Array = np.bincount(which, errors) / np.bincount(which)
@@ -96,7 +96,7 @@ class Exploration:
         self.rng, self.epsilon = np.random.default_rng(seed), epsilon
 
     def mix(self, actions: Array, mask: Array, left: float) -> Array:
-        """Replaces some actions (M,) with random ones. `left` is the remaining part of training."""
+        """Makes some actions (M,) random. `left` is the remaining share of training."""
         at_random = (self.rng.random(mask.shape) * mask).argmax(axis=1)
         explores = self.rng.random(len(actions)) < self.epsilon * left
         return np.where(explores, at_random, actions)
@@ -146,7 +146,7 @@ class QLearning:
 
 
 class Afterstates:
-    """TD(0) of the values of afterstates (Szubert and Jaśkowski, 2014).
+    """TD(0) learning of afterstate values (Szubert and Jaśkowski, 2014).
 
     The value of a board is a sum of table entries, one for each tuple and each image (rotation or
     reflection). If the whole board is the only tuple and `images` is False, the table simply stores

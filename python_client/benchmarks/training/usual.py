@@ -127,7 +127,7 @@ def tianshou_ppo(module: Any, options: argparse.Namespace) -> Any:
 
 
 def rllib_ppo(module: Any, options: argparse.Namespace) -> Any:
-    """Trains on boards that RLlib registers and vectorizes."""
+    """Trains on boards that RLlib registers and vectorises."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.tune.registry import register_env
 

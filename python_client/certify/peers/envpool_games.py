@@ -66,7 +66,7 @@ def limits(seed: int) -> dict[str, Any]:
 
     Returns:
         A dict with two entries. `steps_past_limit` is the number of steps (at most 100) that an
-        episode continues beyond its limit of 1000. `told_as` contains the different flags
+        episode continues beyond its limit of 1000. `told_as` contains the distinct pairs
         (terminated, truncated) at the ends of episodes with a limit of 10 steps.
     """
     envs = make(1, seed)

@@ -16,8 +16,8 @@ import popgym.envs.concentration as peer  # type: ignore[import-not-found]
 class PerfectMemory:
     """A player that remembers every card it has seen.
 
-    If it knows a pair, it turns the pair. Otherwise it turns an unseen card and then the mate, or
-    another unseen card if the mate is unknown.
+    If it knows a pair, it turns the pair. Otherwise it turns an unseen card and then its match, or
+    another unseen card if the match is unknown.
     """
 
     def __init__(self, cards: int, face_down: int) -> None:

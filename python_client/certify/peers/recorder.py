@@ -69,6 +69,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("out")
     parser.add_argument("--boards", type=int, default=256)
     parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--given", type=int, default=256, help="number of boards of all kinds")
+    parser.add_argument("--given", type=int, default=256, help="maximum number of random boards")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""Checks of arguments; each error names the argument, and the lane if it has one."""
+"""Checks of arguments; each error names the argument and, if there is one, the lane."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
     """
     try:
         array = np.asarray(value)
-    except Exception as error:  # also a tensor library's: on another device, or with a gradient
+    except Exception as error:  # such as a tensor on another device, or with a gradient
         raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
     if array.dtype not in _NATIVE_INTEGERS:
         if array.dtype.kind not in "iu":
@@ -183,7 +183,7 @@ def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span
     Args:
         name: The argument's name.
         values: The argument's values, (N, …).
-        is_bad: bool, of the same shape: whether the value is bad.
+        is_bad: bool, of the same shape: True for each bad value.
         span: The expected range, in words.
     """
     if is_bad.any():

@@ -17,7 +17,7 @@ def short(value: object, length: int = 80) -> str:
 
 
 def first_difference(expected: Any, got: Any, path: str = "") -> str | None:
-    """Returns in words the first difference between two values; None if they are equal.
+    """Describes the first difference between two values; returns None if they are equal.
 
     Descends into dicts, sequences and arrays, including arrays of objects. NaN equals NaN.
     """
@@ -62,7 +62,7 @@ def _array_difference(
 
 
 def first_mismatch(space: gym.Space[Any], value: Any, path: str = "") -> str | None:
-    """Returns in words why a value is outside a space; None if it is inside.
+    """Describes why a value is outside a space; returns None if it is inside.
 
     Stricter than `contains`, which accepts every dtype that can be cast.
     """

@@ -17,12 +17,12 @@ _MARKS = re.compile(r"[\\`*_{}\[\]|]")
 
 
 def printable(text: str) -> str:
-    """Returns a text that can't control a terminal: "?" replaces each unprintable character."""
+    """Replaces each unprintable character with "?", so that text can't control a terminal."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def markdown(text: str) -> str:
-    """Returns a text escaped so that Markdown shows it unchanged, in tables too."""
+    """Escapes text so that Markdown shows it unchanged, even in tables."""
     return _MARKS.sub(r"\\\g<0>", html.escape(text, quote=False))
 
 

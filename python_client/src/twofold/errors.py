@@ -49,7 +49,7 @@ class TwofoldError(Exception):
 
 
 class RequestError(TwofoldError):
-    """A request was refused, by the server or already in the client; it changed nothing.
+    """The server or the client refused a request, which therefore changed nothing.
 
     Attributes:
         code: The protocol's name for the kind of refusal, such as "INVALID_ARGUMENT".

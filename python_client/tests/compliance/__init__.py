@@ -1,4 +1,4 @@
-"""The compliance suite for any service that speaks the protocol, in whatever language.
+"""The compliance suite for any service that speaks the protocol, in any language.
 
     cd python_client && python -m pytest tests/compliance --endpoint tcp://host:port
 

@@ -1,4 +1,4 @@
-"""Exactly-once execution: a repeat gets the stored reply; any other seq but the next is refused."""
+"""Exactly-once execution: a repeat gets the stored reply; seqs out of order are refused."""
 
 from collections.abc import Callable
 

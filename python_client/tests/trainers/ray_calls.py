@@ -28,6 +28,6 @@ def write_dataset(
     ray_options: Mapping[str, Any] | None = None,
     **arguments: Any,
 ) -> int:
-    """Writes a dataset that the workers play."""
+    """Writes a dataset of games that the workers play."""
     executor = RayExecutor(workers, ray_options)
     return twofold.datasets.write(path, policy, executor=executor, **arguments)

@@ -1,4 +1,4 @@
-"""A job for a running Ray cluster: games, or a dataset, of which one node is cut off midway.
+"""A job for a Ray cluster that plays games or writes a dataset. A test may cut one node off.
 
 python ray_job.py ADDRESS random EPISODES RESULT.npz
 python ray_job.py ADDRESS games FOLDER IP RESULT.npz
@@ -37,15 +37,15 @@ def arrived() -> Random:
 
 
 class FirstLegal:
-    """The first legal action; stops one node at a call, or reports that the node has reached it.
+    """A policy of first legal actions that reports, and can stop, one node at a given call.
 
     Args:
-        folder: The folder for these files: `begun`, with a line for each copy that plays, the
-            address of its node; `held`, once the node has reached the call; and `cut`, which the
-            test makes when it cuts the node off.
+        folder: The folder of three files. `begun` has the node address of each copy that plays.
+            `held` exists once the node has reached the call. The test makes `cut` when it cuts
+            the node off.
         ip: The node's address.
         call: The number of the call.
-        waits: Whether the node waits there until it is cut off.
+        waits: Whether the node waits at this call until it is cut off.
     """
 
     def __init__(self, folder: Path, ip: str, call: int, waits: bool) -> None:
@@ -90,7 +90,7 @@ def main() -> None:
         policy = FirstLegal(folder, ip, 50, waits=True)
         save(evaluate(policy, episodes=GAMES, workers=2), rest[2])
         return
-    # In the middle of the second row group, or after it was played but before the driver read it.
+    # The cut comes in the second row group, or after it was played but before the driver read it.
     is_played = rest[2] == "played"
     policy = FirstLegal(folder, ip, 2 * STEPS if is_played else 3 * STEPS // 2, not is_played)
 

@@ -1,4 +1,4 @@
-"""Several of Ray's workers give the games and files of one process, even if a worker is lost."""
+"""Ray's workers produce the same games and files as one process, even if a worker is lost."""
 
 import contextlib
 import importlib
@@ -70,7 +70,7 @@ class Counting:
 
 
 class Dying:
-    """The last legal action; the first copy that reaches a call ends its process.
+    """A policy of last legal actions. The first copy that reaches a call ends its process.
 
     Args:
         folder: The folder for the file `begun`, with a line for each copy that plays.

@@ -42,7 +42,7 @@ def test_the_algorithm_follows_from_the_settings(
 def test_an_unknown_algorithm_is_reported(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
         archive.writestr("data", json.dumps({"tau": 1}))
-    with pytest.raises(errors.InvalidArgument, match="known are PPO, MaskablePPO"):
+    with pytest.raises(errors.InvalidArgument, match="expected PPO, MaskablePPO"):
         sb3.algorithm_of(tmp_path / "model.zip")
 
 

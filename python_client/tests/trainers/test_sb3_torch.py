@@ -184,7 +184,7 @@ def test_an_unusable_tensor_is_refused_by_its_name(rewards: Any) -> None:
 
 
 def test_a_learner_trains_while_another_thread_steps_other_boards(server: Server) -> None:
-    """Each result is the same as without the other, in the process and on a server."""
+    """Each thread gets the same results as alone, in the process and on a server."""
 
     def weights() -> Any:
         boards = make_sb3_vec("twofold/Game2048-v0", 8, endpoint="embedded", max_episode_steps=50)

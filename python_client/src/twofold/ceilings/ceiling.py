@@ -1,4 +1,4 @@
-"""Exact expected results of optimal play of Concentration, for any size of memory."""
+"""Exact expected results of optimal play in Concentration, for any size of memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twofold.games.concentration import Concentration, ConcentrationArguments
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The expected results of optimal play of Concentration, over all shuffles of the deck.
+    """The expected results of optimal play in Concentration, over all shuffles of the deck.
 
     Attributes:
         mean_return: The expected sum of an episode's rewards.
@@ -36,7 +36,7 @@ class Ceiling:
 def concentration(
     *, memory: int | None = None, **arguments: Unpack[ConcentrationArguments]
 ) -> Ceiling:
-    """Returns the exact expected results of optimal play of Concentration with limited memory.
+    """Returns the exact expected results of optimal play in Concentration with limited memory.
 
         twofold.ceilings.concentration(preset="popgym-hard", memory=4).mean_return  # 0.0466
         twofold.ceilings.concentration(size=(4, 13), peeks=0).mean_turns            # 41.44
@@ -83,7 +83,7 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
         InvalidArgument: See `concentration`.
     """
     capacity = None if memory is None else _arguments.integer("memory", memory, 0)
-    # With a single symbol each turn finds a pair, with any memory.
+    # With a single symbol, each turn finds a pair, whatever the memory.
     if capacity is not None and (capacity >= game.cards or game.symbols == 1):
         capacity = None
     rewards, max_steps = _step_rewards(game), game.request.max_episode_steps or None

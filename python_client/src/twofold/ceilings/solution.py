@@ -17,7 +17,8 @@ Array = NDArray[Any]
 _PART = 2**16
 """The number of states solved in one batch."""
 
-# Without a step limit, turns are added until no value changes by more, relative to the largest.
+# Without a step limit, turns are added until no value changes by more than this fraction of the
+# largest value.
 _TOLERANCE = 1e-15
 
 
@@ -133,7 +134,7 @@ class _Chooser:
             highest = np.maximum.reduceat(found, starts)
             wanted = np.where(highest > best[has], highest, np.inf)
             (ways,) = np.nonzero(found == np.repeat(wanted, known.number[has]))
-            # Backwards, so that the first of several best choices stays.
+            # Backwards, so that the first of several equally good choices wins.
             ways = ways[::-1]
             state = np.repeat(has, known.number[has])[ways]
             chosen[state] = known.choice[ways]
@@ -152,7 +153,7 @@ def _parts(ways: Ways) -> Iterator[Ways]:
 
 
 def _runs(ways: Ways) -> tuple[Array, Array]:
-    """Returns the states that have any ways, and the index of each such state's first way."""
+    """Returns the states with at least one way, and the index of each such state's first way."""
     (has,) = np.nonzero(ways.number)
     ends = ways.number.cumsum(dtype=np.int64)
     return has, (ends - ways.number)[has]

@@ -106,7 +106,7 @@ def explore(symbols: int, copies: int, capacity: int | None) -> Game:
     states = count_states(symbols, copies, capacity)
     if states > MAX_STATES:
         raise InvalidArgument(
-            f"memory is {capacity}, with which the game has {states:,} states; expected at most "
+            f"memory is {capacity}, which gives the game {states:,} states; expected at most "
             f"{MAX_STATES:,}: pass a smaller memory or deck",
             field="memory",
         )
@@ -169,7 +169,7 @@ def count_states(symbols: int, copies: int, capacity: int | None) -> int:
         if not places or not known:
             return int(places == known)
         # The sum is over the number of known cards of the newest card's symbol. The second factor
-        # counts the possible numbers of its cards in play.
+        # counts the possible numbers of that symbol's cards in play.
         return sum(
             math.comb(places - 1, cards - 1)
             * (pairs - (cards + 1) // 2 + 1)

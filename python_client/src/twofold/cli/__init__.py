@@ -184,7 +184,7 @@ def script() -> NoReturn:
     def terminate(*_: object) -> None:
         raise Terminated("terminated")
 
-    # They are None if the caller has closed them.
+    # The streams are None if the caller has closed them.
     sys.stdout, sys.stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

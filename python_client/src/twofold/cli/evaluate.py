@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="judge a chat model at an OpenAI-compatible endpoint, such as http://host:8000/v1; "
         "the API key comes from $OPENAI_API_KEY",
     )
-    add("--against", metavar="POLICY", help="compare with this policy, named as the first one")
+    add("--against", metavar="POLICY", help="compare with this policy, specified like the first")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
         "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     seeds.add_argument(
         "--secret",
         metavar="DIGITS",
-        help="repeat the games of a report, which shows this secret (default with --strategy and "
+        help="repeat the games of the report that shows this secret (default with --strategy and "
         "--chat: a new secret)",
     )
     add("--save", type=Path, metavar="FILE", help="save every game as JSON")
@@ -85,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--regret",
         action="store_true",
-        help="report how much each move loses against optimal play; needs a board of at most nine "
-        "cells and its table from `twofold solve`",
+        help="report how much each move loses compared with optimal play; needs a board of at "
+        "most nine cells and its table from `twofold solve`",
     )
     add("--name", metavar="NAME", help="name of the first policy in the report and the plot")
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--huggingface", type=Path, metavar="FOLDER", help="folder to create, for Hugging Face")
     add = parser.add_argument_group("Minari's metadata").add_argument
     add("--author", metavar="NAME", help="the author's name")
-    add("--author-email", metavar="ADDRESS", help="the author's address")
+    add("--author-email", metavar="ADDRESS", help="the author's email address")
     add("--code-permalink", metavar="URL", help="link to the code that made the dataset")
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_output_arguments(parser)

@@ -35,7 +35,7 @@ def add_environment_arguments(
     `lanes` describes the default number of boards in words.
     """
     parser.add_argument(
-        "--trust-pickle", action="store_true", help="allow model.zip, which can run any code"
+        "--trust-pickle", action="store_true", help="allow model.zip, which can run arbitrary code"
     )
     add_arguments(parser, formats)
     add = parser.add_argument_group("environment").add_argument
@@ -45,7 +45,7 @@ def add_environment_arguments(
         metavar="ID",
         help="environment to play (default: %(default)s)",
     )
-    add("--num-envs", type=int, metavar="N", help=f"boards played at once (default: {lanes})")
+    add("--num-envs", type=int, metavar="N", help=f"boards to play at once (default: {lanes})")
     add_game_arguments(parser, add)
 
 

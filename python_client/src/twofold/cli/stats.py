@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
 
 
 def as_text(stats: statistics.StatsReply) -> str:
-    """Returns the statistics as tables of text."""
+    """Returns the statistics as plain-text tables."""
     counters = [[name.replace("_", " "), f"{value:,}"] for name, value in fields(stats.counters)]
     parts = [head(stats), table(["messages", ""], counters, "lr")]
     if stats.refusals:

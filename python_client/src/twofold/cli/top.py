@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Shows the server once per interval.
+    """Shows the server's statistics once per interval.
 
     On a terminal, each view replaces the last one. Otherwise each view is a result.
     """

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Example: twofold write-dataset greedy --out data.parquet --transitions 10000000"
     )
     add = parser.add_argument
-    add("policy", help="policy that plays, named as for `twofold evaluate`")
+    add("policy", help="policy to play, named as for `twofold evaluate`")
     add("--out", type=Path, required=True, metavar="FILE", help="Parquet file to write")
     add(
         "--transitions",

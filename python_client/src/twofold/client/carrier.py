@@ -21,7 +21,7 @@ Answer = tuple[envelope.Reply, NDArray[np.uint8]]
 """A reply, which may be an error, and its payload, aligned for every dtype.
 
 The payload is a new array, or the first part of the caller's array. It is empty if the reply has
-none."""
+no payload."""
 
 # The reply to an executed request whose payload contains the whole result.
 DONE = envelope.Reply()
@@ -67,7 +67,7 @@ class Steps(NamedTuple):
     """The maximum size of a reply's payload in bytes."""
 
     def call(self, seq: int, actions: bytes) -> Call:
-        """Returns the step request with this number in its session; an action is one byte."""
+        """Returns step request number `seq` of the session. Each action takes one byte."""
         request = self.header + seq.to_bytes(8, "little") + _STEP
         return Call("step", seq, request, actions, self.size, self.room)
 
@@ -120,7 +120,7 @@ class Carrier(abc.ABC):
             actions: An array of any integer dtype, in this machine's byte order.
 
         Raises:
-            InvalidArgument: An action does not fit into its bytes; `lane` names it.
+            InvalidArgument: An action does not fit into its bytes; `lane` is its board.
         """
 
     @abc.abstractmethod

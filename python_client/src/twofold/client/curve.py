@@ -153,7 +153,7 @@ class HandshakeWatch:
             self._monitor.connect(address)
 
     def detach(self) -> None:
-        """Stops watching the socket; must precede the socket's close."""
+        """Stops watching the socket. Must be called before the socket is closed."""
         socket, self._socket = self._socket, None
         monitor, self._monitor = self._monitor, None
         if socket is not None and monitor is not None:

@@ -86,7 +86,7 @@ def _start() -> tuple[ctypes.CDLL, int]:
 
     Raises:
         Unavailable: There is no usable library.
-        ServerStartFailed: TWOFOLD_LIBRARY or a variable with the service's settings is invalid.
+        ServerStartFailed: TWOFOLD_LIBRARY or another of the service's variables is invalid.
     """
     path = find_library()
     if path is None:
@@ -239,7 +239,7 @@ class EmbeddedCarrier(Carrier):
         return envelope.Reply.FromString(ctypes.string_at(self._header, reply.header_size))
 
     def _make_room(self, status: int, slot: str, reply: _Reply) -> None:
-        """Enlarges the buffer for a header that did not fit. Raises for any other problem."""
+        """Enlarges a header buffer that is too small. Raises ProtocolError for other statuses."""
         if status != _TOO_SMALL:
             raise ProtocolError(f"the library did not execute {slot}: it returned status {status}")
         if reply.header_size > reply.header_capacity:
@@ -247,7 +247,7 @@ class EmbeddedCarrier(Carrier):
 
     @override
     def begin(self, call: Call) -> None:
-        raise AssertionError("the library answers during the call")
+        raise AssertionError("begin is unsupported: the library answers during the call")
 
     def drop(self) -> None:
         """Does nothing, because no request is in progress between calls."""

@@ -19,11 +19,11 @@ Buffer = tuple[NDArray[np.uint8], int]
 
 
 class BufferPool:
-    """A few arrays of bytes, each of which is reused once all views of it are gone.
+    """A pool of byte arrays. An array is reused once all views of it are gone.
 
     The system supplies large arrays page by page. The first access to each page costs more than
     writing a step's results there. A view keeps a reference to its array. An array that only the
-    pool refers to is therefore as good as a new one.
+    pool refers to is therefore free for reuse.
 
     Args:
         capacity: The number of arrays to keep.
@@ -92,7 +92,7 @@ class Layout:
         missing = set(needed) - set(self._names)
         if missing:
             raise ProtocolError(f"the server's replies have no {', '.join(sorted(missing))}")
-        # The whole payload is one record: numpy extracts its fields faster than it makes arrays.
+        # The whole payload is one record: numpy extracts fields faster than it makes arrays.
         try:
             self._record = np.dtype(
                 {

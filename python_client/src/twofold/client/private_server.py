@@ -162,7 +162,7 @@ class PrivateServer:
 
 
 def temporary_directory() -> str:
-    """Returns the parent of servers' directories: the system's, or /tmp if its path is too long.
+    """Returns the parent of servers' directories: tempfile's, or /tmp if that path is too long.
 
     Raises:
         FileNotFoundError: No directory is writable.
@@ -180,7 +180,7 @@ def _make_directory() -> tuple[Path, int]:
     """
     parent = temporary_directory()
     for path in Path(parent).glob(_DIRECTORY_PREFIX + "*"):
-        # Errors mean that the directory is in use, gone already, or another user's.
+        # Errors mean that the directory is in use, already gone, or owned by another user.
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime >= _ABANDONED_AGE:
                 lock = system.lock_directory(path)

@@ -16,7 +16,7 @@ from twofold.games.concentration import Concentration, ConcentrationArguments
 
 
 class ConcentrationInfos(AllInfos):
-    """The infos of N games. Only steps return the infos of `extra_infos`."""
+    """The infos of N games. Only `step` returns the infos that `extra_infos` adds."""
 
     pairs: NDArray[np.int32]
     """The number of pairs found."""

@@ -16,7 +16,7 @@ from twofold.games.game2048 import DIRECTIONS, Game2048, Game2048Arguments
 
 
 class Game2048Infos(AllInfos):
-    """The infos of N boards. Only steps return the infos of `extra_infos`."""
+    """The infos of N boards. Only `step` returns the infos that `extra_infos` adds."""
 
     score: NDArray[np.int32]
     """The sum of the merged values."""

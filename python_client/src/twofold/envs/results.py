@@ -34,7 +34,7 @@ Infos = dict[str, Any]
 
 
 class EpisodeInfo(TypedDict):
-    """The episodes that a step has ended: arrays (N,), with 0 for the other boards."""
+    """The episodes that ended in a step: arrays (N,), with 0 for the other boards."""
 
     r: NDArray[np.float64]
     """The sum of the episode's rewards."""
@@ -56,7 +56,7 @@ class AllInfos(TypedDict):
     episode_return: NotRequired[NDArray[np.float64]]
     """The sum of the episode's rewards so far. An extra info."""
     episode: NotRequired[EpisodeInfo]
-    """The episodes that the step has ended. An extra info."""
+    """The episodes that ended in the step. An extra info."""
     final_obs: NotRequired[NDArray[np.object_]]
     """With SAME_STEP: the last observations of the episodes that this step ended, else None."""
     _action_mask: NDArray[np.bool_]

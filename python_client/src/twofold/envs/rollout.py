@@ -48,7 +48,7 @@ class Finals:
 
 @dataclass(frozen=True)
 class Rollout:
-    """T steps of N lanes, time first.
+    """The results of T steps of N lanes, with time as the first axis.
 
     Attributes:
         observations: (T + 1, N, …): row t holds the boards before step t. They are plain boards in

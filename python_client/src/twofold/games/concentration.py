@@ -44,7 +44,7 @@ _UNLIMITED = "unlimited"
 
 
 class ConcentrationArguments(GameArguments, total=False):
-    """The arguments of Concentration; None means the preset's value, if it has one."""
+    """The arguments of Concentration; None means the preset's value, if the preset has one."""
 
     preset: str
     """"playground" (the default: 4 x 4 cards, 8 pairs and peeks), or "popgym-easy", "popgym-medium"
@@ -153,13 +153,13 @@ class Concentration(GameSpec):
             {
                 "type": int,
                 "metavar": "N",
-                "help": "different symbols (default: the preset's, or half the cards)",
+                "help": "number of different symbols (default: the preset's, or half the cards)",
             },
         ),
         "peeks": Argument(
             None,
             _peeks,
-            {"type": int, "metavar": "N", "help": "peeks in an episode (default: the preset's)"},
+            {"type": int, "metavar": "N", "help": "peeks per episode (default: the preset's)"},
         ),
         "matched_cards": Argument(
             None, lambda name, value: _arguments.choice(name, value, _MATCHED_CARDS)

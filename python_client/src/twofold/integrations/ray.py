@@ -32,7 +32,7 @@ _MAX_EPISODES = 16_384
 
 
 class RayExecutor:
-    """An executor that plays evaluations and datasets on the machines of a Ray cluster.
+    """An executor that plays the games of evaluations and datasets on a Ray cluster.
 
         twofold.evaluate("greedy", episodes=1_000_000, executor=RayExecutor())
 

@@ -78,7 +78,7 @@ def _mount(wall: str, source: str, target: str, flags: int, kind: str = "", data
 
 
 def _change_root() -> None:
-    """Replaces the root directory by one that has only Python's standard library, read-only."""
+    """Replaces the root directory with one that has only Python's standard library, read-only."""
     wall = "a separate root"
     _mount(wall, "none", "/", _REC | _PRIVATE)
     # Opened first, because the new root hides the folders below its mount point.

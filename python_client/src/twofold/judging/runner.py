@@ -40,7 +40,7 @@ _SOCKET = 3  # besides this, a game's process has open descriptors of the null d
 
 
 class _Failed(Exception):
-    """An error of the program. Its arguments are the reason, in one word, and the details."""
+    """A failure of the program. The arguments are a one-word reason and the details."""
 
 
 # ---- the process that forks ----------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _walls() -> Filter:
             os._exit(status)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status != 0:
-        raise jail.Refused(f"a filter of system calls: seccomp: {os.strerror(abs(status))}")
+        raise jail.Refused(f"a system-call filter: seccomp: {os.strerror(abs(status))}")
     jail.enter()
     return system_calls
 
@@ -220,7 +220,7 @@ def _action(value: object) -> int:
 
 
 def _describe(error: BaseException, source: str, file: str) -> str:
-    """Describes an exception of the program, and quotes the program's line that led to it."""
+    """Describes an exception that the program raised, and quotes the line that led to it."""
     text, line = "an exception", 0
     # The program may have defined its class, its __str__ and its traceback.
     with contextlib.suppress(BaseException):

@@ -1,6 +1,6 @@
-"""A filter of system calls (seccomp), for a process that has loaded Python and runs a program.
+"""A system-call filter (seccomp) for a process that has loaded Python and runs a program.
 
-The filter allows the system calls of a program that uses no files, processes or sockets. A call
+The filter allows the calls that a program needs if it uses no files, processes or sockets. A call
 that starts a process or a thread, opens a socket, writes a file or signals another process kills
 the process with SIGSYS, so that the judge reports the attempt. Every other call fails with EPERM.
 """
@@ -116,7 +116,7 @@ class Filter:
     def __init__(self) -> None:
         machine = platform.machine()
         if machine not in NUMBERS:
-            raise OSError(f"no filter of system calls for {machine}, only for {', '.join(NUMBERS)}")
+            raise OSError(f"no system-call filter for {machine}, only for {', '.join(NUMBERS)}")
         code = program(machine)
         self._code = ctypes.create_string_buffer(code, len(code))
         # struct sock_fprog: the number of instructions, and their address.

@@ -40,8 +40,8 @@ class Strategy:
     string. The program may import Python's standard library. Each game loads the program in a
     separate process.
 
-    The program can't learn its game's seed. Each evaluation draws a secret, from which the seeds of
-    the tiles and unrelated seeds for Python's `random` are derived. The secret and a game's number
+    The program can't learn its game's seed. Each evaluation draws a secret. The seeds of the tiles
+    and unrelated seeds for Python's `random` are derived from it. The secret and a game's number
     determine that game, so evaluate(…, secret=result.secret) repeats the games of a result.
 
     Attributes:
@@ -215,7 +215,7 @@ class StrategyPlayer:
         return Failure("illegal", f"the move {direction} does not change the board")
 
     def _failure(self, question: Question) -> Failure:
-        """Ends the process of a game that gave no direction. Returns the reason for the failure."""
+        """Ends a game's process, which gave no direction. Returns the reason for the failure."""
         answer, end = question.answer, self._sandbox.end(question.game)
         if answer is None:
             if question.text == READY:

@@ -120,7 +120,7 @@ class ServedChooser(Chooser):
     Attributes:
         policy: The policy.
         local: The equivalent Python function, which plays in environments that are already open
-            and in other games than 2048; None if the policy exists only in the service.
+            and in games other than 2048; None if the policy exists only in the service.
     """
 
     policy: served_policies.Policy = field(default_factory=served_policies.Random)
@@ -483,7 +483,7 @@ def _named(place: Mapping[str, int]) -> str:
 
 
 def _described(error: BaseException) -> str:
-    """Describes an exception of a policy, with the line of the policy's code that raised it."""
+    """Describes an exception that a policy raised, with the line of its code that raised it."""
     text = f"{type(error).__name__}: {error}"
     frames = [at for at in traceback.extract_tb(error.__traceback__) if at.filename != __file__]
     if not frames:

@@ -192,7 +192,7 @@ class LastKMemory(CardPlayer):
     def _places(
         self, known: Known, symbols: Array, codes: Array, opened: Array | None, column: Array
     ) -> Array:
-        """Returns which remembered card to flip in each row, (N,): its index in the memory.
+        """Returns the memory index of the remembered card to flip in each row, (N,).
 
         In row i, the symbol of the card has the code `codes[i, column[i]]`.
         """

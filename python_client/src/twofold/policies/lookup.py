@@ -1,4 +1,4 @@
-"""Looks up policies by name, by object, or by command-line argument."""
+"""Lookup of policies by name, object or command-line argument."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
         name: A name for reports, instead of the policy's own name.
 
     Raises:
-        InvalidArgument: The policy is of another type, or the name is unknown.
+        InvalidArgument: The policy has an unsupported type, or its name is unknown.
     """
     if isinstance(policy, Chooser):
         return policy
@@ -176,7 +176,7 @@ def _named(text: str) -> Chooser | None:
 
 
 def _both(name: str, card: Mapping[str, Any], make: Callable[[Any], PolicyFunction]) -> Chooser:
-    """Returns a policy that the service plays in 2048 and a function plays elsewhere."""
+    """Returns a chooser that uses the service in 2048, and a Python function in other games."""
     local = FunctionChooser(name, card, make=make)
     return ServedChooser(name, card, policy=served_policies.NAMES[name], local=local)
 

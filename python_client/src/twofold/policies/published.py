@@ -33,7 +33,7 @@ _IDENTITY, _STANDARD = 840142292, 121345704
 
 
 def read_network(path: str | PathLike[str]) -> NTuple:
-    """Reads the network in a file of Szubert and Jaśkowski's 2048, or of TDL2048-Demo.
+    """Reads a network from a file of Szubert and Jaśkowski's 2048, or of TDL2048-Demo.
 
     The weights become float32. Exponents above the network's largest count as the largest. (For
     such exponents, the original programs would read a wrong weight.)
@@ -43,8 +43,8 @@ def read_network(path: str | PathLike[str]) -> NTuple:
             second.
 
     Raises:
-        InvalidArgument: The file is of another kind, damaged, or not for 4 x 4 boards. `field` is
-            "path", and `lane` is the index of the faulty tuple.
+        InvalidArgument: The file has another format, is damaged, or is not for 4 x 4 boards.
+            `field` is "path", and `lane` is the index of the faulty tuple.
         OSError: The file can't be read.
     """
     with _text.open_file(path, "path") as file:
@@ -219,7 +219,7 @@ def _cell(place: int) -> int:
 
 
 def _different(cells: list[int]) -> list[int]:
-    """Returns the cells unchanged, after checking that they are different."""
+    """Returns the cells unchanged. Raises InvalidArgument if two of them are equal."""
     if len(set(cells)) != len(cells):
         raise InvalidArgument(f"its cells {cells} are not all different")
     return cells

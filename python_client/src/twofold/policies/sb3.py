@@ -155,8 +155,8 @@ def algorithm_of(path: Path) -> tuple[str, str]:
     if {"gae_lambda", "n_steps"} <= names:
         return "stable_baselines3", "A2C"
     raise InvalidArgument(
-        f"{path} is a model of an unknown algorithm; known are PPO, MaskablePPO, TRPO, A2C, "
-        "DQN and QRDQN",
+        f"{path} is a model of an unknown algorithm; expected PPO, MaskablePPO, TRPO, A2C, "
+        "DQN or QRDQN",
         field="policy",
     )
 
@@ -182,7 +182,7 @@ def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Sp
         }
     if not isinstance(space, gym.spaces.Box) or isinstance(observations, dict):
         raise InvalidArgument(
-            f"the model was trained on {space}, which no form of the observations fits",
+            f"the model was trained on {space}; no form of the observations fits it",
             field="policy",
         )
     wanted, board = tuple(space.shape), observations.shape[1:]

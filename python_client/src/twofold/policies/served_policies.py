@@ -28,7 +28,7 @@ _PIECE_BYTES = 16 << 20
 
 
 class Policy:
-    """A policy that plays in the service.
+    """A built-in policy, which the service executes.
 
     Attributes:
         slot: The name of the field of `RolloutRequest` that contains the policy.
@@ -226,7 +226,7 @@ class NTuple(Policy):
                 )
             if not np.isfinite(table).all():
                 raise InvalidArgument(
-                    f"weights[{index}] contains values that are not finite; expected finite ones",
+                    f"weights[{index}] has values that are not finite; expected finite numbers",
                     field="weights",
                     lane=index,
                 )
@@ -254,7 +254,7 @@ class NTuple(Policy):
         """Loads the network from a file that `save` wrote.
 
         Raises:
-            InvalidArgument: The file is of another kind, or damaged; `field` is "path".
+            InvalidArgument: The file has another format or is damaged; `field` is "path".
             OSError: The file can't be read.
         """
         with _text.open_file(path, "path") as file:

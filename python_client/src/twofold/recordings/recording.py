@@ -224,7 +224,7 @@ class Recording:
         """Returns a recording from the text of its file.
 
         Raises:
-            InvalidRecording: The text is not a recording, or damaged; the message names the part.
+            InvalidRecording: The text is not a recording or is damaged; the message names the part.
         """
         return Recording(**file_format.decode(text))
 
@@ -237,7 +237,7 @@ class Recording:
         """Reads a recording from a file.
 
         Raises:
-            InvalidRecording: The file is not a recording, or damaged; the message names the part.
+            InvalidRecording: The file is not a recording or is damaged; the message names the part.
         """
         try:
             return Recording.from_json(_text.read(path, "path", _LONGEST))
@@ -325,7 +325,7 @@ class SpawnLawTest:
         self._spawns = self._fours = 0
 
     def add(self, board: list[int], outcome: int) -> None:
-        """Adds one new tile, given as a chance outcome, and the board with this tile."""
+        """Counts one new tile, given as a chance outcome. `board` already contains the tile."""
         cell = outcome % self._rules.cells
         chances = np.array(board) == 0
         chances[cell] = True

@@ -1,4 +1,4 @@
-"""The rules of 2048 over arrays of any boards, for search and learning from afterstates.
+"""The rules of 2048 for arrays of boards, for search and learning from afterstates.
 
     boards, rewards, mask = twofold.rules.afterstates(observations)
 

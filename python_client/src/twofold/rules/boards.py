@@ -171,7 +171,7 @@ def symmetries(boards: ArrayLike) -> Symmetries:
 
 
 def canonical(boards: ArrayLike) -> Canonical:
-    """Returns the same image for all rotations and reflections of a board, such as a table's key.
+    """Returns the same image for all rotations and reflections of a board, usable as a table's key.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
@@ -195,7 +195,7 @@ def canonical(boards: ArrayLike) -> Canonical:
 
 @functools.cache
 def _symmetries(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Returns for each image the cells of the board that it shows, and its actions."""
+    """Returns, for each image, the board cells that it shows and the number of each action."""
     cells = np.arange(rows * columns).reshape(rows, columns)
     turned = [np.rot90(cells, quarter) for quarter in range(4)]
     images = [image for board in turned for image in (board, np.fliplr(board))]

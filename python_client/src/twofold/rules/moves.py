@@ -23,7 +23,7 @@ from twofold.v1 import game2048_pb2 as game2048
 from twofold.v1 import rules_pb2 as wire
 
 MAX_EXPONENT = 26
-"""The largest exponent of a board to slide, so that a move on 4 x 4 earns at most 2^30."""
+"""The largest exponent allowed on a board to slide. A move on 4 x 4 then earns at most 2^30."""
 
 # The largest size of a reply in bytes; a large array takes several requests.
 _REPLY_BYTES = 8 << 20
@@ -63,7 +63,7 @@ class Spawned(NamedTuple):
 
 @dataclass(frozen=True)
 class Slide:
-    """The motion of a tile from one cell to another, with or without a merge there."""
+    """The motion of a tile from one cell to another, which may end in a merge."""
 
     tile: int
     source: int
@@ -121,7 +121,7 @@ def move(boards: ArrayLike, actions: ArrayLike, **service: Unpack[ServiceArgumen
 
 
 def legal(boards: ArrayLike, **service: Unpack[ServiceArguments]) -> NDArray[np.int8]:
-    """Returns the legal actions of each board; all 0 after the game's end.
+    """Returns the legal actions of each board; all 0 if the game is over.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).

@@ -52,7 +52,7 @@ _FIRST = ("spaces", "reset_returns", "step_returns", "infos")
 
 @dataclass(frozen=True)
 class Finding:
-    """A message in the report, about one check."""
+    """A message about one check in the report."""
 
     check: str
     """The check's name."""

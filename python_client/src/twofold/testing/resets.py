@@ -239,7 +239,7 @@ def _check_lanes_continue(
 
 
 def bad_reset_masks_are_refused(subject: Subject) -> None:
-    """Reset refuses masks of a wrong shape or dtype, or without any True, and changes nothing."""
+    """Reset refuses masks with a wrong shape or dtype, or without any True, and changes nothing."""
     player = subject.player()
     player.reset(subject.seed)
     try:

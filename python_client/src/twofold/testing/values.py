@@ -41,7 +41,7 @@ def reset_returns(subject: Subject) -> None:
 
 
 def step_returns(subject: Subject) -> None:
-    """Step returns observations in the space, floating rewards, two bool arrays, and a dict."""
+    """Step returns observations in the space, float rewards, two bool arrays, and a dict."""
     for result in subject.recording:
         if result.actions is None:
             continue

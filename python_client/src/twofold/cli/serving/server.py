@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> NoReturn:
-    """Runs twofold-server. It replaces the console script's process, and so gets its signals."""
+    """Runs twofold-server. It replaces the console script's process and receives its signals."""
     command = [str(find_program()), arguments.command, *arguments.arguments]
     sys.stdout.flush()
     if arguments.is_console_script and sys.platform != "win32":

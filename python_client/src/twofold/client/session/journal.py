@@ -59,7 +59,7 @@ class Journal:
         self.takes_snapshots = True
         self.done: list[Done] = []
         self.policy: list[Operation] = []
-        # Repeating a search would take as long as the first time.
+        # Replaying a search would take as long as the original search.
         self._has_search = False
         self._bytes = 0
         # The mark of the reply to the last operation.
@@ -73,7 +73,7 @@ class Journal:
 
     def begin(self, operation: Operation) -> None:
         """Starts over with an operation that brings a snapshot or new boards."""
-        # In this order: an interrupt in between leaves no mark of another reply.
+        # The order matters: an interrupt in between must not leave another reply's mark.
         self._mark = None
         self.done = [Done(operation)]
         self.is_complete = True
@@ -89,7 +89,7 @@ class Journal:
                 self.policy.append(operation)
         if operation.slot not in _CHANGES:
             return
-        # In this order: an interrupt in between leaves no mark of another reply.
+        # The order matters: an interrupt in between must not leave another reply's mark.
         self._mark = None
         if not self.ends_with(operation):
             if _begins_all_anew(operation):
@@ -175,7 +175,7 @@ def begin_with_snapshot(
     except RequestError as error:
         if leaves_open(error, journal):
             raise
-        # The server has no memory for a snapshot now. The next call tries again.
+        # The server currently lacks memory for a snapshot. The next call tries again.
         return
     if len(blob) > link.largest_payload(len(blob)):
         # A larger snapshot could not be sent back.

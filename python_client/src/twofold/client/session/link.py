@@ -157,7 +157,7 @@ class Link:
         except RequestError:
             self._holder = None
             raise
-        # In this order: an interrupt in between resumes once more, which changes nothing.
+        # The order matters: after an interrupt in between, the client resumes again, harmlessly.
         self._set_spec(reply.resume.epoch, self.spec)
         self._holder = None
         if reply.resume.last_seq != seq:

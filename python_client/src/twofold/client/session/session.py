@@ -262,7 +262,7 @@ class Session(Calls):
             if not leaves_open(error, self._journal):
                 self.state = state.refused()
             raise
-        # In this order: an interrupt in between repeats a request that has its answer already.
+        # The order matters: after an interrupt in between, the answered request is repeated.
         if answer[0] is not DONE:
             if operation.slot in ("reset", "restore") and self.on_seeds:
                 self.on_seeds(operation, operation.payload)
@@ -305,7 +305,7 @@ class Session(Calls):
                 # The new boards are lost too, or the server refused them.
                 self._recovery = None
             raise
-        # In this order: an interrupt in between starts over.
+        # The order matters: after an interrupt in between, the recovery starts over.
         self._recovery = None
         # If the request had been answered, the recovery has replayed it last.
         is_new = not self._journal.ends_with(lost.operation)
