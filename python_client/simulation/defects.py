@@ -253,7 +253,7 @@ IN_SWIFT = (
         "(fourProbability * 4_300_000_000)",
     ),
     Defect(
-        "another client's requests keep a session",
+        "another client's requests keep a session open",
         ENTRY,
         "            guard owner == route.client else { throw .unknown(id) }\n"
         "            idleSince = route.arrived\n",
@@ -414,7 +414,7 @@ IN_PYTHON = (
         "return Idle(self.seq)",
     ),
     Defect(
-        "an unreturned step is stepped again",
+        "a step whose result was not returned is executed again",
         f"{SESSION}/states.py",
         "is_same = operation == self.operation\n",
         "is_same = False\n",

@@ -1,4 +1,4 @@
-"""The conformance cases: our server and our client pass, and each wrong one fails its own case."""
+"""The conformance cases: our server and our client pass, and each faulty one fails its own case."""
 
 import contextlib
 import itertools

@@ -44,7 +44,7 @@ def solve(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def tables() -> Path:
-    """The directory of the tables, with some tables in it."""
+    """A directory with some tables."""
     for arguments in (
         ["--size", "2"],
         ["--size", "2", "--objective", "goal", "--goal", "16"],

@@ -244,7 +244,7 @@ def test_a_checkpoint_restores_everything_learned(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", tuple_0=np.arange(5), exponents=np.array(16))
-    with pytest.raises(SystemExit, match="another network"):
+    with pytest.raises(SystemExit, match="a different kind of network"):
         train_ntuple.load_checkpoint(tmp_path / "a.npz", train_ntuple.Network())
 
 

@@ -41,7 +41,7 @@ final class Peer {
     /// The time that a send or a receive may take.
     private var timeout: Duration
 
-    /// Makes a REQ or a DEALER; `correlated` puts a request id into the route.
+    /// Creates a REQ or DEALER socket. `correlated` adds a request id to the route.
     init(
         _ kind: Socket.Kind = .req, to endpoint: String, correlated: Bool = false,
         patience: Duration = patience
@@ -149,7 +149,7 @@ final class Player {
     /// The last request and its payload, for repeats.
     private(set) var last: (request: Request, payload: [UInt8]?) = (Request(), nil)
 
-    /// Draws a session id.
+    /// Creates a session with a random id.
     init(_ peer: Peer) {
         self.peer = peer
         id = newSessionID()

@@ -24,7 +24,7 @@ FIELDS = ("seeds", "scores", "moves", "lengths", "max_exponents")
 
 
 class Random(twofold.policies.Random):
-    """A policy of random play in the service, which prints the node where each copy arrives."""
+    """Random play in the service. Each copy prints the node on which it arrives."""
 
     def __reduce__(self) -> Any:
         return arrived, ()
