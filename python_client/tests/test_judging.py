@@ -751,7 +751,7 @@ def strategy(board):
     ],
 )
 def test_a_program_that_changes_its_own_process_harms_only_itself(mischief: str) -> None:
-    """Such a program's later games are judged like those of a well-behaved program."""
+    """The games of another program, judged afterwards, are not affected."""
     source = f"""{SLIDE}
 class Grave:
     def __del__(self):

@@ -28,7 +28,7 @@ PAGE = (REFERENCE / "protocol.md").read_text()
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, compiled as documented, or with Swift's clang if there is no cc."""
+    """The program, compiled by the documented command. Swift's clang replaces a missing cc."""
     (command,) = re.findall(r"^cc .*$", PAGE, re.MULTILINE)
     assert f"//     {command}\n" in SOURCE.read_text()
     directory = tmp_path_factory.mktemp("minimal_client")

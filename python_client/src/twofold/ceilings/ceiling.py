@@ -83,7 +83,7 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
         InvalidArgument: See `concentration`.
     """
     capacity = None if memory is None else _arguments.integer("memory", memory, 0)
-    # With a single symbol, each turn finds a pair, whatever the memory.
+    # With a single symbol, each turn finds a pair, even without memory.
     if capacity is not None and (capacity >= game.cards or game.symbols == 1):
         capacity = None
     rewards, max_steps = _step_rewards(game), game.request.max_episode_steps or None

@@ -86,7 +86,7 @@ def _start() -> tuple[ctypes.CDLL, int]:
 
     Raises:
         Unavailable: There is no usable library.
-        ServerStartFailed: TWOFOLD_LIBRARY or another of the service's variables is invalid.
+        ServerStartFailed: TWOFOLD_LIBRARY, or a variable with a setting of the service, is invalid.
     """
     path = find_library()
     if path is None:

@@ -52,7 +52,7 @@ _FIRST = ("spaces", "reset_returns", "step_returns", "infos")
 
 @dataclass(frozen=True)
 class Finding:
-    """A message about one check in the report."""
+    """The report's message about one check."""
 
     check: str
     """The check's name."""
