@@ -12,6 +12,7 @@ import os
 import random
 import re
 import resource
+import selectors
 import shlex
 import signal
 import subprocess
@@ -29,6 +30,7 @@ import twofold
 from twofold import cli, errors
 from twofold.evaluation import report as reports
 from twofold.judging import jail, seccomp
+from twofold.judging import sandbox as sandboxes
 from twofold.judging.sandbox import Question, Sandbox
 from twofold.judging.strategy import StrategyPlayer
 from twofold.policies import Strategy
@@ -1007,6 +1009,61 @@ def test_a_runner_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("twofold.judging.sandbox._PATIENCE", 0.2)
     with pytest.raises(errors.SandboxUnavailable, match=r"no answer within 0\.2 s"):
         Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+
+
+@sandboxed
+def test_a_game_without_an_answer_is_ended_before_the_next_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the past, programs that hung slowed the others down, whose time limits then expired."""
+    sent: list[Question] = []
+    send = sandboxes._send
+
+    def record(question: Question, selector: selectors.BaseSelector) -> None:
+        assert all(each.answer is not None or each.game.end is not None for each in sent)
+        sent.append(question)
+        send(question, selector)
+
+    monkeypatch.setattr(sandboxes, "_send", record)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    source = "def strategy(board):\n    while board[0][0]: pass\n    return 0"
+    sandbox = Sandbox(source, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+    asked = [(b"[[2]]", 0.2), (b"[[0]]", PATIENCE), (b"[[4]]", 0.2), (b"[[0]]", PATIENCE)]
+    questions = [Question(sandbox.begin(0), board, seconds) for board, seconds in asked]
+    sandbox.ask(questions)
+    assert [question.answer for question in questions] == [None, b"0", None, b"0"]
+    assert sandbox.end(questions[0].game).signal is signal.SIGKILL
+    sandbox.close()
+
+
+@sandboxed
+def test_a_copy_of_the_judges_socket_does_not_keep_the_processes_alive() -> None:
+    """A process that another thread forks during an evaluation has such a copy."""
+    sandbox = Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+    copy = sandbox._control.dup()
+    sandbox.close()
+    copy.close()
+    assert sandbox._process.returncode == 0, "it was not killed"
+
+
+@sandboxed
+def test_the_processes_end_with_a_judge_that_is_killed_after_a_fork() -> None:
+    code = f"""
+import os, signal
+from twofold.judging.sandbox import Sandbox
+sandbox = Sandbox({FIRST_LEGAL!r}, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+sandbox.begin(0)
+print(sandbox._process.pid, flush=True)
+if os.fork() == 0:
+    os.read(0, 1)  # until the test ends
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as judge:
+        assert judge.stdout is not None
+        runner = int(judge.stdout.readline())
+        wait_until(lambda: not is_running(runner))
 
 
 @sandboxed

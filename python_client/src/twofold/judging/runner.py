@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import random
+import select
 import signal
 import socket
 import sys
@@ -55,10 +56,14 @@ _PRELOADED = """
 
 
 def main(control: int) -> None:
-    """Executes the judge's messages until the socket `control` closes.
+    """Executes the judge's messages until the socket `control` closes or the judge ends.
 
     The settings come from standard input.
     """
+    # A process that the judge has forked may keep the judge's end of the socket open.
+    parent: list[int] = []
+    with contextlib.suppress(AttributeError, OSError):  # an old Python or kernel
+        parent.append(os.pidfd_open(os.getppid()))
     # A low number, so that a game's process closes it: the judge may have thousands of descriptors.
     lowest = os.dup(control)
     os.close(control)
@@ -75,8 +80,10 @@ def main(control: int) -> None:
             return
         child = 0 if settings["unsafe"] else os.fork()
         if child == 0:
+            if not settings["unsafe"]:
+                jail.die_with_parent()
             judge.send(READY)
-            _serve(judge, settings, system_calls)
+            _serve(judge, parent, settings, system_calls)
             return
     os.waitpid(child, 0)
 
@@ -102,10 +109,15 @@ def _walls() -> Filter:
     return system_calls
 
 
-def _serve(judge: socket.socket, settings: dict[str, Any], system_calls: Filter | None) -> None:
-    """Executes the judge's messages: "begin NUMBER SEED" with a game's socket, and "end NUMBER"."""
+def _serve(
+    judge: socket.socket, parent: list[int], settings: dict[str, Any], system_calls: Filter | None
+) -> None:
+    """Executes the judge's messages: "begin NUMBER SEED" with a game's socket, and "end NUMBER".
+
+    `parent` has the descriptor that becomes readable when the judge's process ends.
+    """
     games: dict[int, int] = {}
-    while True:
+    while select.select([judge, *parent], [], [])[0] == [judge]:
         message, descriptors, _, _ = socket.recv_fds(judge, 256, 1)
         word, *numbers = message.split()
         if not word:

@@ -45,11 +45,13 @@ class Game:
         number: The game's number in messages to the runner.
         socket: The judge's end of the game's socket. Each message is a question or an answer.
         seconds: The time that the process has spent on answers.
+        end: The exit of the process; None before `Sandbox.end`.
     """
 
     number: int
     socket: socket.socket
     seconds: float = 0.0
+    end: End | None = None
 
 
 @dataclass(eq=False)
@@ -180,18 +182,20 @@ class Sandbox:
         return game
 
     def end(self, game: Game) -> End:
-        """Ends the process of a game, even if it has already exited."""
-        game.socket.close()
-        status, seconds = self._reply(f"end {game.number}").split()
-        code = int(status)
-        killed_by = signal.Signals(-code) if code < 0 else None
-        return End(killed_by, code, float(seconds))
+        """Ends the process of a game, even if it has already exited. Returns its exit."""
+        if game.end is None:
+            game.socket.close()
+            status, seconds = self._reply(f"end {game.number}").split()
+            code = int(status)
+            killed_by = signal.Signals(-code) if code < 0 else None
+            game.end = End(killed_by, code, float(seconds))
+        return game.end
 
     def ask(self, questions: Sequence[Question]) -> None:
         """Sends questions to different games, and stores the answer in each question.
 
         At most one question per processor is open at a time, so that games do not compete for
-        processor time.
+        processor time. For the same reason, a process that does not answer in time is ended.
         """
         waiting = iter(questions)
         with selectors.DefaultSelector() as selector:
@@ -208,11 +212,16 @@ class Sandbox:
                 for question in done:
                     question.game.seconds += now - question.sent
                     selector.unregister(question.game.socket)
+                    if question.answer is None:
+                        self.end(question.game)
                     for following in itertools.islice(waiting, 1):
                         _send(following, selector)
 
     def close(self) -> None:
         """Ends all processes."""
+        # Closing is not enough if a process that this one has forked holds a copy of the socket.
+        with contextlib.suppress(OSError):  # the runner has ended
+            self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         try:
             self._process.wait(_PATIENCE)
