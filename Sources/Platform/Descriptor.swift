@@ -9,11 +9,14 @@ package struct Descriptor: ~Copyable, Sendable {
         number = try system(named: name, make)
     }
 
-    /// Opens a file without following a link at the end of the path. Child processes do not inherit the descriptor.
+    /// Opens a file. Follows a link at the end of the path only if `followsLinks` is true. Child processes do not
+    /// inherit the descriptor.
     ///
     /// The corresponding C function is `open`.
-    package init(opening path: String, _ flags: Int32, mode: mode_t = 0) throws(SystemError) {
-        try self.init { open(path, flags | O_CLOEXEC | O_NOFOLLOW, mode) }
+    package init(
+        opening path: String, _ flags: Int32, mode: mode_t = 0, followsLinks: Bool = false
+    ) throws(SystemError) {
+        try self.init { open(path, flags | O_CLOEXEC | (followsLinks ? 0 : O_NOFOLLOW), mode) }
     }
 
     deinit { close(number) }
@@ -48,6 +51,18 @@ package struct Descriptor: ~Copyable, Sendable {
                 Platform.write(number, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
             }
             rest = rest.dropFirst(count)
+        }
+    }
+
+    /// Writes all bytes to the file, starting at `offset`.
+    ///
+    /// The corresponding C function is `pwrite`.
+    package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(SystemError) {
+        var done = 0
+        while done < bytes.count {
+            done += try system(named: "pwrite") {
+                pwrite(number, bytes.baseAddress! + done, bytes.count - done, offset + done)
+            }
         }
     }
 

@@ -1,3 +1,4 @@
+public import FoundationEssentials
 import SwiftProtobuf
 
 extension Request {
@@ -35,11 +36,11 @@ extension Reply {
 
 extension SavedSession {
     /// Decodes the contents of a file. Returns nil if the bytes are not a saved session.
-    public init?(bytes: UnsafeRawBufferPointer) {
-        guard let saved = try? SavedSession(serializedBytes: [UInt8](bytes)) else { return nil }
+    public init?(bytes: Data) {
+        guard let saved = try? SavedSession(serializedBytes: bytes) else { return nil }
         self = saved
     }
 
     /// The encoded session; nil if it exceeds protobuf's maximum message size of 2 GiB.
-    public var bytes: [UInt8]? { try? serializedBytes() }
+    public var bytes: Data? { try? serializedBytes() }
 }

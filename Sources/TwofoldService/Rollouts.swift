@@ -128,6 +128,9 @@ final class Rollouts {
             isSymmetric: form.symmetric)
     }
 
+    /// The number of bytes of weights that `save(into:)` copies.
+    var savedBytes: Int { network?.received ?? 0 }
+
     /// Saves the network and the weights received so far in a session's saved state.
     func save(into saved: inout SavedSession) {
         guard let network else { return }

@@ -167,6 +167,11 @@ public final class ServedEnvironment {
 
     // MARK: between two runs of a server
 
+    /// The size in bytes of what `save(into:)` adds to a saved session.
+    public var savedBytes: Int {
+        rollouts.savedBytes + (wasReset ? snapshotFormat.size(lanes: lanes) : 0)
+    }
+
     /// Saves the state of all lanes, and the policy's network.
     public func save(into saved: inout SavedSession) throws(ServiceError) {
         rollouts.save(into: &saved)
@@ -197,9 +202,8 @@ public final class ServedEnvironment {
         var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
         defer { memory.deallocate() }
         let outcome = try request { (size) throws(EnvironmentError) in
-            // The reply's copies in the message and in the file can't report failed allocations, so they are promised
-            // here.
-            do throws(OutOfMemory) { _ = try MemoryPromise.make(4 * size) } catch {
+            // The memory and its copy can't report failed allocations, so they are promised here.
+            do throws(OutOfMemory) { _ = try MemoryPromise.make(2 * size) } catch {
                 throw EnvironmentError(error)
             }
             memory = .allocate(byteCount: size, alignment: 64)

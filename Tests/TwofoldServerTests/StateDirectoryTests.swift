@@ -27,7 +27,7 @@ import TwofoldProtocol
     }
 
     private func read(_ name: String) -> [SavedSession?] {
-        directory.records(of: name).map { try? $0.session.get() }
+        directory.records(of: name).map { try? $0.get().session }
     }
 
     private func path(_ name: String) -> String { scratch.path + "/" + name }
@@ -38,15 +38,15 @@ import TwofoldProtocol
         #expect(read(name) == (1...9).map { session($0) })
         var status = stat()
         #expect(stat(path(name), &status) == 0 && status.st_mode & 0o777 == 0o600)
-        #expect(try directory.remove([name], keeping: []) == [])
+        try directory.remove([], from: name, isEmptied: true)
         #expect(directory.fileNames == [])
     }
 
     @Test func `a truncated file has all sessions that were written completely`() throws {
         let name = try write(1...3)
         let whole = try Data(contentsOf: URL(filePath: path(name)))
-        let ends = directory.records(of: name).map(\.range.upperBound)
-        for size in 0..<whole.count {
+        let ends = try directory.records(of: name).map { try $0.get().range.upperBound }
+        for size in 1..<whole.count {
             try whole.prefix(size).write(to: URL(filePath: path(name)))
             var expected: [SavedSession?] = zip(1...3, ends).filter { $0.1 <= size }.map { session($0.0) }
             if !ends.contains(size) { expected.append(nil) }
@@ -57,7 +57,7 @@ import TwofoldProtocol
     @Test func `a flipped bit costs one session, and in a head also the following ones`() throws {
         let name = try write(1...3)
         let whole = try Data(contentsOf: URL(filePath: path(name)))
-        let second = Array(directory.records(of: name))[1].range
+        let second = try Array(directory.records(of: name))[1].get().range
         for offset in second {
             var damaged = whole
             damaged[offset] ^= 4
@@ -68,30 +68,33 @@ import TwofoldProtocol
         }
     }
 
-    @Test func `sessions that can't be restored are kept in a separate file`() throws {
+    @Test func `restored sessions are removed from a file that keeps others`() throws {
         let name = try write(1...5)
-        let records = Array(directory.records(of: name))
-        #expect(try directory.remove([name], keeping: [records[1], records[3]]) == [])
-        #expect(directory.fileNames.count == 1)
-        #expect(read(directory.fileNames[0]) == [session(2), session(4)])
-        #expect(directory.newName != directory.fileNames[0])
+        let records = try directory.records(of: name).map { try $0.get().range }
+        let size = try Data(contentsOf: URL(filePath: path(name))).count
+        try directory.remove([records[0], records[2], records[4]], from: name, isEmptied: false)
+        #expect(read(name) == [session(2), session(4)])
+        #expect(try Data(contentsOf: URL(filePath: path(name))).count == size)
+        try directory.remove([records[1], records[3]], from: name, isEmptied: false)
+        #expect(read(name) == [])
+        try directory.remove([], from: name, isEmptied: true)
+        #expect(directory.fileNames == [])
     }
 
-    @Test(arguments: [0, 1 << 40])
-    func `the unreadable rest of a file is at most as long as a session can be`(size: UInt64) throws {
-        let name = try write(1...1)
-        let end = try #require(directory.records(of: name).first { _ in true }).range.upperBound
-        var head = Data("TWOFOLDT".utf8)
-        for number in [UInt32(2), 0] { withUnsafeBytes(of: number) { head.append(contentsOf: $0) } }
-        withUnsafeBytes(of: size) { head.append(contentsOf: $0) }
-        withUnsafeBytes(of: head.withUnsafeBytes(Checksum.of)) { head.append(contentsOf: $0) }
-        let file = try FileHandle(forUpdating: URL(filePath: path(name)))
-        try file.seekToEnd()
-        try file.write(contentsOf: size == 0 ? Data() : head)
-        try file.truncate(atOffset: 2 << 40)  // without blocks on the disk
-        #expect(read(name) == [session(1), nil])
-        let rest = Array(directory.records(of: name))[1].range
-        #expect(rest == end..<end + (size == 0 ? 1 << 20 : Int(Int32.max)))
+    @Test func `an incomplete session hides no complete one`() throws {
+        let (first, second) = (try write(1...2), try write(3...3))
+        let whole = try Data(contentsOf: URL(filePath: path(first)))
+        try whole.dropLast().write(to: URL(filePath: path(first)))
+        let begin = try #require(directory.records(of: first).first { _ in true }).get().range
+        try directory.remove([begin], from: first, isEmptied: false)
+        #expect(read(first) == [nil])
+        #expect(read(second) == [session(3)])
+    }
+
+    @Test func `an empty file has no sessions`() throws {
+        try Data().write(to: URL(filePath: path("1.sessions")))
+        #expect(directory.fileNames == ["1.sessions"])
+        #expect(read("1.sessions") == [])
     }
 
     @Test func `a FIFO or a folder with a session's name does not block the start`() throws {

@@ -76,10 +76,10 @@ import TwofoldTestSupport
     @Test func `a loss of power undoes the newest names that were not settled`() throws {
         let disk = SimulatedDisk()
         let files = SimulatedFiles(disk, world)
-        try files.append(Data([1]), to: "a")
+        try files.append([Data([1])], to: "a")
         files.settle()
-        try files.append(Data([2]), to: "b")
-        try files.append(Data([3]), to: "b")
+        try files.append([Data([2])], to: "b")
+        try files.append([Data([3])], to: "b")
         #expect(files.remove("a"))
         #expect(disk.names == ["b"])
         disk.losePower(keeping: 1)
@@ -90,19 +90,33 @@ import TwofoldTestSupport
     @Test func `a flushed file has all of its bytes under every name`() throws {
         let disk = SimulatedDisk()
         let files = SimulatedFiles(disk, world)
-        try files.append(Data([1]), to: "a")
-        try files.append(Data([2]), to: "b")
-        try files.append(Data([3]), to: "a")
+        try files.append([Data([1])], to: "a")
+        try files.append([Data([2])], to: "b")
+        try files.append([Data([3])], to: "a")
         try files.flush("a")
         disk.losePower(keeping: 1)
         #expect(disk.names == ["a"])
         #expect(files.read("a", at: 0, count: 9) == Data([1, 3]))
     }
 
+    @Test func `replaced bytes survive a loss of power once they are flushed`() throws {
+        let disk = SimulatedDisk()
+        let files = SimulatedFiles(disk, world)
+        try files.append([Data([1, 2, 3])], to: "a")
+        try files.flush("a")
+        files.settle()
+        for isFlushed in [false, true] {
+            try files.overwrite(Data([9]), at: 1, in: "a")
+            if isFlushed { try files.flush("a") }
+            disk.losePower(keeping: 0)
+            #expect(files.read("a", at: 0, count: 9) == Data([1, isFlushed ? 9 : 2, 3]))
+        }
+    }
+
     @Test func `settled files survive a loss of power`() throws {
         let disk = SimulatedDisk()
         let files = SimulatedFiles(disk, world)
-        try files.append(Data([1]), to: "a")
+        try files.append([Data([1])], to: "a")
         files.settle()
         disk.losePower(keeping: 0)
         #expect(disk.names == ["a"])

@@ -342,14 +342,26 @@ IN_SWIFT = (
     Defect(
         "a restored session's file stays",
         f"{SERVER}/State/StateDirectory.swift",
-        "names.filter { !files.remove($0) }",
-        "names.filter(\\.isEmpty)",
+        "guard files.remove(file) else {",
+        "guard true else {",
     ),
     Defect(
         "the removal of a file is not synced",
         f"{SERVER}/State/StateDirectory.swift",
-        "        files.settle()\n        try failure.get()\n",
-        "        try failure.get()\n",
+        "            return files.settle()\n",
+        "            return\n",
+    ),
+    Defect(
+        "restored sessions are not marked beside a damaged one",
+        f"{SERVER}/State/StateDirectory.swift",
+        "for record in sessions {",
+        "for record in sessions.prefix(0) {",
+    ),
+    Defect(
+        "the marks of restored sessions are not synced",
+        f"{SERVER}/State/StateDirectory.swift",
+        "        try files.flush(file)\n    }\n}\n",
+        "    }\n}\n",
     ),
     Defect(
         "saved sessions are not synced",
@@ -360,8 +372,8 @@ IN_SWIFT = (
     Defect(
         "a damaged file is read",
         f"{SERVER}/State/StateDirectory.swift",
-        "guard checksum(message) == head.number(at: 12, as: UInt32.self),",
-        "guard",
+        "guard checksum(message) == head.checksum, let session",
+        "guard let session",
     ),
     Defect(
         "a session with a request in progress at the stop is saved without this request",

@@ -32,15 +32,15 @@ class Server:
         self._directory = Path(tempfile.mkdtemp(prefix="twofold-test-", dir="/tmp"))
         self.ipc = f"ipc://{self._directory}/s"
         self._arguments = arguments
-        self._limits, self._log = limits, log
+        self.limits, self._log = limits, log
         self.tcp = "tcp://127.0.0.1:0"
         self.process = self._start()
 
     def _start(self) -> "subprocess.Popen[str]":
         command = [str(find_program()), "serve", "--endpoint", self.ipc, "--endpoint", self.tcp]
         command += ["--parent-pid", str(os.getpid()), *self._arguments]
-        if self._limits:
-            command = ["prlimit", *self._limits, *command]
+        if self.limits:
+            command = ["prlimit", *self.limits, *command]
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,

@@ -173,7 +173,8 @@ def test_a_damaged_session_stays_in_the_directory_and_does_not_stop_the_server(
             damaged.step(np.zeros(16, int))
         whole.reset(seed=0)
         kept = [each.read_bytes() for each in files(directory)]
-        assert kept == ([broken] if broken else [])
+        restored = other.replace(b"TWOFOLDT", b"TWOFOLDR", 1)
+        assert kept == ([restored + broken] if broken else [])
         keeping.terminate()
     keeping.start_again()
     whole.close()
@@ -194,6 +195,41 @@ def test_a_file_larger_than_memory_stays_in_the_directory_and_does_not_stop_the_
     keeping.start_again()
     make(keeping.ipc).close()
     assert files(directory) == [new, old]
+
+
+def test_a_session_too_large_for_the_memory_harms_no_other(tmp_path: Path) -> None:
+    """A stop needs memory for two copies of a session, and a start for three."""
+
+    def limits(megabytes: int) -> list[str]:
+        megabytes += 8 * ((os.cpu_count() or 2) - 2)  # each thread has a stack of 8 MiB
+        return [f"--as={megabytes << 20}"]
+
+    weights = [np.zeros(16**6, np.float32)]
+    network = twofold.policies.NTuple([range(6)], weights, exponents=16)
+    with Server("--state-dir", str(tmp_path / "state")) as server:
+        small, large = make(server.ipc), make(server.ipc)
+        expected = [one_step(small, 0), one_step(large, 0)]
+        large.rollout(1, network)
+        server.terminate()
+        server.limits = limits(310)
+        server.start_again()
+        one_step(small, 1)
+        with pytest.raises(errors.NotFound):
+            one_step(large, 1)
+        server.terminate()
+        server.limits = []
+        server.start_again()
+        one_step(large, 2)
+        server.kill()
+
+    with Server("--state-dir", str(tmp_path / "other"), limits=limits(350)) as server:
+        small, large = make(server.ipc), make(server.ipc)
+        assert [one_step(small, 0), one_step(large, 0)] == expected
+        large.rollout(1, network)
+        server.process.terminate()
+        assert server.process.wait(PATIENCE) == 1, "it has lost a session, and says so"
+        server.start_again()
+        one_step(small, 1)
 
 
 def test_the_directory_of_a_server_of_version_0_1_is_read(keeping: Server, directory: Path) -> None:

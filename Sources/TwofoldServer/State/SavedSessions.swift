@@ -18,49 +18,37 @@ extension SessionMachine {
         from directory: StateDirectory, names: [String: String] = [:], logger: Logger, at now: Moment,
         unless isStopping: () -> Bool = { false }
     ) -> Bool {
-        var emptied: [String] = []
-        var remaining: [StateDirectory.Record] = []
+        var restored: [(file: String, sessions: [Range<Int>], isEmptied: Bool)] = []
         for name in directory.fileNames {
-            var failed: [StateDirectory.Record] = []
-            let before = statistics.sessionsCreated
+            var sessions: [Range<Int>] = []
+            var isEmptied = true
             for record in directory.records(of: name) {
                 guard !isStopping() else { return false }
                 do {
-                    let saved = try record.session.get()
-                    let entry = try restoreSession(saved, at: now)
+                    let record = try record.get()
+                    let entry = try restoreSession(record.session, at: now)
                     statistics.sessionsCreated += 1
-                    logger.began(entry, "restored", of: names[saved.clientKey])
+                    logger.began(entry, "restored", of: names[record.session.clientKey])
+                    sessions.append(record.range)
                 } catch {
+                    isEmptied = false
                     logger.error(
                         "a session in the state directory can't be restored and stays there: \(error)",
                         metadata: ["file": "\(name)"])
-                    failed.append(record)
                 }
             }
-            if statistics.sessionsCreated > before {
-                emptied.append(name)
-                remaining += failed
-            }
+            restored.append((name, sessions, isEmptied))
         }
-        remove(emptied, from: directory, keeping: remaining, logger)
-        return true
-    }
-
-    private func remove(
-        _ names: [String], from directory: StateDirectory, keeping records: [StateDirectory.Record],
-        _ logger: Logger
-    ) {
-        guard !names.isEmpty else { return }
-        do {
-            for name in try directory.remove(names, keeping: records) {
+        for (file, sessions, isEmptied) in restored where isEmptied || !sessions.isEmpty {
+            do { try directory.remove(sessions, from: file, isEmptied: isEmptied) } catch {
                 logger.error(
-                    "a file in the state directory can't be removed; the next start restores its sessions again",
-                    metadata: ["file": "\(name)"])
+                    """
+                    the restored sessions can't be removed from the state directory, so the next start restores \
+                    them again: \(error)
+                    """, metadata: ["file": "\(file)"])
             }
-        } catch {
-            statistics.sessionsLost += records.count
-            logger.error("\(records.count) sessions can be neither restored nor kept: \(error)")
         }
+        return true
     }
 
     private func restoreSession(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry {
@@ -81,6 +69,8 @@ extension SessionMachine {
                 continue
             }
             do {
+                // The saved session, and its encoded bytes. A failed allocation of either would end the process.
+                _ = try MemoryPromise.make(2 * entry.savedBytes)
                 guard let session = try entry.saved() else {
                     throw Reason("its last request is still running")
                 }

@@ -8,7 +8,8 @@ internal import TwofoldProtocol
 /// sessions' secret ids.
 ///
 /// A file is a sequence of records, one for each session. Each record has its own checksums. If a server is killed
-/// while it saves, the records written so far are therefore still valid.
+/// while it saves, the records written so far are therefore still valid. After a restart, a file stays only if some of
+/// its sessions can't be restored. The records of the restored ones then begin with TWOFOLDR, and no server reads them.
 ///
 ///     0          8         12             16     24            28           28 + size
 ///     ┌──────────┬─────────┬──────────────┬──────┬─────────────┬────────────┐
@@ -20,19 +21,16 @@ internal import TwofoldProtocol
 /// reads such files but never writes them. Only one server at a time may use a directory.
 package final class StateDirectory {
     fileprivate static let magic = Array("TWOFOLDT".utf8)
+    /// The first bytes of a record whose session a server has restored. Its checksum is still that of ``magic``.
+    fileprivate static let restoredMagic = Array("TWOFOLDR".utf8)
     fileprivate static let version: UInt32 = 2
     fileprivate static let headSize = 28
     /// The size of a record's head in version 1, in bytes.
     fileprivate static let oldHeadSize = 16
     private static let suffix = ".sessions"
     private static let oldSuffix = ".session"
-    /// The maximum size of a saved session in bytes, which is protobuf's limit. If the head of a record is damaged,
-    /// up to this many bytes are kept.
-    private static let maxSize = Int(Int32.max)
-    /// The maximum number of bytes to keep from a file whose content is not a saved session.
-    private static let maxForeignSize = 1 << 20
-    /// The number of bytes to copy at a time.
-    private static let copySize = 1 << 20
+    /// The maximum size of a saved session in bytes, which is protobuf's limit.
+    fileprivate static let maxSize = Int(Int32.max)
 
     private let files: any StateFiles
 
@@ -59,54 +57,67 @@ package final class StateDirectory {
 
     /// A saved session and its location in a file.
     struct Record {
-        let file: String
         let range: Range<Int>
-        let session: Result<SavedSession, Reason>
+        let session: SavedSession
     }
 
-    /// The records of a file. They are read one at a time, so that a large file does not have to fit into memory.
+    /// The records of a file, or the reasons why they can't be read. Records whose sessions were restored are left
+    /// out. The records are read one at a time, so that a large file does not have to fit into memory.
     struct Records: Sequence, IteratorProtocol {
         private let files: any StateFiles
         private let name: String
         private let size: Int?
         private var offset = 0
-        private var hasEnded = false
+        private var hasEnded: Bool
 
         fileprivate init(_ files: any StateFiles, _ name: String) {
             self.files = files
             self.name = name
             size = files.size(name)
+            // A server that found the disk full leaves an empty file behind.
+            hasEnded = size == 0
         }
 
-        mutating func next() -> Record? {
-            guard !hasEnded else { return nil }
-            do throws(Reason) {
-                let (head, message) = try nextRange()
-                defer { offset = message.upperBound }
-                hasEnded = message.upperBound == size
-                return Record(
-                    file: name, range: offset..<message.upperBound, session: read(message, checkedBy: head))
-            } catch {
-                // Without a valid head, the start of the next record is unknown.
-                hasEnded = true
-                let begin = files.read(name, at: offset, count: StateDirectory.magic.count)
-                let isSession = begin?.elementsEqual(StateDirectory.magic) ?? false
-                let limit = isSession ? StateDirectory.maxSize : StateDirectory.maxForeignSize
-                let end = Swift.min(size ?? offset, offset + limit)
-                return Record(file: name, range: offset..<end, session: .failure(error))
+        mutating func next() -> Result<Record, Reason>? {
+            while !hasEnded {
+                do throws(Reason) {
+                    let head = try nextHead()
+                    let range = offset..<head.message.upperBound
+                    offset = range.upperBound
+                    hasEnded = offset == size
+                    guard !head.isRestored else { continue }
+                    return read(head).map { Record(range: range, session: $0) }
+                } catch {
+                    // Without a valid head, the start of the next record is unknown.
+                    hasEnded = true
+                    return .failure(error)
+                }
             }
+            return nil
         }
 
-        /// Reads the head of the next record. Returns the head and the byte range of the saved session.
-        private func nextRange() throws(Reason) -> (head: Data, message: Range<Int>) {
-            guard let size, let head = files.read(name, at: offset, count: StateDirectory.headSize) else {
+        private struct Head {
+            let isRestored: Bool
+            let checksum: UInt32
+            /// The location of the saved session.
+            let message: Range<Int>
+        }
+
+        private func nextHead() throws(Reason) -> Head {
+            guard let size, var head = files.read(name, at: offset, count: StateDirectory.headSize) else {
                 throw Reason("it can't be read")
             }
+            let isRestored = head.starts(with: StateDirectory.restoredMagic)
+            if isRestored { head.replaceSubrange(..<StateDirectory.magic.count, with: StateDirectory.magic) }
             guard head.count >= StateDirectory.oldHeadSize, head.starts(with: StateDirectory.magic) else {
                 throw Reason("it is not a saved session of a Twofold server")
             }
+            let crc = head.number(at: 12, as: UInt32.self)
             let version = head.number(at: 8, as: UInt32.self)
-            if version == 1, offset == 0 { return (head, StateDirectory.oldHeadSize..<size) }
+            if version == 1, offset == 0 {
+                let message = StateDirectory.oldHeadSize..<size
+                return Head(isRestored: isRestored, checksum: crc, message: message)
+            }
             guard version == StateDirectory.version else {
                 throw Reason(
                     "it has version \(version); this server reads versions 1 and \(StateDirectory.version)")
@@ -115,20 +126,27 @@ package final class StateDirectory {
                 checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self)
             else { throw Reason("it is damaged, so the rest of its file can't be read either") }
             let begin = offset + StateDirectory.headSize
-            guard let count = Int(exactly: head.number(at: 16, as: UInt64.self)),
-                count <= StateDirectory.maxSize
-            else { throw Reason("it is larger than a session can be") }
+            let count = head.number(at: 16, as: UInt64.self)
             guard count <= size - begin else { throw Reason("it is incomplete") }
-            return (head, begin..<begin + count)
+            return Head(isRestored: isRestored, checksum: crc, message: begin..<begin + Int(count))
         }
 
-        private func read(_ range: Range<Int>, checkedBy head: Data) -> Result<SavedSession, Reason> {
-            guard let message = files.read(name, at: range.lowerBound, count: range.count) else {
-                return .failure(Reason("it can't be read, or does not fit into memory"))
+        private func read(_ head: Head) -> Result<SavedSession, Reason> {
+            let count = head.message.count
+            guard count <= StateDirectory.maxSize else {
+                return .failure(Reason("it is larger than a session can be"))
             }
-            guard checksum(message) == head.number(at: 12, as: UInt32.self),
-                let session = message.withUnsafeBytes({ SavedSession(bytes: $0) })
-            else { return .failure(Reason("it is damaged")) }
+            // The file's bytes, the decoded session, and the session that is made from it. A failed allocation of the
+            // first two ends the process.
+            guard 3 * count <= availableMemory() else {
+                return .failure(Reason("this process has too little memory for its \(count) bytes"))
+            }
+            guard let message = files.read(name, at: head.message.lowerBound, count: count) else {
+                return .failure(Reason("it can't be read"))
+            }
+            guard checksum(message) == head.checksum, let session = SavedSession(bytes: message) else {
+                return .failure(Reason("it is damaged"))
+            }
             return .success(session)
         }
     }
@@ -140,13 +158,12 @@ package final class StateDirectory {
     /// - Throws: ``Reason``, or an error of ``StateFiles``. In either case, the file is unchanged.
     func append(_ session: SavedSession, to file: String) throws {
         guard let message = session.bytes else { throw Reason("it is too large to be saved") }
-        var record = Data(Self.magic)
-        record.append(number: Self.version)
-        record.append(number: message.withUnsafeBytes(Checksum.of))
-        record.append(number: UInt64(message.count))
-        record.append(number: checksum(record))
-        record.append(contentsOf: message)
-        try files.append(record, to: file)
+        var head = Data(Self.magic)
+        head.append(number: Self.version)
+        head.append(number: checksum(message))
+        head.append(number: UInt64(message.count))
+        head.append(number: checksum(head))
+        try files.append([head, message], to: file)
     }
 
     /// Forces the appended sessions to disk, so that they survive a power failure.
@@ -155,32 +172,18 @@ package final class StateDirectory {
         files.settle()
     }
 
-    /// Removes files whose sessions have been restored. First copies the given records to a new file, because they
-    /// must be kept. Returns the names of the files that cannot be removed.
-    func remove(_ names: [String], keeping records: [Record]) throws -> [String] {
-        let failure = Result { try keep(records) }
-        let remaining = names.filter { !files.remove($0) }
-        files.settle()
-        try failure.get()
-        return remaining
-    }
-
-    private func keep(_ records: [Record]) throws {
-        guard !records.isEmpty else { return }
-        let name = newName
-        for record in records {
-            var offset = record.range.lowerBound
-            while let bytes = files.read(
-                record.file, at: offset, count: min(Self.copySize, record.range.upperBound - offset)),
-                !bytes.isEmpty
-            {
-                try files.append(bytes, to: name)
-                offset += bytes.count
-            }
+    /// Removes restored sessions from a file, so that no later server restores them again. Removes the whole file if
+    /// `isEmptied` is true, or else marks the sessions' records, which needs no space on the disk.
+    func remove(_ sessions: [Range<Int>], from file: String, isEmptied: Bool) throws {
+        guard !isEmptied else {
+            guard files.remove(file) else { throw Reason("the file can't be removed") }
+            return files.settle()
         }
-        try files.flush(name)
+        for record in sessions {
+            try files.overwrite(Data(Self.restoredMagic), at: record.lowerBound, in: file)
+        }
+        try files.flush(file)
     }
-
 }
 
 private func checksum(_ bytes: Data) -> UInt32 { bytes.withUnsafeBytes(Checksum.of) }

@@ -10,9 +10,11 @@ package protocol StateFiles: AnyObject {
     /// Reads `count` bytes from `offset` on, or fewer at the end of the file. Returns nil if the file cannot be
     /// read.
     func read(_ name: String, at offset: Int, count: Int) -> Data?
-    /// Appends bytes to a file, which is created if necessary. If not all bytes can be written, the file is
-    /// unchanged.
-    func append(_ bytes: Data, to name: String) throws
+    /// Appends the parts to a file, one after another. Creates the file if necessary. If not all bytes can be
+    /// written, the file is unchanged, or empty if it is new.
+    func append(_ parts: [Data], to name: String) throws
+    /// Replaces bytes of a file. The file's size stays the same.
+    func overwrite(_ bytes: Data, at offset: Int, in name: String) throws
     /// Forces a file's content to disk, so that it survives a power failure.
     func flush(_ name: String) throws
     /// Removes a file. Returns false if the file cannot be removed.
@@ -59,8 +61,6 @@ final class SystemStateFiles: StateFiles {
         guard let file = try? Descriptor(opening: path + "/" + name, O_RDONLY | O_NONBLOCK) else {
             return nil
         }
-        // A damaged file may state a size larger than memory, and Data ends the process if it can't allocate.
-        guard count <= availableMemory() else { return nil }
         var bytes = Data(count: count)
         guard let read = try? bytes.withUnsafeMutableBytes({ try file.read(into: $0, at: offset) }) else {
             return nil
@@ -68,13 +68,20 @@ final class SystemStateFiles: StateFiles {
         return bytes.prefix(read)
     }
 
-    func append(_ bytes: Data, to name: String) throws {
+    func append(_ parts: [Data], to name: String) throws {
         let file = try Descriptor(opening: path + "/" + name, O_WRONLY | O_CREAT | O_APPEND, mode: 0o600)
         let size = try file.regularFileSize
-        do { try bytes.withUnsafeBytes { try file.write($0) } } catch {
+        do {
+            for part in parts { try part.withUnsafeBytes { try file.write($0) } }
+        } catch {
             try system(named: "ftruncate") { ftruncate(file.number, size) }
             throw error
         }
+    }
+
+    func overwrite(_ bytes: Data, at offset: Int, in name: String) throws {
+        let file = try Descriptor(opening: path + "/" + name, O_WRONLY)
+        try bytes.withUnsafeBytes { try file.write($0, at: offset) }
     }
 
     func flush(_ name: String) throws {

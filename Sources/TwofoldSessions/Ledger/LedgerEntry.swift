@@ -243,6 +243,12 @@ extension SessionLedger {
         /// maximum. It prevents counters from overflowing.
         private static let maxSavedCount: UInt64 = 1 << 62
 
+        /// The approximate size of the saved session in bytes; 0 while a request is in progress.
+        package var savedBytes: Int {
+            guard case .idle(let open) = state else { return 0 }
+            return open.last.bytes + open.host.environment.savedBytes
+        }
+
         /// Returns the session as a protobuf message for saving; nil while a request is in progress.
         package func saved() throws(ServiceError) -> SavedSession? {
             guard case .idle(let open) = state else { return nil }
@@ -314,6 +320,13 @@ extension SessionLedger {
         var compact: Done {
             Done(
                 seq: seq, header: header.withBytes { Frame(copying: $0) }, payload: nil, nil, reply: reply)
+        }
+
+        /// The size of the request's and the reply's frames, in bytes.
+        var bytes: Int {
+            [header.count, payload?.count, reply.header.count, reply.payload?.count].reduce(0) {
+                $0 + ($1 ?? 0)
+            }
         }
 
         /// The request's header and payload, as a protobuf message for saving.

@@ -7,49 +7,61 @@ internal import TwofoldServer
 final class SimulatedDisk {
     fileprivate enum Change {
         case append(String, Data)
+        case overwrite(String, Int, Data)
         case remove(String)
 
-        func appends(to name: String) -> Bool { if case .append(name, _) = self { true } else { false } }
+        /// The file whose bytes the change writes; nil for a removal.
+        var written: String? {
+            switch self {
+            case .append(let name, _), .overwrite(let name, _, _): name
+            case .remove: nil
+            }
+        }
     }
 
     fileprivate var files: [String: Data] = [:]
     /// The names that are safe on the disk, and the later changes.
     private var safe: [String: Data] = [:]
     fileprivate var unsettled: [Change] = []
-    /// For each file with unsafe bytes, the number of safe ones.
-    private var flushed: [String: Int] = [:]
+    /// For each file with unsafe bytes, the bytes that a flush has made safe.
+    private var flushed: [String: Data] = [:]
 
     fileprivate func apply(_ change: Change) {
-        switch change {
-        case .append(let name, _): if flushed[name] == nil { flushed[name] = files[name]?.count ?? 0 }
-        case .remove(let name): flushed[name] = nil
+        if let name = change.written {
+            if flushed[name] == nil { flushed[name] = files[name] ?? Data() }
+        } else if case .remove(let name) = change {
+            flushed[name] = nil
         }
         Self.apply(change, to: &files)
         unsettled.append(change)
     }
 
-    /// Makes the bytes of a file safe. A loss of power then keeps or undoes its changes as a whole.
+    /// Makes the bytes of a file safe. A loss of power then keeps or undoes the file as a whole.
     fileprivate func flush(_ name: String) {
         flushed[name] = nil
-        if safe[name] != nil { safe[name] = files[name] }
-        let bytes = unsettled.reduce(Data()) {
-            if case .append(name, let more) = $1 { $0 + more } else { $0 }
+        let first = unsettled.firstIndex { $0.written == name }
+        unsettled.removeAll { $0.written == name }
+        if safe[name] != nil {
+            safe[name] = files[name]
+        } else if let first {
+            unsettled.insert(.append(name, files[name]!), at: first)
         }
-        guard let first = unsettled.firstIndex(where: { $0.appends(to: name) }) else { return }
-        unsettled[first] = .append(name, bytes)
-        unsettled[(first + 1)...].removeAll { $0.appends(to: name) }
     }
 
     /// Makes the names and the flushed bytes of all files safe.
     fileprivate func settle() {
         safe = files
-        for (name, size) in flushed { safe[name] = files[name]?.prefix(size) }
+        for (name, bytes) in flushed { safe[name] = bytes }
         unsettled = []
     }
 
     private static func apply(_ change: Change, to files: inout [String: Data]) {
         switch change {
         case .append(let name, let bytes): files[name, default: Data()] += bytes
+        case .overwrite(let name, let offset, let bytes):
+            guard var file = files[name], offset + bytes.count <= file.count else { return }
+            file.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+            files[name] = file
         case .remove(let name): files[name] = nil
         }
     }
@@ -96,8 +108,9 @@ final class SimulatedFiles: StateFiles {
         disk.files[name].map { Data($0.dropFirst(offset).prefix(count)) }
     }
 
-    func append(_ bytes: Data, to name: String) throws {
+    func append(_ parts: [Data], to name: String) throws {
         guard !isKilled else { return }
+        let bytes = parts.reduce(Data(), +)
         if world.faults.strikes(.diskFull) {
             world.reach(.fullDisk)
             throw SystemError(code: ENOSPC)
@@ -108,6 +121,15 @@ final class SimulatedFiles: StateFiles {
             return world.reach(.tornFile)
         }
         disk.apply(.append(name, bytes))
+    }
+
+    func overwrite(_ bytes: Data, at offset: Int, in name: String) throws {
+        guard !isKilled else { return }
+        guard !world.faults.strikes(.tornWrite) else {
+            isKilled = true
+            return world.reach(.tornFile)
+        }
+        disk.apply(.overwrite(name, offset, bytes))
     }
 
     func flush(_ name: String) throws { if !isKilled { disk.flush(name) } }
