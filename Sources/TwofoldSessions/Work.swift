@@ -155,7 +155,8 @@ package final class Work: @unchecked Sendable {
         into memory: UnsafeMutableRawBufferPointer? = nil
     ) -> Result<StoredReply, ServiceError> {
         do throws(ServiceError) {
-            if isOfSession { kept = (try header.kept(), try payload?.kept()) }
+            // A caller may change its memory during the call, or get the reply in the same memory.
+            kept = (isOfSession ? try header.kept() : header, try payload?.kept())
             guard let payload = kept.payload else {
                 return .success(try execute(nil, service, budget, memory))
             }

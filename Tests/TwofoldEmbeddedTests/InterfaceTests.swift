@@ -318,6 +318,34 @@ import TwofoldTestSupport
         #expect(library.call(Request(.expand(request)), [1]).error?.field == "payload")
     }
 
+    @Test(arguments: [4, 5])
+    func `expand may answer in the memory of its payload`(size: Int) throws {
+        var request = ExpandRequest()
+        request.environmentID = "twofold/Game2048-v0"
+        (request.game2048.rows, request.game2048.columns) = (UInt32(size), UInt32(size))
+        request.count = 100
+        request.operation = .move
+        let count = 100 * size * size
+        var payload: [UInt8] = []
+        for cell in 0..<count { payload.append(UInt8((cell * 7 + cell / 5) % 4)) }
+        for action in 0..<100 { payload.append(UInt8(action % 4)) }
+        let expected = library.call(Request(.expand(request)), payload).payload
+        let header = Request(.expand(request)).bytes
+        var (room, text) = (payload, [UInt8](repeating: 0, count: 1 << 10))
+        room += [UInt8](repeating: 0, count: expected.count)
+        room.withUnsafeMutableBufferPointer { room in
+            text.withUnsafeMutableBufferPointer { text in
+                var reply = twofold_reply(
+                    header: text.baseAddress, header_capacity: text.count, header_size: 0,
+                    payload: room.baseAddress, payload_capacity: room.count, payload_size: 0)
+                let status = call(
+                    library.number, header, header.count, room.baseAddress, payload.count, &reply)
+                #expect(status == TWOFOLD_ANSWERED && reply.payload_size == expected.count)
+            }
+        }
+        #expect(Array(room.prefix(expected.count)) == expected)
+    }
+
     @Test func `a reply whose header does not fit leaves the payload's memory unchanged`() throws {
         var request = ExpandRequest()
         request.environmentID = "twofold/Game2048-v0"

@@ -87,3 +87,30 @@ def test_a_server_with_little_address_space_refuses_and_continues(megabytes: int
         assert done > refused
         if megabytes == 300:
             assert refused > 0
+
+
+SQUEEZE = """
+import mmap, resource
+import numpy as np
+from twofold import errors, rules
+
+large, small = np.ones((1000, 5, 5), np.uint8), np.ones((4, 4, 4), np.uint8)
+rules.legal(small)
+in_use = int(open("/proc/self/statm").read().split()[0]) * mmap.PAGESIZE
+limit = in_use + (3 << 20)  # less than the stack of a thread
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for boards in (large, small):
+    try:
+        rules.legal(boards)
+    except errors.ResourceExhausted:
+        print("refused")
+"""
+
+
+def test_rules_without_memory_for_a_thread_or_a_block_are_refused() -> None:
+    """In the past, a call waited forever for a thread, and another one ended the process."""
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TWOFOLD_THREADS": "4"}
+    command = [sys.executable, "-c", SQUEEZE]
+    ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE)
+    assert ran.returncode == 0, ran.stderr
+    assert "refused" in ran.stdout

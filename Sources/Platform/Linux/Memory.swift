@@ -28,6 +28,11 @@ package func prepareForMemoryLimit(_ left: Int) -> Bool {
     return left >= MemoryPromise.kept
 }
 
+/// Returns true if the process's own memory limits leave enough for the stacks of this many new threads.
+package func canStartThreads(_ count: Int) -> Bool {
+    memoryLeft().map { $0 > (count + 1) * threadStackBytes() } ?? true
+}
+
 /// Returns the address space that a new thread's stack occupies, in bytes.
 func threadStackBytes() -> Int { twofold_thread_stack_bytes() }
 

@@ -74,7 +74,7 @@ public struct BoardRules: Sendable {
                 }
             }
         }
-        forEachBlock(boards, kernel, afterstateArrays, into: arrays) { memory, _, arrays, row in
+        try forEachBlock(boards, kernel, afterstateArrays, into: arrays) { memory, _, arrays, row in
             kernel.afterstates(
                 memory.block, phases: nil, boards: arrays.address(keys.boards, lane: row),
                 rewards: arrays.address(keys.rewards, lane: row), mask: arrays.address(keys.mask, lane: row),
@@ -99,7 +99,7 @@ public struct BoardRules: Sendable {
                 row.store(slide.moved, keys.legal)
             }
         }
-        forEachBlock(boards, kernel, moveArrays, into: arrays) { memory, range, arrays, row in
+        try forEachBlock(boards, kernel, moveArrays, into: arrays) { memory, range, arrays, row in
             kernel.move(
                 memory.block, actions: memory.whole(actions, range),
                 boards: arrays.address(keys.boards, lane: row),
@@ -121,7 +121,7 @@ public struct BoardRules: Sendable {
                 }
             }
         }
-        forEachBlock(boards, kernel, legalArrays, into: arrays) { memory, _, arrays, row in
+        try forEachBlock(boards, kernel, legalArrays, into: arrays) { memory, _, arrays, row in
             kernel.legal(memory.block, mask: arrays.address(mask, lane: row), scratch: memory.scratch)
         }
     }
@@ -149,7 +149,7 @@ public struct BoardRules: Sendable {
                 row.store(outcome, keys.outcomes)
             }
         }
-        forEachBlock(boards, kernel, spawnArrays, into: arrays) { memory, range, arrays, row in
+        try forEachBlock(boards, kernel, spawnArrays, into: arrays) { memory, range, arrays, row in
             for index in range {
                 memory.seed(index - range.lowerBound, Generator(seed: UInt64(littleEndian: seeds[index])))
             }
@@ -226,7 +226,10 @@ public struct BoardRules: Sendable {
             @Sendable (
                 _ memory: BlockMemory, _ range: Range<Int>, _ arrays: BatchArrays, _ row: Int
             ) -> Void
-    ) {
+    ) throws(EnvironmentError) {
+        do throws(OutOfMemory) {
+            _ = try MemoryPromise.make(workers.threads * BlockMemory.size(specs, cells: cells))
+        } catch { throw EnvironmentError(error) }
         workers.run(lanes: boards.count, nanosecondsPerLane: nanosecondsPerBoard) { range, _ in
             let memory = BlockMemory(specs, cells: cells)
             for first in stride(from: range.lowerBound, to: range.upperBound, by: KernelBlock.lanes) {
@@ -275,6 +278,12 @@ private final class BlockMemory {
     private let input: UnsafeMutableRawPointer
     private let tailMemory: UnsafeMutableRawBufferPointer
     let tail: BatchArrays
+
+    /// Returns the number of bytes that a worker's memory has.
+    static func size(_ specs: [ArraySpec], cells: Int) -> Int {
+        KernelBlock.size + KernelScratch.size + (cells + 1) * KernelBlock.lanes
+            + ArrayMemory.size(specs, lanes: KernelBlock.lanes)
+    }
 
     init(_ specs: [ArraySpec], cells: Int) {
         self.cells = cells

@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import Platform
 internal import Synchronization
 
 /// The threads among which the lanes of a batch are divided, in chunks of whole 64-lane blocks.
@@ -32,7 +33,8 @@ public struct Workers: Sendable {
         let chunk = chunk ?? Workers.wholeBlocks(Workers.nanosecondsPerChunk / nanosecondsPerLane)
         let chunks = (lanes + chunk - 1) / chunk
         let workers = min(threads, chunks)
-        guard workers > 1 else { return body(0..<lanes, 0) }
+        // Dispatch waits forever for a thread that the process has no memory for.
+        guard workers > 1, canStartThreads(workers - 1) else { return body(0..<lanes, 0) }
         let next = Atomic(0)
         DispatchQueue.concurrentPerform(iterations: workers) { worker in
             while true {
