@@ -29,11 +29,11 @@ import TwofoldCore
 
     @Test func `a missing table is refused with the command that makes it`() throws {
         let directory = TemporaryDirectory()
-        #expect(try failure(directory).contains("Make it with `twofold solve --size 2x2`"))
+        #expect(try failure(directory).contains("Make it with `twofold solve --size 2x2 --tables '"))
         let problem = try OptimumProblem(
             .board(2, 3, goal: 64, stopAtGoal: true, fourProbability: 0.2, startTiles: 1), .moves)
         #expect(
-            problem.command
+            problem.command(making: TableDirectory.standard + "/\(problem.name).table")
                 == "twofold solve --size 2x3 --objective moves --goal 64 --stop-at-goal --four-probability 0.2 "
                 + "--start-tiles 1")
     }

@@ -201,7 +201,9 @@ import TwofoldService
             try solved.session { $0.game2048.startTiles = 1 }
         }
         #expect(infos.code == .failedPrecondition && infos.field == "extra_infos")
-        #expect(infos.message.contains("`twofold solve --size 2x2 --start-tiles 1`"), "\(infos.message)")
+        #expect(
+            infos.message.contains("`twofold solve --size 2x2 --start-tiles 1 --tables '"), "\(infos.message)"
+        )
         let session = try solved.session {
             $0.game2048.startTiles = 1
             $0.extraInfos = []
@@ -213,7 +215,9 @@ import TwofoldService
         rollout.optimal = .init()
         let policy = try session.refusal(.rollout(rollout))
         #expect(policy.code == .failedPrecondition && policy.field == "policy")
-        #expect(policy.message.contains("`twofold solve --size 2x2 --start-tiles 1`"), "\(policy.message)")
+        #expect(
+            policy.message.contains("`twofold solve --size 2x2 --start-tiles 1 --tables '"),
+            "\(policy.message)")
     }
 }
 

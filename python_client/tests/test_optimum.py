@@ -291,7 +291,7 @@ def test_a_board_that_no_game_reaches_has_no_value(make: Any) -> None:
 
 def test_without_a_table_the_refusal_names_the_command(make: Any) -> None:
     with pytest.raises(
-        FailedPrecondition, match="`twofold solve --size 2x2 --start-tiles 1`"
+        FailedPrecondition, match="`twofold solve --size 2x2 --start-tiles 1 --tables '/"
     ) as no:
         make(start_tiles=1)
     assert no.value.field == "extra_infos"

@@ -141,14 +141,16 @@ public final class OptimumTable: Sendable {
 }
 
 extension OptimumProblem {
-    /// The command that makes the problem's table.
-    var command: String {
+    /// Returns the command that makes the problem's table at a path.
+    func command(making path: String) -> String {
         var words = ["twofold solve --size \(rows)x\(columns)"]
         if objective != .score { words.append("--objective \(objective.rawValue)") }
         if endExponent != 0 { words.append("--goal \(1 << endExponent)") }
         if endExponent != 0, objective != .goal { words.append("--stop-at-goal") }
         if fourProbability != 0.1 { words.append("--four-probability \(fourProbability)") }
         if startTiles != 2 { words.append("--start-tiles \(startTiles)") }
+        let directory = path.dropLast("/\(name).table".count)
+        if directory != TableDirectory.standard { words.append("--tables '\(directory)'") }
         return words.joined(separator: " ")
     }
 }

@@ -47,10 +47,13 @@ struct TableSource: ~Copyable {
     private static func open(
         _ path: String, of problem: OptimumProblem
     ) throws(OptimumFailure) -> Descriptor {
-        do throws(SystemError) { return try Descriptor(opening: path, O_RDONLY | O_NONBLOCK) } catch {
+        do throws(SystemError) {
+            return try Descriptor(opening: path, O_RDONLY | O_NONBLOCK, followsLinks: true)
+        } catch {
             guard error.code == ENOENT else { throw OptimumFailure("can't read '\(path)': \(error)") }
             throw OptimumFailure(
-                "the table of this optimum, '\(path)', does not exist. Make it with `\(problem.command)`")
+                "the table of this optimum, '\(path)', does not exist. Make it with "
+                    + "`\(problem.command(making: path))`")
         }
     }
 
@@ -74,6 +77,8 @@ struct TableSource: ~Copyable {
     ) throws(OptimumFailure) -> (TableFile, reservation: any Sendable) {
         do {
             let reservation = try reserve(size)
+            let promise = try MemoryPromise.make(size)
+            defer { withExtendedLifetime(promise) {} }
             let memory = try TableFile(size: size)
             try read(memory.bytes)
             return (memory, reservation)
@@ -97,6 +102,7 @@ struct TableSource: ~Copyable {
     func damaged(_ damage: String) -> OptimumFailure {
         OptimumFailure(
             kind: .damagedTable,
-            "'\(path)' can't be used: \(damage). Remove it and make it again with `\(problem.command)`")
+            "'\(path)' can't be used: \(damage). Remove it and make it again with "
+                + "`\(problem.command(making: path))`")
     }
 }
