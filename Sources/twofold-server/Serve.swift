@@ -75,8 +75,6 @@ struct Serve: ParsableCommand {
     var logFormat: LogFormat?
 
     func run() throws {
-        let stopSignals = try Signals(SIGTERM, SIGINT)
-        let reloadSignals = try Signals(SIGHUP)
         // The process that reads the log may end first, which must not end the server.
         signal(SIGPIPE, SIG_IGN)
         // A session that exceeds the limit on file size is an error, like a full disk.
@@ -89,7 +87,10 @@ struct Serve: ParsableCommand {
         }
         // Only the server's user may access its files, such as the sockets of ipc endpoints.
         umask(0o077)
+        // Before signals are blocked, because a key file may be a FIFO that nobody writes to.
         let configuration = try makeConfiguration(logger)
+        let stopSignals = try Signals(SIGTERM, SIGINT)
+        let reloadSignals = try Signals(SIGHUP)
         logger.info("starting", metadata: ["version": "\(EnvironmentService.version)"])
         let announcements = DispatchQueue(label: "twofold.announcements")
         let statistics = try withExtendedLifetime(stopSignals) {
