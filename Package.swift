@@ -14,15 +14,15 @@ let settings: [SwiftSetting] = [
 /// tests run the code that ships.
 let testableSettings = settings + [.unsafeFlags(["-enable-testing"])]
 
-/// The settings of tests that compute little. Without optimisation they compile in a third of the time.
+/// The settings of tests that need little computation. Without optimisation, they compile in a third of the time.
 let testSettings = settings + [.unsafeFlags(["-Onone"])]
 
-/// Links the Swift runtime into a product, so that it runs where Swift is not installed. Only the linker gets these
-/// flags, because the tests must share Swift Testing's runtime. FoundationEssentials needs the two libraries.
+/// The flags that link the Swift runtime into a product, so that it runs where Swift is not installed. Only the linker
+/// gets these flags, because tests must share Swift Testing's runtime. FoundationEssentials needs the two libraries.
 let staticRuntime = ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims"]
 
-/// The fast path of 2048, compiled a second time for AVX2. At start the program chooses the version that suits the
-/// processor. Only this module gets the flag, so the rest of the program runs on every processor.
+/// The kernel of 2048, compiled a second time for AVX2. At its start, the program chooses the version that suits the
+/// processor. Only this module gets the flag, so all other code runs on every processor.
 #if arch(x86_64)
 let avx2Targets: [Target] = [
     .target(
@@ -44,8 +44,8 @@ let fuzzTargets: [Target] =
             path: "Tests/FuzzRequests", swiftSettings: settings)
     ]
 
-/// The archive of libzmq that a wheel's server is linked with, so that it runs without Debian's library; see
-/// python_client/packaging. Every other product uses the system's libzmq.
+/// The settings that link libzmq. A wheel's server contains an archive of libzmq, so that it runs without Debian's
+/// library (see python_client/packaging). All other products use the system's libzmq.
 let zeroMQ: [LinkerSetting] =
     Context.environment["TWOFOLD_ZEROMQ_ARCHIVES"].map { archives in
         [
@@ -67,7 +67,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
-        // No traits: SwiftPM passes their flags in random order, so two builds in a row compiled the package twice.
+        // Without traits, because SwiftPM passes their flags in random order and then compiles the package again.
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
     targets: [

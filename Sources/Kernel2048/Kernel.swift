@@ -6,18 +6,18 @@
 // so one vector instruction works on 16 boards (SSE2, NEON) or 32 boards (AVX2). Operations on bytes use
 // `Lanes`, one register at a time. Operations on 32-bit numbers are loops over the 64 lanes that LLVM
 // vectorises. Such a loop has no branch. It reads one row and writes another, or overwrites the elements that
-// it has just read: a store that might change a later load stops the vectoriser.
+// it has just read: a store that might change a later load prevents vectorisation.
 //
 // One step of a block:
 //
 //     actions ─► slide (turn, slide, turn back) ─► draw ─► place ─► count ─► restart ─► look ─► write
 //
-// Report.swift computes declared rewards and requested infos from the scratch memory that a step leaves.
+// Report.swift computes declared rewards and requested infos from the scratch memory that a step has filled.
 //
 // The kernel must agree bit by bit with the readable rules (Board, Slide, Spawn, Game2048); tests compare the
 // two. All files but Layout.swift and Operations.swift are compiled twice: once for every processor, once for
-// AVX2. The AVX2 flags apply to nothing else, so these files must not use a generic of another module: its
-// specialisation could be shared with code that runs on every processor.
+// AVX2. The AVX2 flags apply to nothing else, so these files must not use another module's generics: their
+// specialisations could be shared with code that runs on every processor.
 
 #if KERNEL_AVX2
 internal import Kernel2048
@@ -25,8 +25,8 @@ internal import Kernel2048
 
 // MARK: - slide: every direction becomes "left"
 
-/// The rotation of the boards after which each lane's action is a slide to the left. Actions are 0 up, 1 right, 2
-/// down, 3 left.
+/// For each lane, the rotation that turns its action into a slide to the left. Actions are 0 up, 1 right, 2 down,
+/// 3 left.
 struct Turn {
     /// Whether columns are read as rows.
     let isVertical: Lanes
@@ -93,8 +93,8 @@ struct Line {
     }
 
     /// Slides the line to the wall; `moved` stays 0 where nothing moves. Returns the exponent of each merged
-    /// tile in its cell, and 0 in the other cells. A line has at most two merged tiles: one from the first
-    /// pair, one from the other two cells.
+    /// tile in its cell, and 0 in the other cells. At most two cells hold a merged tile: `a`, and one of `b`
+    /// and `c`.
     @inline(__always) mutating func slide(_ moved: inout Lanes) -> Line {
         //  push the zeros out      a . c d  ─►  a c d .
         var hole = c.isZero
@@ -160,7 +160,7 @@ extension KernelSize {
         line.mirror(columns, where: turn.isReversed & ~turn.isVertical)
     }
 
-    /// Undoes the rotation of a line, and writes the line to its row or column.
+    /// Transposes four lines back where columns were read as rows, and writes them to the boards' rows.
     @inline(__always) static func store(
         _ first: Line, _ second: Line, _ third: Line, _ fourth: Line, _ turn: Turn, into cells: Bytes,
         _ lane: Int
@@ -211,12 +211,12 @@ extension KernelSize {
     }
 }
 
-/// Computes each lane's sum of the tile values for these exponents; exponent 0 means no tile.
+/// Sums the values of each lane's tiles, given as rows of exponents. Exponent 0 means no tile.
 func addValues(_ exponents: Bytes, rows: Int, into sums: Ints) {
     for lane in stride(from: 0, to: 64, by: Numbers.scalarCount) {
         var halves = Numbers()
         for row in 0..<rows {
-            // Shifting by one less makes "no tile" set bit 31. Doubling the sum then drops that bit.
+            // The shift is the exponent minus 1, so "no tile" sets bit 31. Doubling the sum then drops that bit.
             let shifts = Numbers(exponents + row * 64, lane, less: 1) & Numbers(repeating: 31)
             halves = halves &+ (Numbers(repeating: 1) &<< shifts)
         }
@@ -229,8 +229,8 @@ func addValues(_ exponents: Bytes, rows: Int, into sums: Ints) {
 /// Widens a condition (0x00 or 0xff) to 32 bits.
 @inline(__always) func widen(_ condition: UInt8) -> Int32 { Int32(Int8(bitPattern: condition)) }
 
-/// Draws a number below `count`, which is at most 16. The number is the upper half of the 32-bit product with
-/// a word.
+/// Returns a number below `count` from a random word: the upper half of their 64-bit product. `count` is at most
+/// 16, so 32-bit arithmetic is enough.
 @inline(__always) private func scale(_ word: UInt32, below count: UInt32) -> UInt32 {
     ((word >> 16) &* count &+ (((word & 0xffff) &* count) >> 16)) >> 16
 }
@@ -251,8 +251,8 @@ private func nextWord(_ s0: inout UInt32, _ s1: inout UInt32, _ s2: inout UInt32
     return result
 }
 
-/// Draws the new tile's place among the empty cells and its exponent in the lanes that moved. In the other
-/// lanes the generator does not change, and the exponent is 0. Follows SpawnLaw's recipe: two words of
+/// Draws a new tile in each lane that moved: its place among the empty cells, and its exponent. In the other
+/// lanes the generator does not change, and the exponent is 0. As in SpawnLaw, a tile takes two words of
 /// xoshiro128++.
 private func draw(_ words: Words, fourThreshold: UInt64, _ scratch: KernelScratch) {
     let (empties, moved) = (scratch.empties, scratch.moved)
@@ -319,7 +319,7 @@ extension KernelSize {
         for placed in 0..<rules.startTiles {
             let first = nextWord(&words[0], &words[64], &words[128], &words[192])
             let second = nextWord(&words[0], &words[64], &words[128], &words[192])
-            // The new tile's cell on an empty board. Each tile at or before it moves it one cell further.
+            // The new tile's cell, counted among the empty cells. Each tile at or before it moves it on by one.
             var cell = Int((UInt64(first) &* UInt64(cellCount - placed)) >> 32)
             var rest = tiles
             while rest != 0 {
@@ -339,8 +339,8 @@ extension KernelSize {
 private struct View {
     var up = Lanes(0), right = Lanes(0), down = Lanes(0), left = Lanes(0), maxExponent = Lanes(0)
 
-    /// Combines neighbouring cells: two equal tiles can merge in both directions; a tile can move into an
-    /// empty neighbour.
+    /// Adds a line's legal directions. Two equal neighbours can merge in either direction; a tile can move into
+    /// an empty neighbour.
     @inline(__always) static func look(
         _ line: Line, length: Int, _ towardsFirst: inout Lanes, _ towardsLast: inout Lanes
     ) {
@@ -408,8 +408,8 @@ private func interleave(_ from: Bytes, into to: Bytes, half: Int) {
 }
 
 extension KernelSize {
-    /// Transposes `width` rows of 64 lanes into 64 rows of `width` cells. Interleaving quarters rotates the
-    /// bits of the index (cell, lane) by two, interleaving halves by one, until the index is (lane, cell).
+    /// Transposes `width` rows of 64 lanes into 64 rows of `width` cells. Interleaving quarters rotates the bits
+    /// of the index (cell, lane) by two; interleaving halves rotates them by one. The final index is (lane, cell).
     private static func transpose(_ cells: Bytes, into boards: Bytes, _ scratch: KernelScratch) {
         switch width {
         case 4: interleave(cells, into: boards, quarter: 64, scratch)
@@ -442,7 +442,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     interleave(scratch.legal, into: mask.assumingMemoryBound(to: UInt8.self), quarter: 64, scratch)
 }
 
-/// Writes, for one register of lanes, the results that both a step and a reset take from a view.
+/// Writes the results that a step and a reset both derive from a view, for one register of lanes.
 @inline(__always) private func write(
     _ view: View, closed: Lanes, goalExponent: UInt8, _ outputs: KernelOutputs, _ scratch: KernelScratch,
     _ lane: Int
@@ -452,7 +452,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     ((view.maxExponent .>= Lanes(goalExponent)) & Lanes(1)).store(outputs.goalReached, lane)
 }
 
-/// Writes the remaining results of both a step and a reset, except the observation.
+/// Writes the other results that a step and a reset have in common, except the observation.
 private func write(_ block: KernelBlock, _ outputs: KernelOutputs, _ scratch: KernelScratch) {
     writeLegal(scratch, into: outputs.actionMask)
     outputs.score.copyMemory(from: block.score, byteCount: 256)
@@ -528,7 +528,7 @@ extension KernelSize {
             terminated.store(scratch.terminated, lane)
             (terminated & Lanes(1)).store(stepOutputs.terminated, lane)
             (truncated & Lanes(1)).store(stepOutputs.truncated, lane)
-            // A waiting lane may have terminated long ago.
+            // A waiting lane may have terminated in an earlier step.
             let closed = terminated | ((Lanes(phases, lane) .== Lanes(KernelPhase.terminated)) & holds)
             write(view, closed: closed, goalExponent: rules.goalExponent, outputs, scratch, lane)
         }
@@ -647,8 +647,8 @@ extension KernelSize {
         return empties
     }
 
-    /// Writes the tile that appeared between two boards, int32 [64]: the cell for a 2, cells + the cell for a
-    /// 4, else -1.
+    /// Writes the tile that `after` has and `before` lacks, int32 [64]: `cell` for a 2, `cellCount + cell` for
+    /// a 4, and -1 if there is none.
     static func writeOutcomes(
         _ before: Bytes, _ after: Bytes, into outcomes: UnsafeMutableRawPointer, _ scratch: KernelScratch
     ) {

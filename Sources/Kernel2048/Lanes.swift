@@ -14,7 +14,8 @@ private typealias Mask = SIMDMask<SIMD16<Int8>>
 
 /// A vector register: one byte of each of 32 neighbouring lanes with AVX2, of 16 lanes elsewhere.
 ///
-/// A condition is a byte, too: 0x00 for false, 0xff for true. `&` selects by a condition; subtracting it adds 1.
+/// In a condition, each byte is 0x00 (false) or 0xff (true). `&` with a condition sets the bytes to 0 where it is
+/// false; subtracting a condition adds 1 where it is true.
 struct Lanes {
     private let bytes: Register
 

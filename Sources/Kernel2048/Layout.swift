@@ -6,7 +6,7 @@ public struct KernelRules: Sendable {
     public var fourThreshold: UInt64
     /// The number of tiles on a new board.
     public var startTiles = 2
-    /// The exponent from which `goal_reached` is true.
+    /// The smallest exponent for which `goal_reached` is true.
     public var goalExponent: UInt8
     /// Whether reaching the goal ends the episode.
     public var stopAtGoal = false
@@ -16,7 +16,7 @@ public struct KernelRules: Sendable {
     public var maxEpisodeSteps = Int32.max
     /// Whether a finished lane waits for its reset, instead of starting its next episode in the next step.
     public var holdsFinished = false
-    /// Whether a step keeps the boards before and after it for `KernelOperations.report`.
+    /// Whether a step keeps copies of the boards from before and after it, for `KernelOperations.report`.
     public var isReported = false
 
     public init(fourThreshold: UInt64, goalExponent: UInt8) {
@@ -25,9 +25,9 @@ public struct KernelRules: Sendable {
 }
 
 /// The memory of 64 boards side by side, aligned to 64 bytes. Offsets and sizes are inlinable properties, not
-/// constants, because the loops of both modules must see the numbers.
+/// constants, so that both modules compile their loops with the numbers.
 ///
-///     cells   16 rows of 64 bytes       exponents, row by row of the board; smaller ones use the first rows
+///     cells   16 rows of 64 bytes       exponents, cell by cell; smaller boards use the first rows
 ///     words    4 rows of 64 UInt32      the generators' states
 ///     score, length, moves              64 Int32 each
 public struct KernelBlock {
@@ -80,14 +80,14 @@ public typealias KernelPhases = UnsafeMutablePointer<UInt8>
 public enum KernelPhase {
     /// The episode is in progress.
     @inlinable public static var playing: UInt8 { 0 }
-    /// The episode has ended by the rules.
+    /// The rules have ended the episode.
     @inlinable public static var terminated: UInt8 { 1 }
     /// Only the step limit has ended the episode.
     @inlinable public static var truncated: UInt8 { 2 }
 }
 
-/// The arrays that a step or a reset fills for 64 lanes. Each pointer is at the block's first lane; any
-/// alignment works.
+/// The arrays that a step or a reset fills for 64 lanes. Each pointer points to the values of the
+/// block's first lane; any alignment works.
 public struct KernelOutputs {
     /// uint8 [64, rows, columns]
     public var observation: UnsafeMutableRawPointer
@@ -147,9 +147,9 @@ public struct KernelRewardTerm {
     public var weight: Double
     /// The discount of a potential.
     public var gamma = 1.0
-    /// 256 entries by exponent for `mergeTable`. Entry 0 is 0.
+    /// The values of `mergeTable`: 256 entries, indexed by exponent. Entry 0 is 0.
     public var table: UnsafePointer<Double>?
-    /// An integer for each cell, row by row, for `cellWeights`.
+    /// The weights of `cellWeights`: one integer for each cell, row by row.
     public var cellWeights: UnsafePointer<Int16>?
 
     public init(kind: KernelTermKind, weight: Double) { (self.kind, self.weight) = (kind, weight) }
@@ -161,7 +161,7 @@ public struct KernelRewardProgram {
     public var scale = 1.0
     public var low = -Double.infinity
     public var high = Double.infinity
-    /// The exponent from which the goal is reached.
+    /// The smallest exponent that reaches the goal.
     public var goalExponent: UInt8
 
     public init(terms: UnsafeBufferPointer<KernelRewardTerm>, goalExponent: UInt8) {
@@ -169,7 +169,7 @@ public struct KernelRewardProgram {
     }
 }
 
-/// The arrays that a declared reward and the requested infos fill, for 64 lanes; nil if not requested.
+/// The arrays for the declared reward and the requested infos of 64 lanes. An info that is not requested is nil.
 public struct KernelReportOutputs {
     /// float32 [64]
     public var reward: UnsafeMutableRawPointer

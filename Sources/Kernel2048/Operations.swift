@@ -1,7 +1,7 @@
 /// The kernel's operations on 64 boards of one size. Two modules compile them from the same files. Each
 /// module has a type for every size, and its `kernel(rows:columns:)` returns that type.
 ///
-/// Callers use the conforming type once per 64 boards, so a call allocates and captures nothing.
+/// All operations are static. A call handles 64 boards, and neither allocates nor captures anything.
 public protocol KernelOperations: SendableMetatype {
     /// Plays one action (0 ... 3) on each board of a block and writes the results. A finished lane starts its
     /// new episode instead, or waits if the rules say `holdsFinished`. `actions` has 64 bytes.
@@ -9,8 +9,8 @@ public protocol KernelOperations: SendableMetatype {
         _ block: KernelBlock, actions: UnsafeRawPointer, phases: KernelPhases, rules: KernelRules,
         _ outputs: KernelOutputs, _ stepOutputs: KernelStepOutputs, scratch: KernelScratch)
 
-    /// Writes the declared reward and the infos that the outputs ask for. The last step must have used the
-    /// same scratch memory, and rules with `isReported`.
+    /// Writes the declared reward and the requested infos. The last step must have used the same scratch
+    /// memory and rules with `isReported`.
     static func report(
         _ program: KernelRewardProgram, _ outputs: KernelReportOutputs, scratch: KernelScratch)
 
@@ -42,9 +42,9 @@ public protocol KernelOperations: SendableMetatype {
     /// Writes the legal actions: mask int8 [64, 4].
     static func legal(_ block: KernelBlock, mask: UnsafeMutableRawPointer, scratch: KernelScratch)
 
-    /// Draws a new tile from its generator for each board of a block that is not full. Writes the boards with
-    /// their new tiles, uint8 [64, rows, columns], and the chance outcomes, int32 [64]: the cell for a 2,
-    /// cells + the cell for a 4, else -1. The block's cells stay unchanged.
+    /// Draws a new tile for each board that is not full, from the board's generator. Writes the boards with
+    /// their new tiles, uint8 [64, rows, columns], and the chance outcomes, int32 [64]: `cell` for a 2,
+    /// `rows * columns + cell` for a 4, and -1 for a full board. The block's cells stay unchanged.
     static func spawn(
         _ block: KernelBlock, fourThreshold: UInt64, boards: UnsafeMutableRawPointer,
         outcomes: UnsafeMutableRawPointer, scratch: KernelScratch)

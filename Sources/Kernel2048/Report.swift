@@ -53,7 +53,7 @@ extension KernelSize {
 
 // MARK: - potentials: an integer for each board
 
-/// Returns the rise from `from` to `to`, or 0 if `to` is not larger.
+/// Returns `to` minus `from`, or 0 if `to` is not larger.
 @inline(__always) private func rise(_ from: Lanes, _ to: Lanes) -> Lanes { .max(from, to) &- from }
 
 /// Returns the line's disorder: the smaller of its total rise and its total fall, at most 46.
@@ -64,7 +64,7 @@ extension KernelSize {
     return .min(rises, falls)
 }
 
-/// Returns the difference of two neighbours, 0 where one of the cells is empty.
+/// Returns the absolute difference of two neighbours' exponents; 0 where one of the cells is empty.
 @inline(__always) private func gap(_ a: Lanes, _ b: Lanes) -> Lanes {
     let smaller = Lanes.min(a, b)
     return (.max(a, b) &- smaller) & ~smaller.isZero
@@ -87,8 +87,8 @@ extension KernelSize {
         inColumns.store(part + 64, lane)
     }
 
-    /// Writes as many rows as the longest line has cells. Each holds the gaps of one row and one column
-    /// together.
+    /// Writes `longest` rows of bytes. Each contains the sum of the gaps in the board's row and column with the
+    /// same number.
     @inline(__always) private static func smoothness(_ cells: Bytes, _ lane: Int, into part: Bytes) {
         for number in 0..<longest {
             let row = gaps(row(cells, number, lane))
@@ -103,7 +103,7 @@ extension KernelSize {
         return largest
     }
 
-    /// Returns, for each board, its largest exponent if a corner holds it, else 0.
+    /// Returns each board's largest exponent if it is in a corner, and 0 otherwise.
     @inline(__always) private static func corner(_ cells: Bytes, _ lane: Int) -> Lanes {
         let bottom = cells + (cellCount - columns) * 64
         let atTop = Lanes.max(Lanes(cells, lane), Lanes(cells + (columns - 1) * 64, lane))
@@ -136,7 +136,7 @@ extension KernelSize {
         }
     }
 
-    /// Returns the exponent of the tile that the spawn placed, 0 for none.
+    /// Returns the exponent of the tile that the spawn placed; 0 if there is none.
     @inline(__always) private static func spawned(_ scratch: KernelScratch, _ lane: Int) -> Lanes {
         var tile = Lanes(0)
         for cell in stride(from: 0, to: cellCount * 64, by: 64) {
@@ -170,7 +170,7 @@ private func weighPotential(_ term: KernelRewardTerm, _ scratch: KernelScratch) 
     weigh(term.weight, scratch) { gamma * Double(nextPhi[$0]) - Double(phi[$0]) }
 }
 
-/// Adds a potential that is the sum of rows of bytes, or minus that sum; `store` fills the rows.
+/// Adds the weighted change of a potential: the sum of rows of bytes, or minus that sum. `store` fills the rows.
 @inline(__always) private func weighPotential(
     _ term: KernelRewardTerm, _ scratch: KernelScratch, rows: Int, isNegative: Bool = false,
     _ store: (_ cells: Bytes, _ lane: Int) -> Void
@@ -191,7 +191,7 @@ private func addRows(_ rows: Bytes, _ count: Int, into sums: Ints, isNegative: B
     }
 }
 
-/// Adds an event's weighted counts, a row of bytes, in the lanes that played.
+/// Adds an event's weighted counts in the lanes that played. `events` returns the counts as bytes.
 @inline(__always) private func weighEvent(
     _ term: KernelRewardTerm, _ scratch: KernelScratch, _ events: (_ lane: Int) -> Lanes
 ) {
@@ -291,7 +291,7 @@ extension KernelSize {
         outputs.reward.copyMemory(from: weighted, byteCount: 256)
     }
 
-    /// Repeats the slide and writes the exponent of each merged tile at its cell.
+    /// Repeats the slide and writes the exponent of each merged tile to its cell.
     private static func writeMerges(_ scratch: KernelScratch, into merges: UnsafeMutableRawPointer) {
         for lane in Lanes.starts {
             let turn = Turn(scratch.action, lane)

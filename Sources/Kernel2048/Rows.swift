@@ -26,8 +26,8 @@ extension KernelScratch {
 
     /// The boards after slide and merge, before the spawn: one row for each cell, at most 16 rows.
     var afterstate: Bytes { memory.bytes(0) }
-    /// The exponents of the merged tiles. Each line along the direction has one row; lines of four cells have
-    /// two, because two merges are possible. The row next to the wall comes first.
+    /// The exponents of the merged tiles. Each line along the direction has one row; a line of four cells has
+    /// two rows, because it can have two merges. The first of the two belongs to the cell at the wall.
     var merges: Bytes { memory.bytes(1024) }
     /// The merge score; after a step, 0 in a lane that did not play.
     var earned: Ints { memory.ints(1536) }
@@ -36,7 +36,7 @@ extension KernelScratch {
     var moved: Bytes { memory.bytes(1856) }
     /// Whether the action was played. The other lanes started a new episode or wait for a reset.
     var played: Bytes { memory.bytes(1920) }
-    /// Whether the episode has ended by the rules.
+    /// Whether the rules have ended the episode.
     var terminated: Bytes { memory.bytes(1984) }
     /// The boards before the step; only with `KernelRules.isReported`.
     var before: Bytes { memory.bytes(2048) }
@@ -50,7 +50,7 @@ extension KernelScratch {
     /// Two rows: the number of the empty cell for the new tile, and the tile's exponent, 0 for no tile.
     var place: Bytes { memory.bytes(4160) }
     var tile: Bytes { memory.bytes(4224) }
-    /// Whether the step limit is reached.
+    /// Whether the episode has reached the step limit.
     var isLast: Bytes { memory.bytes(4288) }
     /// Four rows (up, right, down, left): 1 where the action is legal.
     var legal: Bytes { memory.bytes(4352) }
@@ -77,11 +77,11 @@ extension KernelScratch {
     var phi: Ints { memory.ints(10_752) }
     /// A potential after the step; 0 in a lane that did not play or has terminated.
     var nextPhi: Ints { memory.ints(11_008) }
-    /// The value of a term that is not an integer.
+    /// The values of a term, if they are not integers.
     var values: Doubles { memory.doubles(11_264) }
     /// The sum of the terms so far.
     var total: Doubles { memory.doubles(11_776) }
-    /// The current weighted term, and then all weighted terms lane by lane.
+    /// `weighted` has the current weighted term; `terms` has all weighted terms, lane by lane.
     var weighted: Floats { memory.floats(12_288) }
     var terms: Floats { memory.floats(16_384) }
 }

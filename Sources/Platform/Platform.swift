@@ -1,8 +1,8 @@
 // The operating system: its C library, which every other module imports from here, and system calls
 // (`system`, `Descriptor`). The folder Linux holds the parts that exist on Linux only.
 //
-// A port to another system must rewrite that folder and CLinux. These functions may work on macOS, but are
-// untested:
+// A port to another system must rewrite that folder and CLinux. On macOS, these replacements might work, but
+// are untested:
 //
 //     Memory         availableMemory        sysctl hw.memsize, and getrlimit
 //                    memoryLeft             getrlimit, and proc_pidinfo with PROC_PIDTASKINFO
@@ -15,8 +15,8 @@
 //     Wakeup                                a kqueue with EVFILT_USER, or a pipe
 //     Signals                               a kqueue with EVFILT_SIGNAL, or a pipe that a DispatchSource writes to
 //     Connections    raiseDescriptorLimit   the same, but the constants have another type
-//                    setConnectionCeilings, an accept of our own, if libzmq is linked statically: it does not take the
-//                    refusedConnections     place of the system's for a shared library
+//                    setConnectionCeilings, our own accept, if libzmq is linked statically: it cannot replace the
+//                    refusedConnections     system's accept in a shared libzmq
 //                    unixSocket             socket, then fcntl
 //
 // The linker options of libtwofold.so in Package.swift are for Linux, too.

@@ -1,7 +1,7 @@
 /// Makes a system call and throws an error if the call fails. All system calls whose failure is reported go through
 /// this function, except for calls that return a pointer.
 ///
-/// A call that a signal interrupted (EINTR) is repeated. The exception is `close`, which only ``Descriptor`` calls:
+/// A call interrupted by a signal (EINTR) is repeated. The exception is `close`, which only ``Descriptor`` calls:
 /// on Linux, the descriptor is closed even after EINTR.
 ///
 /// - Parameters:
@@ -19,8 +19,8 @@ package func system<Result: SignedInteger>(
     }
 }
 
-/// The error of a failed system call. Its description is the message of `strerror`, after the call's name if there
-/// is one.
+/// The error of a failed system call. Its description is the message of `strerror`, preceded by the call's name if
+/// there is one.
 public struct SystemError: Error, CustomStringConvertible {
     package let code: Int32
     let name: String?

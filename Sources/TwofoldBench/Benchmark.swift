@@ -4,7 +4,7 @@ internal import TwofoldCore
 public struct BenchmarkPlan: Sendable {
     /// The batch sizes in boards.
     public var sizes = [1, 16, 256, 4096, 65_536, 1_048_576]
-    /// The numbers of threads that a batch is spread over.
+    /// The thread counts to measure with.
     public var threads: [Int]
     /// The number of measurements of each engine. The engines alternate.
     public var rounds = 5
@@ -25,7 +25,7 @@ public struct BenchmarkRow: Encodable, Sendable {
     public let engine: String
     /// The number of boards in a batch.
     public let boards: Int
-    /// The number of threads that a batch is spread over.
+    /// The number of threads that step a batch.
     public let threads: Int
     /// The boards stepped per second in the median round.
     public let median: Double
@@ -41,17 +41,17 @@ public struct BenchmarkRow: Encodable, Sendable {
     }
 }
 
-/// The signature of one engine with a number of threads and a chunk size.
+/// The signature of one engine, for one thread count and one chunk size.
 public struct BenchmarkSignature: Encodable, Sendable {
     /// The engine.
     public let engine: String
-    /// The number of threads that the batch was spread over.
+    /// The number of threads that stepped the batch.
     public let threads: Int
     /// The number of lanes in a chunk.
     public let chunk: Int
     /// The game, its size if it is not the default, and its reward if it is not the game's own.
     public let play: String
-    /// 16 hex digits.
+    /// The hash of all replies, as 16 hex digits.
     public let signature: String
 }
 
@@ -59,8 +59,8 @@ public struct BenchmarkSignature: Encodable, Sendable {
 /// episodes.
 private let signatureRun = (lanes: 1000, steps: 400)
 
-/// Measures all engines at all sizes. It works in rounds, so that a slow moment of the machine affects all
-/// engines.
+/// Measures all engines at all sizes. The engines take turns in each round, so that a slow moment of the machine
+/// affects all of them.
 public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes {

@@ -2,25 +2,25 @@ internal import TwofoldCore
 
 /// An engine of the benchmark. The raw value is its name in the reports.
 enum Contestant: String, CaseIterable {
-    /// 64 boards at a time, AVX2.
+    /// The kernel that steps 64 boards at a time, compiled for AVX2.
     case avx2 = "kernel, AVX2"
-    /// 64 boards at a time, any processor.
+    /// The kernel that steps 64 boards at a time, compiled for any processor.
     case baseline = "kernel, baseline"
-    /// The best scalar technique.
+    /// The best scalar technique: see ``RowTableEngine``.
     case rowTables = "row tables"
-    /// The readable rules.
+    /// The engine that runs the readable rules.
     case reference = "reference"
-    /// `avx2` with a reward of the eight slowest terms.
+    /// `avx2` with the reward `eightTerms`, the eight slowest terms.
     case avx2Terms = "kernel, AVX2, eight reward terms"
     /// `baseline` with the same reward.
     case baselineTerms = "kernel, baseline, eight reward terms"
     /// `reference` with the same reward; for the signature only.
     case referenceTerms = "reference, eight reward terms"
-    /// `avx2` on small boards.
+    /// `avx2` on boards of 3 x 3.
     case avx2Small = "3 x 3, kernel, AVX2"
-    /// `baseline` on small boards.
+    /// `baseline` on boards of 3 x 3.
     case baselineSmall = "3 x 3, kernel, baseline"
-    /// `reference` on small boards; for the signature only.
+    /// `reference` on boards of 3 x 3; for the signature only.
     case referenceSmall = "3 x 3, reference"
     /// Concentration with its default arguments, by its readable rules.
     case concentration = "Concentration"

@@ -36,7 +36,7 @@ final class RandomPlay {
 
     deinit { actions.deallocate() }
 
-    /// Steps for about `time`, and returns the boards stepped per second of stepping.
+    /// Steps for about `time`, not counting the draws. Returns the boards stepped per second.
     func measure(_ time: Duration) throws(EnvironmentError) -> Double {
         var stepping = Duration.zero
         var steps = 0

@@ -1,7 +1,7 @@
 internal import TwofoldCore
 
 /// Measures rollouts under random legal play, including the choice of actions. A rollout writes its reply's
-/// arrays to memory and sends nothing. Uses one thread, and the plan's rounds.
+/// arrays to memory and sends nothing. Uses one thread, and the plan's number of rounds.
 public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes where boards <= 65_536 {

@@ -1,11 +1,11 @@
 internal import Platform
 internal import TwofoldCore
 
-/// An engine in the style of the fastest known scalar ones: a board is one 64-bit word, and tables slide its rows. The
-/// benchmark compares the kernel with it.
+/// An engine in the style of the fastest known scalar engines: a board is one 64-bit word, and tables slide its rows.
+/// The benchmark compares the kernel with this engine.
 ///
-/// It plays Twofold's boards with the default arguments and NEXT_STEP autoreset. Its bytes are equal to the
-/// kernel's as long as no tile exceeds 32768.
+/// The engine plays Twofold's boards with the default arguments and NEXT_STEP autoreset. Its replies equal the
+/// kernel's, byte for byte, as long as no tile exceeds 32768.
 final class RowTableEngine: BatchEngine {
     private let tables = RowTables()
     private let storage: Storage
@@ -153,7 +153,7 @@ final class RowTableEngine: BatchEngine {
         arrays.address(infos.goalReached, lane: index).storeBytes(of: largest >= 11, as: Bool.self)
     }
 
-    /// Spreads eight 4-bit numbers to eight bytes.
+    /// Spreads eight 4-bit numbers over eight bytes.
     @inline(__always)
     private func spread(_ nibbles: UInt32) -> UInt64 {
         var bytes = UInt64(nibbles)

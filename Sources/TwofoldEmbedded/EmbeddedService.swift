@@ -4,8 +4,8 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// A service for callers in the same process. A lock protects its ``SessionMachine``. The calling thread does the
-/// work of a request outside the lock.
+/// A service for callers in the same process. A lock protects its ``SessionMachine``. The work of a request runs
+/// on the calling thread, outside the lock.
 ///
 /// `@unchecked Sendable` because only code under `lock` uses the machine, except for its constants.
 final class EmbeddedService: @unchecked Sendable {
@@ -59,7 +59,7 @@ final class EmbeddedService: @unchecked Sendable {
         into memory: UnsafeMutableRawBufferPointer?,
         _ take: (SessionMachine, inout [SessionMachine.Effect]) -> Void
     ) -> (reply: StoredReply, missingRoom: Int?) {
-        // If the service ends meanwhile, it gets another machine; this one lives until its last call returns.
+        // If the service ends during the call, it switches to a new machine; this one lives until its last call ends.
         var machine: SessionMachine!
         var reply: StoredReply?
         var work: Work?
@@ -76,7 +76,7 @@ final class EmbeddedService: @unchecked Sendable {
                 collect(&reply, &none)
             }
         }
-        guard let reply else { preconditionFailure("a call is answered") }
+        guard let reply else { preconditionFailure("a call must be answered") }
         return (reply, work?.missingRoom)
     }
 

@@ -5,8 +5,8 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
-// The functions of twofold.h, which documents them. Only this file touches callers' pointers: it checks them
-// and makes buffers of them.
+// The functions of twofold.h, which documents them. Only this file uses callers' pointers: it checks them and
+// turns them into buffers.
 
 /// The registry of this process's services. Each service has a number that is never reused; the number modulo
 /// `limit` selects the service's slot. Lookups take no lock, because a process that forks during a lookup would
@@ -35,7 +35,7 @@ private enum Services {
     /// Stores a new service and returns its number; nil if all slots are taken.
     static func add(_ service: EmbeddedService) -> UInt64? {
         let turn = given.add(1, ordering: .relaxed).newValue
-        // Starts at another slot each time, because all but a few are free.
+        // Each call starts at a different slot, because nearly all slots are free.
         for offset in 0..<UInt64(limit) {
             let index = (turn &+ offset) % UInt64(limit)
             let (slot, number) = (all[Int(index)], turn * UInt64(limit) + index)
@@ -72,8 +72,8 @@ private enum Services {
         else { return nil }
         defer { slot.number.store(Slot.free, ordering: .sequentiallyConsistent) }
         let reference = reference(slot.service.exchange(0, ordering: .sequentiallyConsistent))
-        // because: a thread that has read the address without holding a reference must not find freed memory.
-        // In that case the service is leaked.
+        // because: a thread that has read the address without retaining the service must not find freed memory.
+        // If there may be such a thread, the service is leaked.
         let isFound = slot.finders.load(ordering: .sequentiallyConsistent) > 0
         return isFound ? reference?.takeUnretainedValue() : reference?.takeRetainedValue()
     }
@@ -110,7 +110,7 @@ public func create(
         var settings = try ServiceSettings()
         settings.limits.idleTimeout = nil
         guard let number = Services.add(EmbeddedService(settings)) else {
-            return fail("this process has \(Services.limit) services: destroy one")
+            return fail("this process has \(Services.limit) services, the maximum; destroy one first")
         }
         service.pointee = number
         return status(TWOFOLD_ANSWERED)
@@ -162,7 +162,7 @@ private struct ReplyBuffers {
     private let header: UnsafeMutableRawBufferPointer
     let payload: UnsafeMutableRawBufferPointer
 
-    /// The maximum size of a reply's header, in bytes, if the reply's payload is written before the header.
+    /// The maximum size in bytes of the header of a reply whose payload is written before its header.
     private static let longestHeader = 4096
     /// Whether the header buffer has at least `longestHeader` bytes, so that every such header fits.
     var takesAnyHeader: Bool { header.count >= Self.longestHeader }

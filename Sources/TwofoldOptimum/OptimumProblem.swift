@@ -25,8 +25,7 @@ public struct OptimumProblem: Hashable, Sendable {
     /// the game stops; 0 without such a tile.
     public let endExponent: Int
 
-    /// Makes the problem for a game. Throws an error that names the argument if the game has an argument without an
-    /// optimum.
+    /// Makes the problem for a game. Throws if the game's optimum is not supported; the error names the argument.
     public init(_ config: Game2048.Config, _ objective: Objective) throws(EnvironmentError) {
         let cells = config.rows * config.columns
         guard cells <= PackedBoards.maxCells else {
@@ -47,7 +46,7 @@ public struct OptimumProblem: Hashable, Sendable {
         guard !hasEnd || goal >= 3 else {
             throw .invalid(
                 "goal",
-                "goal is \(config.goal), which a start tile may already be; an optimum needs 8 or more")
+                "goal is \(config.goal), which a start tile can already have; an optimum needs at least 8")
         }
         rows = config.rows
         columns = config.columns

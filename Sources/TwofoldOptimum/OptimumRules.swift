@@ -1,4 +1,4 @@
-/// The rules of one problem over packed boards: moves, new tiles, and the boards' numbers.
+/// The rules of one problem for packed boards: moves, new tiles, and the boards' numbers.
 final class OptimumRules: Sendable {
     let problem: OptimumProblem
     let boards: PackedBoards
@@ -68,7 +68,7 @@ final class OptimumRules: Sendable {
     }
 
     /// Returns true if a number encodes a canonical board with this tile sum and no exponent above the
-    /// largest.
+    /// limit.
     func isBoard(_ number: UInt64, _ tileSum: Int) -> Bool {
         guard number >> UInt64(4 * boards.cells) == 0 else { return false }
         var (rest, sum) = (number, 0)

@@ -23,7 +23,7 @@ public func serve(
     let statistics = try serveOnClaimedPaths(
         configuration, stopDescriptor: stopDescriptor, reloadSignals: reloadSignals, logger: logger,
         onListening: onListening)
-    // Only after the context has ended: see IPCPath.
+    // The paths are released only after the context has ended: see IPCPath.
     withExtendedLifetime(paths) {}
     return statistics
 }
@@ -82,7 +82,7 @@ private func serve(
             logger.info("stopping: the saved sessions stay in the state directory")
             return machine.statistics
         }
-        // The server could not read any request until now.
+        // This time does not count as idle time, because the server could not read requests.
         machine.excuse(.now - begin, until: .now)
         stateDirectory = directory
     }

@@ -1,5 +1,5 @@
-/// The estimated time of a request on one thread. The estimate counts boards, steps and bytes, because each of them
-/// alone would be wrong for some requests.
+/// The estimated time of a request on one thread. The estimate counts boards, steps and bytes, because none of them
+/// alone is accurate for all requests.
 public struct Cost: Sendable {
     /// The minimum time of a step, in nanoseconds.
     private static let nanosecondsPerStep = 2000

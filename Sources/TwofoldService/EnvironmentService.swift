@@ -10,8 +10,8 @@ public struct EnvironmentService: Sendable {
     /// The version of the protocol that this server supports.
     public static let protocolVersion: UInt32 = 1
 
-    /// The approximate time limit for one reply, so that no client waits long for any request. When the time is
-    /// over, a rollout ends with its current step. An expand request answers only as many boards as fit into this
+    /// The approximate time limit for one reply, so that no client waits long for any request. When the time has
+    /// passed, a rollout ends with its current step. An expand request answers only as many boards as fit into this
     /// time.
     static let answerTime = Duration.milliseconds(100)
 
@@ -19,7 +19,7 @@ public struct EnvironmentService: Sendable {
     public let limits: Limits
     /// The limits on each session's policies.
     public let policyBudget: PolicyBudget
-    /// A flag that soon ends the requests in progress. A rollout replies after its current step. A search is
+    /// A flag that makes the requests in progress end soon. A rollout replies after its current step. A search is
     /// refused if it has not finished the first step.
     public let stop = Flag()
     let workers: Workers

@@ -94,7 +94,7 @@ public struct Expansion: Sendable {
         }
     }
 
-    /// Splits the payload into the operation's arrays, and cuts off the boards that the reply does not answer.
+    /// Splits the payload into the operation's arrays, without the boards that the reply does not answer.
     private func cut(
         _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> [UnsafeRawBufferPointer] {
@@ -120,8 +120,7 @@ public struct Expansion: Sendable {
     }
 
     /// Writes one row of numbers for each event of a move: a slide, merge or spawn. The columns are in the order of
-    /// the protocol. A first pass over the boards only counts the rows, so that no memory is needed except for the
-    /// reply.
+    /// the protocol. A first pass over the boards only counts the rows, so that only the reply needs memory.
     private func explain(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, _ nextBoards: BoardInput,
         _ replyMemory: ServedEnvironment.ReplyMemory

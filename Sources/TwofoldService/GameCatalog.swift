@@ -12,8 +12,8 @@ struct CatalogEntry: Sendable {
     let rewardTerms: [String]
     /// The names of the additional infos that a session can request.
     let extraInfos: [String]
-    /// Creates a batch. The last argument provides the tables of optimal values. An error names the invalid
-    /// argument.
+    /// The function that creates a batch. Its last argument provides the tables of optimal values. Its errors name
+    /// the invalid argument.
     let make: @Sendable (CreateRequest, BatchOptions, TableDirectory) throws(EnvironmentError) -> Batch
 }
 

@@ -17,7 +17,7 @@ public struct Limits: Sendable {
     /// The maximum memory of all sessions together, in bytes. It includes boards, reply buffers, stored requests
     /// and policies.
     public var maxBytes = 4 << 30
-    /// A session ends after this time without a request; nil means never.
+    /// The time without a request after which a session ends; nil means never.
     public var idleTimeout: Duration? = .seconds(24 * 3600)
 
     /// Creates the default limits.

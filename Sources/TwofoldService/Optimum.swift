@@ -7,7 +7,7 @@ struct Optimum: Sendable {
     let problem: OptimumProblem
     let tables: TableDirectory
 
-    /// Creates the optimum for a request's config. Throws if no optimum exists for such boards.
+    /// Creates the optimum for a request's config. Throws if this config's optimum is not supported.
     init(_ config: Game2048Config, _ tables: TableDirectory) throws(EnvironmentError) {
         let objective: OptimumProblem.Objective =
             switch config.objective {

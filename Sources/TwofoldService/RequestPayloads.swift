@@ -1,7 +1,7 @@
 internal import TwofoldCore
 internal import TwofoldProtocol
 
-// The payload frames of requests: cut into arrays and checked.
+// The functions that check the payload frames of requests and split them into arrays.
 
 extension ServedEnvironment {
     func stepActions(
@@ -49,7 +49,7 @@ extension ServedEnvironment {
     func laneNumbers(_ bytes: UnsafeRawBufferPointer?) throws(EnvironmentError) -> [Int] {
         guard let bytes else { return Array(0..<lanes) }
         guard bytes.count % 8 == 0 else {
-            throw .invalid("lanes", "lanes has \(bytes.count) bytes, which is not an array of uint64")
+            throw .invalid("lanes", "lanes has \(bytes.count) bytes; uint64 numbers need 8 each")
         }
         guard !bytes.isEmpty else { throw .invalid("lanes", "lanes is empty; expected at least one") }
         var isNamed = [Bool](repeating: false, count: lanes)
@@ -88,7 +88,7 @@ extension ServedEnvironment {
             guard isThere else { return nil }
             guard payload.count >= start + 8 * count else {
                 throw .invalid(
-                    "payload", "the restore's payload has \(payload.count) bytes, fewer than it announces")
+                    "payload", "the restore's payload has \(payload.count) bytes, too few for its arrays")
             }
             defer { start += 8 * count }
             return UnsafeRawBufferPointer(rebasing: payload[start..<start + 8 * count])

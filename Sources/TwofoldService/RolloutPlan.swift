@@ -52,7 +52,7 @@ struct RolloutPlan {
             reply.finals = finals.wire
             size = finals.size
         }
-        // All moves go to the front and in this order, so that no move overwrites bytes of a later one.
+        // All moves go towards the front, and in this order, so no move overwrites bytes that a later move reads.
         var end = 0
         for (source, target) in moves {
             memory[end..<target.lowerBound].initializeMemory(as: UInt8.self, repeating: 0)

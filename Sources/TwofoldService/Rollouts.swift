@@ -91,7 +91,7 @@ final class Rollouts {
 
     /// Returns the policies' memory in bytes after the request; nil if the request does not change it.
     func bytes(after request: PolicyRequest) -> Int? {
-        // A new network ends the last policy and its tables. A network that is too large will be refused.
+        // A new network removes the last policy and its tables. A network that is too large is refused later.
         guard case .network(let form) = request.part, let bytes = Self.form(form).bytes,
             bytes <= budget.maxBytes
         else { return nil }
@@ -131,7 +131,7 @@ final class Rollouts {
     /// The number of bytes of weights that `save(into:)` copies.
     var savedBytes: Int { network?.received ?? 0 }
 
-    /// Saves the network and the weights received so far in a session's saved state.
+    /// Adds the network and the weights received so far to a session's saved state.
     func save(into saved: inout SavedSession) {
         guard let network else { return }
         saved.network.exponents = UInt32(network.form.exponents)
@@ -208,7 +208,7 @@ final class Rollouts {
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)
         } catch {
-            // A refused request changes nothing.
+            // A refused request must not change the random streams.
             for (lane, stream) in before.enumerated() { streams[lane] = stream }
             throw error
         }

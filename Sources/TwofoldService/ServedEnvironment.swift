@@ -7,7 +7,7 @@ public import TwofoldProtocol
 ///
 /// Not thread-safe: only one caller at a time may use it.
 public final class ServedEnvironment {
-    /// Returns memory of exactly `size` bytes for a reply's payload. Throws if there is not enough memory.
+    /// A function that returns memory of exactly `size` bytes for a reply's payload. Throws if memory is lacking.
     public typealias ReplyMemory = (_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer
 
     /// The environment's published id.
@@ -67,7 +67,7 @@ public final class ServedEnvironment {
     public func workingBytes(_ op: Request.OneOf_Op) -> Int {
         switch op {
         case .rollout(let request): rollouts.workingBytes(request)
-        // The lists of the lanes in the request, of flags for the lanes already named, and (restore) of the other
+        // The lists of the request's lanes and of flags for the lanes already named. A restore also lists the other
         // lanes.
         case .snapshot: (MemoryLayout<Int>.stride + 1) * lanes
         case .restore: (4 * MemoryLayout<Int>.stride + 1) * lanes
@@ -202,7 +202,7 @@ public final class ServedEnvironment {
         var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
         defer { memory.deallocate() }
         let outcome = try request { (size) throws(EnvironmentError) in
-            // The memory and its copy can't report failed allocations, so they are promised here.
+            // The allocations for the memory and its copy can't report failure, so they are promised here.
             do throws(OutOfMemory) { _ = try MemoryPromise.make(2 * size) } catch {
                 throw EnvironmentError(error)
             }

@@ -1,7 +1,7 @@
 internal import TwofoldProtocol
 internal import TwofoldService
 
-// Refusals that only callers in this process get.
+// The refusals that only callers in this process receive.
 
 extension ServiceError {
     /// Returns the refusal of a payload that exceeds the limit. Only the embedded library needs this check: in a
@@ -13,8 +13,8 @@ extension ServiceError {
         )
     }
 
-    /// The refusal of a request that only servers execute. A process cannot execute it, because all its callers
-    /// count as one client.
+    /// The refusal of a request that only servers execute. The embedded library cannot execute it, because all its
+    /// callers count as one client.
     static var oneClient: ServiceError {
         ServiceError(
             .invalidArgument, field: "op",

@@ -153,7 +153,7 @@ package struct Frame: @unchecked Sendable {
     private func narrow<Value: FixedWidthInteger & BitwiseCopyable>(
         _: Value.Type, to bytes: UnsafeMutableBufferPointer<UInt8>
     ) throws(ServiceError) {
-        // The union of all bits needs one test at the end, and no branch in the loop.
+        // The bitwise OR of all values needs only one test at the end, and no branch in the loop.
         var bits: Value = 0
         for lane in 0..<count {
             let value = value(lane, Value.self)

@@ -9,8 +9,8 @@ package final class MemoryBudget: Sendable {
     /// The limit, in bytes.
     package let limit: Int
     private let reserved = Atomic(0)
-    /// The reservation of this budget's bytes in a larger budget, if this is a part of one. It lasts while any of
-    /// the bytes are in use.
+    /// The reservation of this budget's bytes in a larger budget; nil if this budget is not part of another. It lasts
+    /// as long as any of the bytes are in use.
     private let whole: Reservation?
 
     package init(limit: Int) {

@@ -1,7 +1,7 @@
 package import TwofoldProtocol
 package import TwofoldService
 
-// Checks of a request before the ledger or the service sees it.
+// The checks that a request must pass before it reaches the ledger or the service.
 
 /// The maximum size of a header in bytes. Larger data, such as arrays, must be in the payload.
 private let maxHeaderBytes = 1 << 18
@@ -23,14 +23,14 @@ extension Request {
 }
 
 extension ServiceError {
-    /// The refusal of a request whose operation this version of the protocol does not have.
+    /// The refusal of a request whose operation is not part of this protocol version.
     package static var unknownOp: ServiceError {
         ServiceError(.invalidArgument, field: "op", "the request has no operation that this server knows")
     }
 
     /// The refusal of a request while the server is stopping. `retryAfter` is about the time that a restart takes.
     package static var stopping: ServiceError {
-        var error = ServiceError(.shuttingDown, "this server is about to stop; try again in a second")
+        var error = ServiceError(.shuttingDown, "the server is about to stop; repeat the request in a second")
         error.retryAfter = 1000
         return error
     }
@@ -38,7 +38,7 @@ extension ServiceError {
     static func tooMany(_ limit: Int) -> ServiceError {
         ServiceError(
             .resourceExhausted, field: "op",
-            "this server executes \(limit) such requests at a time, and that many are in progress; "
+            "\(limit) requests of this kind are in progress, which is this server's maximum; "
                 + "repeat the request later")
     }
 

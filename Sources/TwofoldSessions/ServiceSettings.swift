@@ -102,7 +102,7 @@ public struct ServiceSettings: Sendable {
                 "the number of available processors"
             ),
             (
-                "search-threads", 1...1024, \.searchThreads, "Number of threads of a search.",
+                "search-threads", 1...1024, \.searchThreads, "Number of threads of one search.",
                 "all but one of --threads"
             ),
             (

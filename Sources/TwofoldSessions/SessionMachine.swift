@@ -33,12 +33,12 @@ package final class SessionMachine {
         case ended(SessionLedger.Entry, String)
     }
 
-    /// Returns the names of the authorised clients by public key, and the number of handshakes refused so far.
+    /// A function that returns the authorised clients' names by public key, and the number of refused handshakes.
     package typealias Keys = () -> (names: [String: String], refused: Int)
 
     let settings: ServiceSettings
-    /// Returns the authorised clients. Nil in the embedded library, where all callers count as one client, and each
-    /// waits for its own reply.
+    /// The function that returns the authorised clients. Nil in the embedded library, where all callers count as one
+    /// client, and each waits for its own reply.
     let keys: Keys?
     let begin: Moment
     private let clock: Clock
@@ -160,7 +160,7 @@ package final class SessionMachine {
         case .parked where keys == nil: refuse(.busy, RequestKind(op), seq: seq, to: route, into: &effects)
         case .parked: statistics.parked += 1
         case .create(let entry):
-            guard case .create(let create) = op else { preconditionFailure("only a create creates") }
+            guard case .create(let create) = op else { preconditionFailure("it must be a create") }
             start(
                 Work(
                     .create(create), of: entry, .create, seq: seq, header: header, payload: payload,
@@ -273,8 +273,8 @@ package final class SessionMachine {
     }
 
     private func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int = 0) {
-        // because: without keys no client can request statistics, counting takes 2 % of a step of one board, and a
-        // route in the process has no time of arrival.
+        // because: in the embedded library, no client can request statistics, and a route has no time of arrival.
+        // Counting would take 2 % of the time of a step of one board.
         guard keys != nil else { return }
         statistics.countExecuted(kind, arrived: arrived, at: now, steps: steps)
     }

@@ -35,14 +35,14 @@ package final class Work: @unchecked Sendable {
         case statistics
     }
 
-    /// The longest estimated time of work that a server performs on the socket thread, in nanoseconds. Handing
-    /// shorter work to another thread would take as long as the work itself.
+    /// The maximum estimated time of work on the socket thread, in nanoseconds. For shorter work, handing it to
+    /// another thread would take as long as the work itself.
     private static let inlineNanoseconds = 80_000
     /// The same maximum while only one session is open. More time is acceptable then, because the work can only
     /// delay a client that connects in the meantime.
     private static let aloneNanoseconds = 2_000_000
-    /// The time to create one board, in nanoseconds. It is longer than the time of a step, because fresh memory is
-    /// slow.
+    /// The time to create one board, in nanoseconds. It is longer than the time of a step, because the first use of
+    /// new memory is slow.
     private static let nanosecondsPerCreatedLane = 1000
 
     let subject: Subject
@@ -165,7 +165,7 @@ package final class Work: @unchecked Sendable {
                     try execute(bytes, service, budget, memory)
                 })
         } catch {
-            // A search that the stop has ended fails as if its time were over.
+            // A stop makes a running search fail as if its time limit had expired. The stop is reported instead.
             let isStopped = isSearch && service.stop.isSet && error.code == .resourceExhausted
             return .failure(isStopped ? .stopping : error)
         }

@@ -66,7 +66,7 @@ public struct CurveKeyPair: Hashable, Sendable {
     }
 }
 
-/// The conversions between keys and text. All unsafe calls are here. Each call gets a buffer of the size that
+/// The conversions between keys and text, including all unsafe calls for them. Each call gets a buffer of the size that
 /// libzmq's manual requires: 41 bytes, for 40 characters and a zero byte.
 private enum CurveKeyText {
     static let length = 40

@@ -7,8 +7,8 @@ struct Keygen: ParsableCommand {
         abstract: "Make a pair of CURVE keys for a server or a client.",
         discussion: """
             Writes the secret key to PATH.key_secret, which only its owner can read, and the public key to \
-            PATH.key, both in the format of ZeroMQ certificates. Prints the public key and the file's name, which \
-            are a line for a server's list of authorised clients (serve --curve-clients).
+            PATH.key, both in the format of ZeroMQ certificates. Prints the public key and the file's name, \
+            as a line for a server's list of authorised clients (serve --curve-clients).
             """)
 
     @Argument(help: "Path of the key files, without their extensions.")

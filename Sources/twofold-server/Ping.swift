@@ -14,7 +14,7 @@ struct Ping: ParsableCommand {
     @Argument(help: "The same as --endpoint.")
     var address: String?
 
-    @Option(help: "The server's endpoint. Default: the first of TWOFOLD_ENDPOINT, or tcp://127.0.0.1:5555.")
+    @Option(help: "Server endpoint. Default: the first one in TWOFOLD_ENDPOINT, or tcp://127.0.0.1:5555.")
     var endpoint: String?
 
     @Option(help: "Seconds to wait for the answer.")
@@ -38,7 +38,7 @@ struct Ping: ParsableCommand {
 
     func run() throws {
         let endpoint = endpoints(endpoint.map { [$0] } ?? [])[0]
-        // Over ipc nothing is encrypted, so the variables for tcp endpoints don't apply.
+        // Ipc endpoints are never encrypted, so the variables for tcp endpoints don't apply.
         let curve = endpoint.hasPrefix("ipc://") ? nil : try curve()
         switch try probe(endpoint, curve: curve, timeout: .seconds(timeout)) {
         case .ready(let version):

@@ -20,7 +20,7 @@ struct Serve: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Endpoint to listen on: tcp://host:port (port 0 picks a free one) or ipc:///path. May be repeated.",
-            discussion: "TWOFOLD_ENDPOINT separates endpoints by commas. Default: tcp://127.0.0.1:5555."))
+            discussion: "Commas separate endpoints in TWOFOLD_ENDPOINT. Default: tcp://127.0.0.1:5555."))
     var endpoint: [String] = []
 
     @Option(help: .number("threads")) var threads: Int?
@@ -75,9 +75,9 @@ struct Serve: ParsableCommand {
     var logFormat: LogFormat?
 
     func run() throws {
-        // The process that reads the log may end first, which must not end the server.
+        // If the process that reads the log ends first, the server must not end as well.
         signal(SIGPIPE, SIG_IGN)
-        // A session that exceeds the limit on file size is an error, like a full disk.
+        // Saving a session beyond the limit on file size must fail like a full disk, not end the server.
         signal(SIGXFSZ, SIG_IGN)
         try ConnectionLimit.install()
         let format = try setting(logFormat, "LOG_FORMAT") ?? .text
@@ -98,8 +98,8 @@ struct Serve: ParsableCommand {
                 configuration, stopDescriptor: stopSignals.descriptor, reloadSignals: reloadSignals,
                 logger: logger
             ) {
-                // Unbuffered, because the process that started the server waits for this line. On another
-                // thread, because the write blocks if the pipe is full and nothing reads it.
+                // The line is unbuffered, because the process that started the server waits for it. It is written on
+                // another thread, because the write blocks if the pipe is full and nothing reads it.
                 let line = Array("listening on \($0)\n".utf8)
                 announcements.async { write(STDOUT_FILENO, line, line.count) }
             }

@@ -1,7 +1,7 @@
 import Platform
 import Synchronization
 
-/// Standard error, without ever blocking a thread that logs. A line that would have to wait is dropped and counted.
+/// Standard error for log lines. A write never blocks the calling thread: a line that would have to wait is dropped.
 ///
 /// The flag O_NONBLOCK would not work here. It belongs to the pipe or terminal, so it would affect every process
 /// that shares it.

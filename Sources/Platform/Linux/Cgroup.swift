@@ -1,12 +1,11 @@
 internal import FoundationEssentials
 
-/// Returns the tightest limit on this process's cgroup, which is the smallest limit of the cgroup and its parents;
-/// nil without a limit.
+/// Returns the smallest limit among this process's cgroup and its parent cgroups; nil if none of them has a limit.
 ///
 /// - Parameters:
 ///   - files: The names of the files that contain a limit, such as "memory.max".
 ///   - controller: The controller of a cgroup of version 1; empty for version 2.
-///   - root: The directory in place of "/". Tests pass another directory.
+///   - root: The directory to use instead of "/", for tests.
 ///   - read: Parses the first lines of the files, joined by spaces. Returns nil for "no limit".
 func tightestCgroupLimit(
     _ files: String..., controller: String = "", root: String = "", read: (String) -> Int?
@@ -18,7 +17,7 @@ func tightestCgroupLimit(
     let mount = root + "/sys/fs/cgroup" + (controller.isEmpty ? "" : "/" + controller)
     var path = mount + member
     var tightest: Int?
-    // A container may see its own cgroup at the top of the mount, and the host's path as its membership.
+    // In a container, the mount may start at the container's own cgroup, although the membership has the host's path.
     while path.hasPrefix(mount) {
         let lines = files.compactMap { firstLine(path + "/" + $0) }
         if lines.count == files.count, let limit = read(lines.joined(separator: " ")) {

@@ -19,7 +19,7 @@ package func setConnectionCeilings(local: Int, network: Int) {
     twofold_set_connection_ceilings(Int32(clamping: local), Int32(clamping: network))
 }
 
-/// The number of connections refused since the start, or delayed because the system could not accept them.
+/// The number of connections since the start that were refused, or delayed because `accept` failed.
 package var refusedConnections: Int { twofold_refused_connections() }
 
 extension Descriptor {

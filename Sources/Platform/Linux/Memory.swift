@@ -1,8 +1,8 @@
 internal import CLinux
 
-/// Returns the number of bytes that this process may still allocate, which is the smaller of two numbers. The first
-/// is the machine's memory, or the limit of the process's cgroup (version 2 or 1) if it is lower, minus the
-/// resident memory. The second is the memory that the process's own limits still allow, minus the reserve
+/// Returns the number of bytes that this process may still allocate: the smaller of two limits. The first is the
+/// machine's memory, or a lower limit of the process's cgroup (version 2 or 1), minus the resident memory. The
+/// second is the memory that the process's own limits still allow (see ``memoryLeft()``), minus the reserve
 /// ``MemoryPromise/kept``.
 package func availableMemory() -> Int {
     let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))

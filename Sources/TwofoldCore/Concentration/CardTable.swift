@@ -6,8 +6,8 @@
 ///         ▲                 │
 ///         └────next step────┴─ the second does not match: both are visible for one observation
 ///
-/// The two cards that differ can be turned again in the next step, as if they were already face down.
-/// The value needs no heap storage.
+/// In the next step, the two different cards can be turned as if they were already face down.
+/// A table needs no heap memory.
 public struct CardTable: Equatable, Sendable {
     /// The outcome of an action, from which rewards are computed.
     public struct Outcome: Equatable, Sendable, BitwiseCopyable {
@@ -30,7 +30,7 @@ public struct CardTable: Equatable, Sendable {
     /// The number of cards.
     public let count: Int
     private var symbols: InlineArray<128, UInt8>
-    /// The cards whose pair was found. They are out of play.
+    /// The matched cards. They are out of play.
     public private(set) var matched = CardSet()
     /// The cards that are visible after the last action. Cards matched in earlier turns are not included.
     public private(set) var visible = CardSet()
@@ -70,7 +70,7 @@ public struct CardTable: Equatable, Sendable {
         (symbols[first], symbols[second]) = (symbols[second], symbols[first])
     }
 
-    /// Sets the state of a game in progress. The caller has checked all values.
+    /// Sets the state of a game in progress. The caller must have checked all values.
     mutating func resume(
         matched: CardSet, visible: CardSet, open: Int32, turns: Int32, peeks: Int32, lastAction: Int32
     ) {
@@ -100,8 +100,8 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(isMatch: true)
     }
 
-    /// Handles an action on a card that is already matched or open. Cards that were visible for one observation turn
-    /// back. If `endsTurn` is true, the turn ends, and its open card stays visible for one more observation.
+    /// Handles an action on a card that is already matched or open. Turns back the cards that were visible for one
+    /// observation. If `endsTurn` is true, the turn ends, and its open card stays visible for one more observation.
     @inline(__always)
     private mutating func touch(_ card: Int, endsTurn: Bool) -> Outcome {
         let cards: Int32 = endsTurn && open != CardTable.none ? 2 : 1
@@ -122,8 +122,8 @@ public struct CardTable: Equatable, Sendable {
         return Outcome(isPeek: true)
     }
 
-    /// Handles a peek when all peeks are used: cards that were visible for one observation turn back. The turn never
-    /// ends here; otherwise an agent could turn a card, see its symbol and cancel the turn.
+    /// Handles a peek when all peeks are used. Turns back the cards that were visible for one observation. The turn
+    /// never ends here; otherwise an agent could turn a card, see its symbol and cancel the turn.
     @inline(__always)
     mutating func refusePeek(action: Int) -> Outcome {
         lastAction = Int32(action)

@@ -24,7 +24,7 @@ extension Concentration {
         case none = 0
         /// The card was turned face up.
         case turned = 1
-        /// The card turned back.
+        /// The card was turned back.
         case hidden = 2
         /// The card was matched.
         case matched = 3
@@ -44,8 +44,8 @@ extension Concentration {
     private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
 
     /// The default reward: 1 for a pair, -0.1 for a turn with two different cards or for choosing a card that is not
-    /// face down, and -0.5 for a peek. On 4 x 4, a peek saves a player with perfect memory about five turns with
-    /// different cards.
+    /// face down, and -0.5 for a peek. On 4 x 4, a peek saves a player with perfect memory about five turns without a
+    /// pair.
     public var defaultReward: RewardSpec {
         RewardSpec([
             .init(Term.match.rawValue, weight: Self.weights.match),

@@ -5,7 +5,7 @@ public import Platform
 ///     0          16          32     36      40      44            48
 ///     ┌──────────┬───────────┬──────┬───────┬───────┬─────────────┬──────────────────────┐
 ///     │ matched  │ visible   │ open │ turns │ peeks │ last action │ symbols, row by row  │
-///     │ a bit a card, low first    │ Int32, -1 for none           │ one byte a card      │
+///     │ 1 bit per card, low first  │ Int32, -1 for none           │ one byte per card    │
 ///     └──────────┴───────────┴──────┴───────┴───────┴─────────────┴──────────────────────┘
 extension Concentration {
     public var rules: [Rule] {
@@ -64,7 +64,7 @@ extension Concentration {
             throw Reason("has card \(open) open; cards are numbered 0...\(cards - 1)")
         }
         guard open == CardTable.none || (!matched.contains(Int(open)) && visible.contains(Int(open))) else {
-            throw Reason("has card \(open) open, which is matched or hidden")
+            throw Reason("has card \(open) open, but this card is matched or hidden")
         }
         let (turns, peeks, last) = (number(36), number(40), number(44))
         guard (0...maxRecordedCount).contains(turns), (0...maxRecordedCount).contains(peeks),

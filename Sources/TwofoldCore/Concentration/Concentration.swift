@@ -1,12 +1,12 @@
 public import Platform
 
-/// Concentration, the memory game. Each turn shows two cards. Two equal cards are a pair and are out of play from then
-/// on. Two different cards turn back. The episode ends when all pairs are found.
+/// Concentration, the memory game. Each turn shows two cards. If they are equal, they are a pair and leave the game. If
+/// they differ, they are turned back. The episode ends when all pairs are found.
 ///
 /// Action i turns card i; cards are numbered row by row. A game with peeks has one more action, which shows all cards
 /// for one observation.
 public struct Concentration: Game {
-    /// The arguments of the environment. The defaults give the game of the tutorial.
+    /// The arguments of the environment. The defaults describe the tutorial's game.
     public struct Config: Equatable, Sendable {
         /// The number of rows of cards, 1 ... 16.
         public var rows = 4
@@ -21,7 +21,7 @@ public struct Concentration: Game {
         public var matchedCards = MatchedCards.removed
         /// The effect of an action that the action mask forbids.
         public var illegalAction = IllegalAction.noop
-        /// Whether the observation has one more element, the last action, after the cards.
+        /// Whether the observation has one more element after the cards: the last action.
         public var observesLastAction = false
         /// Whether the infos include the symbols of all cards.
         public var reportsDeck = false
@@ -96,9 +96,9 @@ public struct Concentration: Game {
 
     /// Shuffles the deck with the Fisher-Yates algorithm (Durstenfeld, "Algorithm 235", 1964).
     ///
-    /// The method is fixed, so that a seed always gives the same deck: from the last card down to card 1, swap card i
-    /// with card (word x (i + 1)) >> 32, where `word` is the next 32-bit word of the generator. A shuffle of n cards
-    /// draws n - 1 words.
+    /// The algorithm is fixed, so that a seed always gives the same deck. From the last card down to card 1, it swaps
+    /// card i with card (word x (i + 1)) >> 32, where `word` is the next 32-bit word of the generator. A shuffle of n
+    /// cards draws n - 1 words.
     public func start(_ state: inout CardTable, generator: inout Generator) {
         state = makeState()
         for card in stride(from: cards - 1, through: 1, by: -1) {

@@ -18,7 +18,7 @@ public struct ArraySpec: Equatable, Sendable {
     public var bytesPerLane: Int { shape.reduce(dtype.size, *) }
 }
 
-/// A key that finds an array in an ``ArrayList`` and knows the array's element type. Only ``ArrayList`` makes keys.
+/// The key of an array in an ``ArrayList``, with the array's element type. Only ``ArrayList`` makes keys.
 public struct ArrayKey<Element: ArrayElement>: Sendable {
     @usableFromInline let index: Int
 }
@@ -43,7 +43,7 @@ public struct ArrayList: Sendable {
     mutating func add(_ spec: ArraySpec) { specs.append(spec) }
 }
 
-/// The type of an array's elements.
+/// A Swift type that the elements of an array can have.
 public protocol ArrayElement: BitwiseCopyable, Sendable {
     /// The ``DataType`` of the Swift type.
     static var dtype: DataType { get }
@@ -57,7 +57,7 @@ extension Float: ArrayElement { public static var dtype: DataType { .float32 } }
 extension UInt64: ArrayElement { public static var dtype: DataType { .uint64 } }
 extension Double: ArrayElement { public static var dtype: DataType { .float64 } }
 
-/// An element type of the arrays that an environment fills.
+/// The element type of an array that an environment fills.
 public enum DataType: Sendable {
     /// One byte, 0 or 1.
     case bool

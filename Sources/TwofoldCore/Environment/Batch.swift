@@ -10,7 +10,7 @@ internal import Platform
 /// Only one caller at a time may use a batch. A call may spread its work over several threads, and returns when all
 /// lanes are done. A call that throws leaves the batch unchanged.
 public final class Batch {
-    /// The rules of the boards.
+    /// The game that the boards play.
     public let game: any Game
     /// The options of the batch.
     public let options: BatchOptions
@@ -25,10 +25,10 @@ public final class Batch {
     public let finalArrays: [ArraySpec]
     /// The names of the reward's terms, in the order of `reward_terms`.
     public let rewardTerms: [String]
-    /// The return so far of each lane's episode; nil unless the extra info `episode_return` was requested.
+    /// Each lane's return so far in its episode; nil unless the extra info `episode_return` was requested.
     public let returns: EpisodeReturns?
-    /// The estimated nanoseconds that a step of one lane takes on one thread. The number of chunks in a call, and with
-    /// it the number of threads, depends on this estimate.
+    /// The estimated time that one thread needs for one lane's step, in nanoseconds. The number of chunks in a call,
+    /// and so the number of threads, depends on this estimate.
     public let nanosecondsPerLane: Int
 
     package let keys: BatchKeys
@@ -256,7 +256,7 @@ public final class Batch {
     }
 }
 
-// MARK: checks, made before the first lane is touched
+// MARK: checks, made before any lane changes
 
 extension Batch {
     /// Throws an error unless all lanes have been reset.
@@ -270,7 +270,7 @@ extension Batch {
         _ actions: UnsafeRawBufferPointer, skippingFinished: Bool
     ) throws(EnvironmentError) {
         try checkSeeded()
-        // The search for the lane only runs if the batch is refused.
+        // Search for the lane only if an action is out of range.
         var largest: UInt8 = 0
         for lane in 0..<lanes { largest = max(largest, actions[lane]) }
         if Int(largest) >= actionCount, let lane = actions.firstIndex(where: { Int($0) >= actionCount }) {
@@ -337,8 +337,8 @@ extension Batch {
 
 // MARK: SAME_STEP
 
-/// In the mode SAME_STEP, autoreset is a separate operation after the step. Therefore the kernel's loops and the other
-/// modes need no code for SAME_STEP:
+/// In the mode SAME_STEP, autoreset is a separate operation after the step, so the kernel's loops and the other modes
+/// need no code for it:
 ///
 ///     step ──► ended lanes ──► keep their final rows, restart them, write their new rows ──► reply
 extension Batch {
@@ -375,7 +375,7 @@ extension Batch {
         let terminated = UnsafeRawPointer(arrays.address(keys.terminated, lane: 0))
         let truncated = UnsafeRawPointer(arrays.address(keys.truncated, lane: 0))
         var lane = range.lowerBound
-        // Looks at eight lanes at once, because few episodes end at the same time.
+        // Look at eight lanes at once, because few episodes end at the same time.
         while lane + 8 <= range.upperBound {
             let flags =
                 terminated.loadUnaligned(fromByteOffset: lane, as: UInt64.self)

@@ -41,8 +41,8 @@ public struct BatchArrays: @unchecked Sendable {
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
-    /// Copies the first rows of `other` to the rows `rows` of these arrays. Copies only the first `count` arrays; nil
-    /// copies all arrays of `other`.
+    /// Copies the first rows of `other` to the rows `rows` of these arrays. If `count` is given, copies only the first
+    /// `count` arrays.
     func copyRows(_ rows: Range<Int>, of count: Int? = nil, from other: BatchArrays) {
         for array in 0..<(count ?? other.arrays.count) {
             address(array: array, lane: rows.lowerBound).copyMemory(
@@ -50,8 +50,8 @@ public struct BatchArrays: @unchecked Sendable {
         }
     }
 
-    /// Copies one lane's row from each of the first `count` arrays of `step`. The copies become row `row` of these
-    /// arrays, from array `first` on.
+    /// Copies one lane's row from each of the first `count` arrays of `step`. Writes the copies to row `row` of these
+    /// arrays, starting with array `first`.
     @inline(__always)
     func keep(_ count: Int, from step: BatchArrays, lane: Int, asArray first: Int, row: Int) {
         for array in 0..<count {
@@ -107,7 +107,7 @@ struct ArrayRow<Element: ArrayElement> {
 
 /// An array in a request, with one fixed-width number per lane. The memory may have any alignment.
 ///
-/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it during the call.
+/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it alive during the call.
 public struct LaneInput<Value: BitwiseCopyable & Sendable>: @unchecked Sendable {
     @usableFromInline let bytes: UnsafeRawBufferPointer
 

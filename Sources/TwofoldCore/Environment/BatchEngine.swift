@@ -1,11 +1,11 @@
 package import Platform
 
-/// The code that plays a batch's boards: the readable rules of any game, or the kernel of 2048. All engines give the
+/// The code that plays a batch's boards: the readable rules of any game, or the kernel of 2048. All engines produce the
 /// same bytes.
 ///
-/// An engine only plays: it steps and observes a range of lanes, and starts, stores and loads single lanes. ``Batch``
-/// checks, seeds and restarts. Workers may call an engine at the same time, with disjoint lanes. Each range starts at a
-/// multiple of 64 lanes.
+/// An engine only plays: it steps and observes ranges of lanes, and starts, stores and loads single lanes. ``Batch``
+/// checks, seeds and restarts. Several workers may call an engine at the same time, for disjoint lanes. Each range
+/// starts at a multiple of 64 lanes.
 package protocol BatchEngine: AnyObject, Sendable {
     /// The estimated time of a step for one lane on one thread.
     var nanosecondsPerLane: Int { get }
@@ -14,7 +14,7 @@ package protocol BatchEngine: AnyObject, Sendable {
 
     /// Plays each lane's action. If the lane's episode has ended, the engine instead starts the next episode or leaves
     /// the lane as it is, according to ``LanePhases``. Writes the arrays of a step, including the declared reward and
-    /// the infos of the transition. The arrays that passes write may keep arbitrary bytes.
+    /// the infos of the transition. May leave arbitrary bytes in the arrays that passes write.
     func step(_ lanes: Range<Int>, actions: LaneInput<UInt8>, into arrays: BatchArrays, worker: Int)
     /// Writes the observations and infos of a range of lanes.
     func observe(_ lanes: Range<Int>, into arrays: BatchArrays, worker: Int)

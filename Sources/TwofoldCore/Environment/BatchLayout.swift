@@ -1,7 +1,7 @@
 internal import Platform
 
-/// The layout of a batch's arrays in one block of memory, one after another. Each array starts at a multiple of 64
-/// bytes.
+/// The layout of a batch's arrays, which are stored in order in one block of memory. Each array starts at a multiple of
+/// 64 bytes.
 ///
 ///     0            64·k          64·l
 ///     ┌────────────┬─────────────┬───────────┐

@@ -1,7 +1,7 @@
-/// The CRC-32 of zlib, PNG and Ethernet (polynomial 0xedb88320, reflected), eight bytes at a time.
+/// The CRC-32 of zlib, PNG and Ethernet (polynomial 0xedb88320, reflected), computed eight bytes at a time.
 package enum Checksum {
-    /// Eight tables of 256 entries. Table k gives the effect on the checksum of a byte that is followed by k more
-    /// bytes.
+    /// Eight tables with one entry for each of the 256 values of a byte. Table k holds the effect of each value on the
+    /// checksum if k more bytes follow.
     private static let tables: [UInt32] = {
         var tables = [UInt32](repeating: 0, count: 8 * 256)
         for byte in 0..<256 {

@@ -45,8 +45,8 @@ extension EnvironmentError {
     }
 }
 
-/// A function that reserves memory just before a batch allocates it. The batch keeps the memory as long as it lives.
-/// Throws if fewer than `bytes` bytes are available.
+/// A function that reserves memory just before a batch allocates it. The batch keeps the memory for its whole lifetime.
+/// The function throws if fewer than `bytes` bytes are available.
 public typealias MemoryReserve = @Sendable (_ bytes: Int) throws(EnvironmentError) -> Void
 
 extension OwnedMemory {

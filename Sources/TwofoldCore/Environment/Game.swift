@@ -31,14 +31,14 @@ public protocol Game: Sendable {
     /// `episode_length`, because every game has both.
     func addInfos(to arrays: inout ArrayList) -> Infos
 
-    /// Makes the state of a board before its first episode. No client sees it.
+    /// Makes the state of a board before its first episode. No client sees this state.
     func makeState() -> State
 
     /// Starts an episode on a board that `generator` draws.
     func start(_ state: inout State, generator: inout Generator)
 
     /// Starts an episode from a given board of ``boardSpace``, without random numbers. If no episode can start from
-    /// this board, leaves the state unchanged and throws the reason, as words that continue "the board of lane 3".
+    /// this board, leaves the state unchanged and throws the reason, worded to follow "the board of lane 3".
     func start(_ state: inout State, from board: UnsafeRawBufferPointer) throws(Reason)
 
     /// Plays one action, in `0 ..< actions.count`, on a board whose episode has not terminated.
@@ -46,7 +46,7 @@ public protocol Game: Sendable {
 
     /// Writes the observation, the legal actions and the infos of a board.
     ///
-    /// If `isTerminated`, the episode has ended by the rules and no action is legal any more.
+    /// If `isTerminated` is true, the episode has ended by the rules, so no action is legal.
     func write(_ state: State, isTerminated: Bool, _ infos: Infos, to row: GameRow)
 
     /// Writes the afterstates of a board to its rows in the arrays of ``afterstates``.
@@ -57,18 +57,18 @@ public protocol Game: Sendable {
 
     /// The rules that affect a state's future. A snapshot can be restored only into an environment with the same rules.
     var rules: [Rule] { get }
-    /// The number of bytes that a state takes in a snapshot.
+    /// The size of a state in a snapshot, in bytes.
     var stateSize: Int { get }
 
     /// Writes a state as ``stateSize`` bytes, with little-endian numbers.
     func encode(_ state: State, into bytes: UnsafeMutableRawBufferPointer)
 
     /// Returns the state that ``stateSize`` untrusted bytes encode. If no game can have this state, throws the reason,
-    /// as words that continue "record 5 for lane 3". If `isPlaying` is true, the episode has not ended, so at least one
+    /// worded to follow "record 5 for lane 3". If `isPlaying` is true, the episode has not ended, so at least one
     /// action must be legal.
     func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(Reason) -> State
 
-    // MARK: rewards and extra infos, all of them functions of the move
+    // MARK: rewards and extra infos, which depend only on the move
 
     /// The default reward as a spec, which gives the same values as ``GameTransition/reward``.
     var defaultReward: RewardSpec { get }
@@ -98,7 +98,7 @@ extension Game {
     public var boardSpace: ObservationSpace { observationSpace }
 }
 
-/// The values that the transition of every game has: the reward, and whether the episode ended.
+/// The part of a transition that all games share: the reward, and whether the episode ended.
 public protocol GameTransition: Sendable {
     /// The default reward of the game. A declared reward replaces it.
     var reward: Float { get }
@@ -106,8 +106,8 @@ public protocol GameTransition: Sendable {
     var isTerminated: Bool { get }
 }
 
-/// One rule of a game. A snapshot can be restored only into an environment with the same rules. Its lanes then continue
-/// as they would have continued in the original session.
+/// One rule of a game. A snapshot can be restored only into an environment with the same rules. The restored lanes then
+/// continue as they would have continued in the original session.
 public struct Rule: Equatable, Sendable {
     /// The argument's name, as users write it.
     public let name: String

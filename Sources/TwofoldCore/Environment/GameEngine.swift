@@ -23,10 +23,10 @@ final class GameEngine<Rules: Game>: BatchEngine {
     var nanosecondsPerLane: Int { 1000 }
     var nanosecondsPerSingleLane: Int { 1000 }
 
-    // MARK: the entries
+    // MARK: the entry points
     //
-    // Each only calls the function that is compiled for the game. because: without this split, generic code looks up
-    // every type that it mentions, on each call.
+    // Each entry point only calls the function that is compiled for the game. because: without this split, generic code
+    // would look up every type that it mentions on each call.
 
     @_specialize(where Rules == Game2048)
     @_specialize(where Rules == Concentration)
@@ -93,7 +93,7 @@ final class GameEngine<Rules: Game>: BatchEngine {
     private func step(
         _ block: Range<Int>, _ actions: LaneInput<UInt8>, into arrays: BatchArrays, isReported: Bool
     ) {
-        // because: the loop writes to other memory, so it would load these properties again for each lane.
+        // because: the loop writes to other memory, so the compiler would load these properties again for each lane.
         let (game, keys, phases, stepLimit, lanes) = (game, keys, phases, stepLimit, lanes)
         for index in block {
             let row = arrays.row(index)
@@ -162,7 +162,7 @@ final class GameEngine<Rules: Game>: BatchEngine {
 
     @inline(never)
     private func put(_ record: UnsafeRawBufferPointer, into lane: Int, _ seed: UInt64?) -> LanePhase {
-        // Every lane was checked before the first one was changed.
+        // Every record was checked before the first lane was changed.
         var (state, phase) = try! game.decode(record)
         if let seed { state.generator = Generator(seed: seed) }
         lanes[lane] = state
@@ -210,7 +210,7 @@ final class LaneStorage<Lane: Sendable>: @unchecked Sendable {
         set { lanes[lane] = newValue }
     }
 
-    /// Lets `body` change a lane in place, without a copy.
+    /// Calls `body` to change a lane in place, without a copy.
     @inline(__always)
     func change(_ lane: Int, _ body: (inout Lane) -> Void) { body(&lanes[lane]) }
 }

@@ -42,7 +42,7 @@ package final class LanePhases: @unchecked Sendable {
     @inline(__always)
     func isFinished(_ lane: Int) -> Bool { bytes[lane] != LanePhase.playing.rawValue }
 
-    // MARK: the law
+    // MARK: the rules of autoreset
 
     /// The effect of a step on a lane.
     enum Turn {
@@ -102,7 +102,7 @@ package final class LanePhases: @unchecked Sendable {
         }
     }
 
-    /// Returns true if a step plays a lane's action.
+    /// Returns true if the next step plays a lane's action.
     @inline(__always)
     package func plays(_ lane: Int) -> Bool { !isFinished(lane) }
 }

@@ -1,6 +1,6 @@
 internal import Platform
 
-/// One board of a batch, of any game. The board's future depends only on this value and on the phase of the lane. A
+/// The state of one lane, for any game. The lane's future depends only on this value and on the lane's phase. A
 /// snapshot's record holds both:
 ///
 ///     0               16      17       21

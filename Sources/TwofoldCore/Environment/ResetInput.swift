@@ -1,7 +1,7 @@
 /// The arrays of a reset request, each with one row per lane. The rows of lanes that are not reset are ignored. The
 /// caller has checked the sizes.
 ///
-/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it during the call.
+/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it alive during the call.
 public struct ResetInput: @unchecked Sendable {
     /// A new seed for each lane: 8 bytes, little-endian.
     public var seeds: UnsafeRawBufferPointer?

@@ -1,7 +1,7 @@
-/// The lanes of a restore request and the records from which they are restored. The caller has checked the numbers and
-/// sizes.
+/// The lanes of a restore request and the records from which they are restored. The caller has checked the lanes, the
+/// indices and the sizes.
 ///
-/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it during the call.
+/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it alive during the call.
 public struct RestoreInput: @unchecked Sendable {
     /// The lanes to restore, without duplicates.
     public var lanes: [Int]
@@ -10,11 +10,11 @@ public struct RestoreInput: @unchecked Sendable {
     /// The seed of a new random stream for each lane: 8 bytes, little-endian. If nil, each lane continues the stream in
     /// its record.
     public var seeds: UnsafeRawBufferPointer?
-    /// The records, one after another.
+    /// The records, without gaps between them.
     public var records: UnsafeRawBufferPointer
     /// The size of one record in bytes.
     public var recordSize: Int
-    /// The return so far of each record's episode; nil if the snapshot has no returns.
+    /// Each record's return so far in its episode; nil if the snapshot has no returns.
     public var returns: SavedReturns?
 
     /// Makes a request that restores these lanes from these records.
@@ -47,7 +47,7 @@ public struct RestoreInput: @unchecked Sendable {
 
 /// The memory for a snapshot's records.
 ///
-/// `@unchecked Sendable` because workers write different records, and the memory's owner keeps it during the call.
+/// `@unchecked Sendable` because workers write different records, and the owner keeps the memory alive during the call.
 struct RecordOutput: @unchecked Sendable {
     let memory: UnsafeMutableRawBufferPointer
     let recordSize: Int

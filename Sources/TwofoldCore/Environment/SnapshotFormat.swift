@@ -7,9 +7,9 @@
 ///     │          │ 1 or 2  │ bytes │ k     │ each  │ text    │ k x bytes │ k x 16    │ 2: k x 8  │       │
 ///     └──────────┴─────────┴───────┴───────┴───────┴─────────┴───────────┴───────────┴───────────┴───────┘
 ///
-/// `streams` holds the random stream of each lane's policy in rollouts. `returns` holds the return so far of each
-/// lane's episode; only version 2 has it. Environments that track episode returns write version 2, others version 1.
-/// All environments read both versions.
+/// `streams` holds the random stream that each lane's policy uses in rollouts. `returns` holds each lane's return so
+/// far in its episode. Only version 2 has `returns`. Environments that track episode returns write version 2, others
+/// version 1. All environments read both versions.
 public struct SnapshotFormat: Sendable {
     private static let magic = Array("TWOFOLDS".utf8)
     private static let headSize = 28
@@ -34,11 +34,10 @@ public struct SnapshotFormat: Sendable {
         self.hasReturns = hasReturns
     }
 
-    /// Returns the number of bytes that one lane takes after the records: its policy stream and, if present, its
-    /// return.
+    /// Returns the number of bytes per lane after the records, for the policy stream and, if present, the return.
     private static func tailSize(hasReturns: Bool) -> Int { streamSize + (hasReturns ? returnSize : 0) }
 
-    /// The number of bytes that one lane takes in all parts of a snapshot.
+    /// The number of bytes per lane in all parts of a snapshot together.
     private var bytesPerLane: Int { recordSize + Self.tailSize(hasReturns: hasReturns) }
 
     /// Returns the size in bytes of a snapshot of `lanes` lanes.
@@ -137,8 +136,8 @@ public struct SnapshotFormat: Sendable {
         guard version == 2 || !hasReturns else {
             throw .invalid(
                 "extra_infos",
-                "the snapshot was taken without the extra info \(EpisodeReturns.name); this environment has it, and "
-                    + "needs the returns of the episodes so far")
+                "the snapshot was taken without the extra info \(EpisodeReturns.name), so it has no returns; "
+                    + "this environment has the extra info and needs them")
         }
         let lanes = Int(number(16, as: UInt64.self))
         let streams = start + lanes * recordSize
@@ -153,8 +152,8 @@ public struct SnapshotFormat: Sendable {
     private static func wrongSize(_ size: Int, _ expected: UInt64?) -> EnvironmentError {
         .invalid(
             "blob",
-            "the blob has \(size) bytes" + (expected.map { "; its header gives \($0)" } ?? "")
-                + ": it is cut off, or has extra bytes")
+            "the blob has \(size) bytes" + (expected.map { "; its header declares \($0)" } ?? "")
+                + ": the blob is cut off or has extra bytes")
     }
 
     /// Throws if a rule of the snapshot differs from this environment's rule. The error names the first such rule.

@@ -1,8 +1,8 @@
-/// A computation that runs after each step on the step's rows, if the user has requested its infos. Examples are the
-/// episode returns and the optimum.
+/// A computation on the rows of each step, which runs after the step if the user has requested its infos. Examples are
+/// the episode returns and the optimum.
 ///
-/// A pass belongs to one batch. Workers may call a pass at the same time, with disjoint lanes. Each range of lanes lies
-/// within one block of 64 lanes.
+/// A pass belongs to one batch. Several workers may call a pass at the same time, for disjoint lanes. Each range of
+/// lanes lies within one block of 64 lanes.
 package protocol StepPass: AnyObject, Sendable {
     /// The estimated time of a step for one lane on one thread.
     var nanosecondsPerLane: Int { get }
@@ -20,7 +20,7 @@ package protocol StepPass: AnyObject, Sendable {
     func observe(_ lanes: Range<Int>, in arrays: BatchArrays)
     /// Writes the infos of a lane's final board to row `row` of `finals`, before the lane restarts.
     func keepFinal(_ lane: Int, in finals: BatchArrays, row: Int)
-    /// Writes the infos of a lane's new board after the lane was restarted.
+    /// Writes the infos of a lane's new board after the lane has restarted.
     func restart(_ lane: Int, in arrays: BatchArrays)
 }
 

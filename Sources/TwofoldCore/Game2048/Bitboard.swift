@@ -16,21 +16,21 @@ public struct Bitboard: Equatable, BitwiseCopyable, Sendable {
         for cell in 0..<16 { bits |= UInt64(min(exponents[cell], 15)) << UInt64(4 * cell) }
     }
 
-    /// Returns the exponents of a row, the leftmost cell in the lowest bits.
+    /// Returns the exponents of a row, with the leftmost cell in the lowest bits.
     @inlinable @inline(__always)
     public func row(_ index: Int) -> Int { Int(truncatingIfNeeded: bits >> UInt64(16 * index)) & 0xffff }
 
-    /// Makes the board with these rows.
+    /// Makes a board from its four rows, from top to bottom.
     @inlinable @inline(__always)
     public init(_ r0: UInt16, _ r1: UInt16, _ r2: UInt16, _ r3: UInt16) {
         bits = UInt64(r0) | UInt64(r1) << 16 | UInt64(r2) << 32 | UInt64(r3) << 48
     }
 
-    /// The board with rows and columns exchanged: first inside each 2 x 2 block, then block by block.
+    /// The board with rows and columns exchanged.
     @inlinable @inline(__always)
     public var transposed: Bitboard {
-        // a b     a c        exchange b and c, 12 bits apart; then exchange the blocks, 24 bits apart
-        // c d  ─► b d
+        // a b     a c        First exchange b and c in each 2 x 2 block; they are 12 bits apart.
+        // c d  ─► b d        Then exchange the blocks in the same way; they are 24 bits apart.
         let inner =
             bits & 0xf0f0_0f0f_f0f0_0f0f | (bits & 0x0000_f0f0_0000_f0f0) << 12
             | (bits & 0x0f0f_0000_0f0f_0000) >> 12
@@ -57,10 +57,10 @@ public final class SlideTables: @unchecked Sendable {
     public let left: UnsafePointer<UInt16>
     /// For each row, the row after a slide to the right.
     public let right: UnsafePointer<UInt16>
-    /// For each row, the sum of the merged values. It is the same in both directions.
+    /// For each row, the merge score. It is the same in both directions.
     public let scores: UnsafePointer<Int32>
 
-    /// The tables that all parts of this process share.
+    /// The tables that the whole process shares.
     public static let shared = SlideTables()
 
     private init() {

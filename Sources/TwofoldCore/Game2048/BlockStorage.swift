@@ -1,11 +1,12 @@
 internal import Kernel2048
 internal import Platform
 
-/// The memory of a batch that the kernel runs: its blocks of 64 lanes, and the workers' scratch memory.
+/// The memory of a batch that the kernel runs: blocks of 64 lanes, the workers' scratch memory, and spare rows for a
+/// last block with fewer than 64 lanes.
 ///
 /// This type holds the kernel's unsafe memory. `@unchecked Sendable` because its engine serves one caller at a time.
-/// Within a call, workers have disjoint ranges of whole blocks and separate scratch memory. If the last block has fewer
-/// than 64 lanes, only the worker of that block uses the spare rows.
+/// Within a call, workers have disjoint ranges of whole blocks and separate scratch memory. Only the worker of the last
+/// block uses the spare rows.
 final class BlockStorage: @unchecked Sendable {
     private let rows: Int
     private let columns: Int
@@ -44,10 +45,10 @@ final class BlockStorage: @unchecked Sendable {
             afterstateArrays, lanes: KernelBlock.lanes, reserve: options.reserve)
     }
 
-    /// 64 spare rows of each array that a step fills. A last block with fewer than 64 lanes uses them.
+    /// 64 spare rows of each array that a step fills, for a last block with fewer than 64 lanes.
     var tail: BatchArrays { stepTail.arrays }
 
-    /// 64 spare rows of each array of afterstates. A last block with fewer than 64 lanes uses them.
+    /// 64 spare rows of each array of afterstates, for a last block with fewer than 64 lanes.
     var afterstatesTail: BatchArrays { afterstateTail.arrays }
 
     /// Returns the block of a lane.
@@ -59,8 +60,8 @@ final class BlockStorage: @unchecked Sendable {
     /// Returns a worker's scratch memory.
     func scratch(_ worker: Int) -> KernelScratch { KernelScratch(scratches + worker * KernelScratch.size) }
 
-    /// Returns the address of the 64 actions from lane `first` on. If fewer than 64 lanes are left, returns the address
-    /// of a copy that is padded to 64 actions.
+    /// Returns the address of 64 actions, starting with the action of lane `first`. If fewer than 64 lanes are left,
+    /// returns the address of a copy that is padded to 64 actions.
     @inline(__always)
     func actions(_ actions: LaneInput<UInt8>, from first: Int) -> UnsafeRawPointer {
         let source = actions.address(first)
@@ -112,8 +113,8 @@ final class BlockStorage: @unchecked Sendable {
 }
 
 extension BatchArrays {
-    /// Returns the addresses of row `row` in the arrays that both a step and a reset fill. The kernel writes 64 rows
-    /// from there on.
+    /// Returns the addresses of row `row` in the arrays that both a step and a reset fill. The kernel writes 64 rows,
+    /// starting at these addresses.
     @inline(__always)
     func kernelOutputs(_ row: Int, _ keys: BatchKeys, _ infos: Game2048.Infos) -> KernelOutputs {
         KernelOutputs(
@@ -124,8 +125,8 @@ extension BatchArrays {
             goalReached: address(infos.goalReached, lane: row))
     }
 
-    /// Returns the addresses of row `row` in the arrays that only a step fills. The kernel writes 64 rows from there
-    /// on.
+    /// Returns the addresses of row `row` in the arrays that only a step fills. The kernel writes 64 rows, starting
+    /// at these addresses.
     @inline(__always)
     func kernelStepOutputs(_ row: Int, _ keys: BatchKeys) -> KernelStepOutputs {
         KernelStepOutputs(

@@ -1,5 +1,5 @@
-/// The potentials of a board, which the potential terms of a reward use. All potentials are integers. An empty cell
-/// counts as exponent 0 unless stated otherwise.
+/// The potentials that the potential terms of a reward compute from a board. All potentials are integers. Unless stated
+/// otherwise, an empty cell counts as exponent 0.
 extension Board {
     /// The sum of the exponents.
     var exponentSum: Int {
@@ -8,7 +8,7 @@ extension Board {
         return sum
     }
 
-    /// The negative sum of the disorder of all rows and columns. The disorder of a row or column is its total rise or
+    /// The negated sum of the disorder of all rows and columns. The disorder of a row or column is its total rise or
     /// its total fall from cell to cell, whichever is smaller. The potential is at most 0; it is 0 if every row and
     /// column is sorted in one direction or the other.
     ///
@@ -31,7 +31,7 @@ extension Board {
         return -disorder
     }
 
-    /// The negative sum of the exponent differences between neighbouring tiles. Pairs with an empty cell are ignored.
+    /// The negated sum of the exponent differences between neighbouring tiles. Pairs with an empty cell are ignored.
     /// The potential is at most 0.
     ///
     ///     3 1 0 2     only 3 and 1 are neighbours     counts -2

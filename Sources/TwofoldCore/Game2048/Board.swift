@@ -8,7 +8,7 @@
 ///      8  9 10 11        . . . .
 ///     12 13 14 15        4 . . .
 ///
-/// The value needs no heap storage. Copying it copies at most 66 bytes.
+/// A board needs no heap memory. Copying a board copies at most 66 bytes.
 public struct Board: Equatable, Sendable {
     /// The allowed numbers of rows and columns.
     public static let sides = 2...8

@@ -1,15 +1,15 @@
 internal import Kernel2048
 internal import Platform
 
-/// The rules of 2048 as functions on arrays of boards, without an environment. There are no lanes and no episodes, and
-/// calls keep no state.
+/// The rules of 2048 as stateless functions on arrays of boards. They need no environment, lanes or episodes.
 ///
-/// The boards of an array are consecutive. Each board is stored as its exponents, row by row. It need not be reachable
-/// by play. The kernel processes boards of up to 4 x 4 cells, 64 at a time; the readable rules process larger boards
-/// one by one. Both produce the same bytes. The `lane` of an ``EnvironmentError`` is the index of the board.
+/// An array holds consecutive boards, each stored as its exponents, row by row. A board need not be reachable by play.
+/// The kernel processes boards of up to 4 x 4 cells, 64 at a time. The readable rules process larger boards one by one.
+/// For the same boards, both produce the same bytes. If a board is invalid, the `lane` of the ``EnvironmentError`` is
+/// the index of the board.
 public struct BoardRules: Sendable {
     /// The largest exponent that a board may have in functions that slide it. Two tiles of this exponent merge into
-    /// exponent 27. A slide of a 4 x 4 board makes at most eight such merges. Their sum is 2^30, which fits an Int32.
+    /// exponent 27. A slide of a 4 x 4 board makes at most eight such merges. Their sum is 2^30, which fits into Int32.
     public static let maxExponent: UInt8 = 26
     /// The largest exponent that a board may have in functions that do not slide it. Observations have the same
     /// maximum.
@@ -51,14 +51,13 @@ public struct BoardRules: Sendable {
 
     /// The number of cells of a board. A board has one byte per cell.
     public var cells: Int { rows * columns }
-    /// The estimated nanoseconds that one board takes on one thread.
+    /// The estimated time that one thread needs for one board, in nanoseconds.
     public var nanosecondsPerBoard: Int { kernel == nil ? 4000 : 20 }
-
-    // MARK: arrays
 
     // MARK: the operations
 
-    /// Writes the afterstate of each action for each board. An illegal action leaves the board unchanged.
+    /// Writes the afterstate, reward and legality of each action on each board. An illegal action leaves the board
+    /// unchanged.
     public func afterstates(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
         let keys = ofAfterstates
@@ -82,7 +81,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Plays one action on each board and writes the afterstates. `actions` holds one byte per board.
+    /// Plays one action on each board. Writes the afterstate, the reward, and whether the action was legal. `actions`
+    /// holds one byte per board.
     public func move(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -126,8 +126,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Adds a random tile to each board. `seeds` has one seed per board (8 bytes, little-endian), which determines the
-    /// tile. A full board stays unchanged.
+    /// Adds a random tile to each board. The board's seed determines the tile. `seeds` holds one seed of 8 bytes per
+    /// board, little-endian. A full board stays unchanged.
     public func spawn(
         _ boards: BoardInput, seeds: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -159,8 +159,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Calls `report` with the moves of the tiles that lead from each board to its next board. The list of moves is
-    /// empty if the action was illegal and the board stayed the same.
+    /// Calls `report` for each board with the tile moves that lead from the board to its next board. The list of moves
+    /// is empty if the action was illegal and the board stayed the same.
     public func explain(
         _ boards: BoardInput, actions: UnsafeRawBufferPointer, nextBoards: BoardInput,
         report: (_ board: Int, _ moves: [MoveAction]) -> Void
@@ -186,7 +186,7 @@ public struct BoardRules: Sendable {
         _ boards: BoardInput, limit: UInt8 = BoardRules.maxExponent
     ) throws(EnvironmentError) {
         precondition(boards.bytes.count == boards.count * cells)
-        // The search for the wrong row only runs after a refusal.
+        // Search for the board only if an exponent is too large.
         var largest: UInt8 = 0
         for exponent in boards.bytes { largest = max(largest, exponent) }
         guard largest > limit, let first = boards.bytes.firstIndex(where: { $0 > limit }) else { return }
@@ -216,9 +216,9 @@ public struct BoardRules: Sendable {
 
     // MARK: 64 at a time
 
-    /// Loads each group of 64 boards into a worker's block and calls `body`. `range` has the numbers of the boards; the
-    /// results go to `arrays`, from row `row` on. If the last group has fewer than 64 boards, `body` writes to spare
-    /// rows of the worker, and the used rows are then copied.
+    /// Loads each group of 64 boards into a worker's block, and calls `body` with the indices of the boards in `range`.
+    /// `body` writes the results to `arrays`, starting at row `row`. If the last group has fewer than 64 boards, `body`
+    /// writes to spare rows of the worker, and this function then copies the used rows.
     private func forEachBlock(
         _ boards: BoardInput, _ kernel: any KernelOperations.Type, _ specs: [ArraySpec],
         into arrays: BatchArrays,
@@ -246,9 +246,9 @@ public struct BoardRules: Sendable {
     }
 }
 
-/// The boards of a request, all of one size, and the name of the argument for errors.
+/// The boards of a request, all of the same size, and the name of their argument for error messages.
 ///
-/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it during the call.
+/// `@unchecked Sendable` because nothing writes to the memory, and its owner keeps it alive during the call.
 public struct BoardInput: @unchecked Sendable {
     let bytes: UnsafeRawBufferPointer
     let count: Int
@@ -305,14 +305,14 @@ private final class BlockMemory {
         tailMemory.deallocate()
     }
 
-    /// Returns the address of the boards in `range`. If there are fewer than 64, returns the address of a copy that is
-    /// padded to 64 boards.
+    /// Returns the address of the boards in `range`. If `range` has fewer than 64, returns the address of a copy that
+    /// is padded to 64 boards.
     func whole(_ boards: BoardInput, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(boards.bytes.baseAddress! + range.lowerBound * cells, bytes: cells, range.count, at: 0)
     }
 
-    /// Returns the address of the actions for the boards in `range`. If there are fewer than 64, returns the address of
-    /// a copy that is padded to 64 actions.
+    /// Returns the address of the actions for the boards in `range`. If `range` has fewer than 64, returns the address
+    /// of a copy that is padded to 64 actions.
     func whole(_ actions: LaneInput<UInt8>, _ range: Range<Int>) -> UnsafeRawPointer {
         whole(actions.address(range.lowerBound), bytes: 1, range.count, at: cells * KernelBlock.lanes)
     }

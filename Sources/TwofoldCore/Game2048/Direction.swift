@@ -23,9 +23,8 @@ extension Direction {
         }
     }
 
-    /// Returns the number of a cell from its line and its position in the line. Position 0 is at the wall to which the
-    /// tiles slide. The rules handle all directions alike except for this mapping. The positions of the cells on a 4 x
-    /// 4 board:
+    /// Returns the number of the cell at a position in a line. Position 0 is at the wall towards which the tiles slide.
+    /// Apart from this mapping, the rules treat all directions alike. On a 4 x 4 board, the cells have these positions:
     ///
     ///     up 0 0 0 0    right 3 2 1 0    down 3 3 3 3    left 0 1 2 3
     ///        1 1 1 1          3 2 1 0         2 2 2 2         0 1 2 3
@@ -42,7 +41,7 @@ extension Direction {
     }
 }
 
-/// A set of legal actions, each of which is a direction.
+/// The legal actions on a board, as a set of directions.
 public struct LegalActions: Equatable, Sendable, BitwiseCopyable {
     private var bits: UInt8 = 0
 
@@ -72,7 +71,7 @@ extension Board {
     /// The actions that move at least one tile; empty if the game is over.
     ///
     /// A tile can move if and only if the next cell in that direction is empty or holds an equal tile. So each pair of
-    /// neighbouring cells a, b shows whether two directions are legal:
+    /// neighbouring cells a, b can make two directions legal:
     ///
     ///     a b    left: b can move to or into a      right: a can move to or into b
     public var legalActions: LegalActions {

@@ -55,7 +55,7 @@ extension Game2048 {
         public var reward: Float { Float(slide.mergeScore) }
     }
 
-    /// The number of entries of a table that has one entry per exponent. The last entry also applies to all larger
+    /// The number of entries in a table with one entry per exponent. The last entry also applies to all larger
     /// exponents.
     static let exponentTableCount = 32
 
@@ -89,8 +89,8 @@ extension Game2048 {
     }
 
     /// Returns the sum of the table's entries for the merged tiles. Adds the entries line by line, each line starting
-    /// at the wall. Every engine must add in this order, because the entries are not integers and the rounding depends
-    /// on the order.
+    /// at the wall. Every engine must add in this order, because the entries need not be integers and the rounding
+    /// depends on the order.
     private func tableSum(_ table: [Double], over slide: Slide, towards direction: Direction) -> Double {
         var sum = 0.0
         for line in 0..<direction.lineCount(of: slide.merges) {

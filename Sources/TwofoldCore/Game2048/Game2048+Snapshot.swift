@@ -5,7 +5,7 @@ public import Platform
 ///     0           8           12
 ///     ┌───────────┬───────────┬──────────────────────────────┐
 ///     │ score     │ moves     │ exponents, row by row        │
-///     │ Int64     │ Int32     │ one byte a cell              │
+///     │ Int64     │ Int32     │ one byte per cell            │
 ///     └───────────┴───────────┴──────────────────────────────┘
 extension Game2048 {
     public var rules: [Rule] {
@@ -13,7 +13,7 @@ extension Game2048 {
             Rule("size", "\(config.rows)x\(config.columns)"),
             Rule("goal", config.goal),
             Rule("stop_at_goal", config.stopAtGoal),
-            // The threshold of the draw, so that probabilities with the same play compare equal.
+            // The threshold of the draw, so that probabilities with the same threshold compare equal.
             Rule("four_probability", "\(spawnLaw.threshold)/2^32"),
             Rule("start_tiles", config.startTiles),
             Rule("illegal_action", config.illegalAction),
@@ -35,13 +35,13 @@ extension Game2048 {
         }
         let moves = Int32(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: Int32.self))
         guard (0...maxRecordedCount).contains(moves) else {
-            throw Reason("has \(moves) moves; they have to be in 0...2^30")
+            throw Reason("has \(moves) moves; the number has to be in 0...2^30")
         }
         var state = makeState()
         state.score = Int(score)
         state.moves = moves
         for cell in 0..<state.board.count { state.board[cell] = bytes[12 + cell] }
-        // Play from this board must not reach an exponent that exceeds a byte, a score or a table.
+        // Play from this board must not reach an exponent that is too large for a byte, a score or a table.
         guard state.board.maxExponent <= 30, state.board.tileSum < 1 << 31 else {
             throw Reason("has tiles that add up to 2^31 or more")
         }

@@ -1,7 +1,7 @@
 public import Platform
 
-/// 2048: all tiles slide, equal tiles merge, and a new tile appears. The episode ends when no action is
-/// legal.
+/// The game 2048. Each move slides all tiles and merges equal tiles. Then a new tile spawns. The episode ends when no
+/// action is legal.
 public struct Game2048: Game {
     /// The arguments of the environment, with Twofold's defaults.
     public struct Config: Equatable, Sendable {
@@ -17,14 +17,14 @@ public struct Game2048: Game {
         public var fourProbability = 0.1
         /// The number of tiles on a new board, 1 ... cells - 1.
         public var startTiles = 2
-        /// The effect of an action that moves nothing.
+        /// The effect of an illegal action, which moves no tile.
         public var illegalAction = IllegalAction.noop
 
         /// Makes the default arguments.
         public init() {}
     }
 
-    /// The effect of an action that moves nothing.
+    /// The effect of an illegal action, which moves no tile.
     public enum IllegalAction: Sendable {
         /// Nothing moves, no tile spawns and the reward is 0.
         case noop
@@ -36,7 +36,7 @@ public struct Game2048: Game {
     public struct State: Equatable, Sendable {
         /// The tiles on the board.
         public internal(set) var board: Board
-        /// The sum of the merged values in this episode.
+        /// The sum of the values of all merged tiles in this episode.
         public internal(set) var score = 0
         /// The number of legal moves in this episode.
         public internal(set) var moves: Int32 = 0
@@ -100,7 +100,7 @@ public struct Game2048: Game {
         state.board = slide.afterstate
         let spawn = spawnLaw.draw(on: state.board, generator: &generator)
         state.board.place(spawn)
-        // Given boards can earn more than an Int32 holds. The score saturates, as the kernel's does.
+        // In an episode from a client's start board, the score can exceed Int32. It then saturates, as in the kernel.
         state.score = min(state.score + slide.mergeScore, Int(Int32.max))
         state.moves &+= 1
         state.legalActions = state.board.legalActions
@@ -175,8 +175,8 @@ public struct Game2048: Game {
         row.info(isGoalReached(state), infos.goalReached)
     }
 
-    /// Writes the afterstate of each action. An action that moves nothing leaves the board unchanged, with
-    /// reward 0. The mask is 0 for such an action, and for all actions once the episode has terminated.
+    /// Writes the afterstate of each action. An illegal action leaves the board unchanged, with reward 0. The mask is 0
+    /// for illegal actions, and for all actions once the episode has terminated.
     public func writeAfterstates(
         of state: State, isTerminated: Bool, _ arrays: AfterstateArrays, to row: LaneRow
     ) {

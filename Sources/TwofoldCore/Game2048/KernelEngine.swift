@@ -23,7 +23,7 @@ extension Game2048 {
 
 /// The engine of 2048 on boards up to 4 x 4, which processes 64 boards at a time.
 ///
-/// It gives the same results as ``GameEngine`` with the readable rules, bit by bit. If the last block of a batch has
+/// Its results equal those of ``GameEngine`` with the readable rules, bit for bit. If the last block of a batch has
 /// fewer than 64 lanes, the kernel writes to 64 spare rows of the engine, and the engine copies the used rows.
 final class KernelEngine: BatchEngine {
     private let game: Game2048
@@ -75,7 +75,7 @@ final class KernelEngine: BatchEngine {
         arrays.copyRows(first..<lanes.upperBound, from: tail)
     }
 
-    /// Steps the block that starts at lane `first`, and writes 64 rows of `arrays` from row `row` on.
+    /// Steps the block that starts at lane `first`, and writes 64 rows of `arrays`, starting at row `row`.
     @inline(__always)
     private func step(
         _ first: Int, _ actions: LaneInput<UInt8>, into arrays: BatchArrays, row: Int, _ worker: Int
@@ -120,7 +120,7 @@ final class KernelEngine: BatchEngine {
             mask: arrays.address(afterstateArrays.mask, lane: row), scratch: blocks.scratch(worker))
     }
 
-    // MARK: single lanes: few lanes of a block start at the same time
+    // MARK: single lanes, because few lanes of a block start at the same time
 
     func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?) {
         if let seed { blocks.seed(lane, with: Generator(seed: seed)) }
@@ -141,7 +141,7 @@ final class KernelEngine: BatchEngine {
     func check(_ record: UnsafeRawBufferPointer) throws(Reason) { _ = try game.decode(record) }
 
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
-        // Every lane was checked before the first one was changed.
+        // Every record was checked before the first lane was changed.
         var (state, phase) = try! game.decode(record)
         if let seed { state.generator = Generator(seed: seed) }
         blocks.put(state, into: lane)

@@ -3,8 +3,7 @@ internal import Kernel2048
 /// The declared reward and the extra infos that a kernel computes in each step: the compiled reward program with its
 /// tables, and the keys of the arrays to fill.
 ///
-/// This type holds the program's unsafe memory. `@unchecked Sendable` because nothing writes to it after
-/// init.
+/// This type holds the program's unsafe memory. `@unchecked Sendable` because nothing writes to it after init.
 final class KernelReport: @unchecked Sendable {
     let program: KernelRewardProgram
     private let terms: UnsafeMutableBufferPointer<KernelRewardTerm>
@@ -58,7 +57,7 @@ final class KernelReport: @unchecked Sendable {
         cellWeights.deallocate()
     }
 
-    /// Returns the addresses of row `row` in the report's arrays. The kernel writes 64 rows from there on.
+    /// Returns the addresses of row `row` in the report's arrays. The kernel writes 64 rows, starting there.
     @inline(__always)
     func outputs(_ arrays: BatchArrays, _ row: Int) -> KernelReportOutputs {
         var outputs = KernelReportOutputs(reward: arrays.address(reward, lane: row))

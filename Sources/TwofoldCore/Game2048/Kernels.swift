@@ -5,7 +5,7 @@ internal import Platform
 internal import Kernel2048AVX2
 #endif
 
-/// The two compiled versions of the kernel: one for every processor, one for processors with AVX2.
+/// The two compiled versions of the kernel: one runs on every processor, the other only on processors with AVX2.
 enum Kernels {
     /// Returns the kernel that `engine` uses for boards of this size; nil if it uses the readable rules.
     static func kernel(_ engine: Engine, rows: Int, columns: Int) -> (any KernelOperations.Type)? {

@@ -1,11 +1,11 @@
 public import Platform
 
-/// One part of a move: a slide, a merge or the spawn. The parts are in display order: line by line, the slides from the
-/// wall on, with each merge directly after the slides of its tiles. The spawn comes last.
+/// One part of a move: a slide, a merge or the spawn. The parts are in display order: line by line, starting with the
+/// tile nearest the wall. Each merge comes directly after the slides of its tiles. The spawn comes last.
 ///
 /// Cells are numbered row by row; values are tile values (2, 4, 8 …).
 public enum MoveAction: Equatable, Sendable {
-    /// A tile slid to another cell. It stays there, or merges there next.
+    /// A tile slid to another cell, where it stays or merges.
     case slide(tile: TileID, source: Int, target: Int, value: Int)
     /// The two tiles in `target` merged into a new tile of twice their value.
     case merge(first: TileID, second: TileID, into: TileID, target: Int, value: Int)
@@ -94,8 +94,8 @@ public struct TrackedBoard: Equatable, Sendable {
 }
 
 extension TrackedBoard {
-    /// Returns the slides, the merges and the spawn by which an action leads from `board` to `next`. The list is empty
-    /// if the action is illegal and the board stayed the same. Throws if the action cannot lead to `next`.
+    /// Returns the slides, the merges and the spawn that lead from `board` to `next` if this action is played. The list
+    /// is empty if the action is illegal and the board stayed the same. Throws if the action cannot lead to `next`.
     public static func explain(
         _ board: Board, _ direction: Direction, _ next: Board
     ) throws(Reason) -> [MoveAction] {
@@ -114,8 +114,8 @@ extension TrackedBoard {
         guard different.count == 1, tracked.board[cell] == 0, next[cell] <= 2 else {
             let wrong: Int = different.first { tracked.board[$0] != 0 } ?? different[different.count - 1]
             throw Reason(
-                "does not follow: cell \(wrong) differs from the board after \(direction), and is not the "
-                    + "one new tile of 2 or 4")
+                "does not follow: cell \(wrong) differs from the board after \(direction); "
+                    + "only one empty cell may differ, with a new tile of 2 or 4")
         }
         return moves + [tracked.spawn(Spawn(cell: cell, exponent: next[cell]))]
     }

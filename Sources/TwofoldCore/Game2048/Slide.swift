@@ -54,13 +54,13 @@ struct Token: Sendable, BitwiseCopyable {
     var exponent: UInt8
     /// The tile's position before the slide, counted from the wall.
     var source: Int
-    /// The position of a merged tile's second tile, which is farther from the wall; -1 for other tiles.
+    /// For a merged tile, the position of its second tile before the slide, farther from the wall; otherwise -1.
     var partner = -1
 
     var isMerged: Bool { partner >= 0 }
 }
 
-/// The tiles of one line in order from the wall. There are at most eight, so they need no heap storage.
+/// The tiles of one line, starting at the wall. There are at most eight, so they need no heap memory.
 struct TokenLine: Sendable {
     private(set) var count = 0
     private var tokens = InlineArray<8, Token>(repeating: Token(exponent: 0, source: 0))

@@ -12,7 +12,7 @@ public struct Spawn: Equatable, Sendable, BitwiseCopyable {
     }
 }
 
-/// The probability that a new tile is a 4, stored as the threshold to which a draw is compared.
+/// The probability that a new tile is a 4, stored as a threshold for a random word.
 public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
     /// The threshold round(probability x 2^32). A random 32-bit word below the threshold makes a 4.
     public let threshold: UInt64
@@ -25,7 +25,7 @@ public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
 
     /// Draws a new tile for a board with at least one empty cell.
     ///
-    /// The method never changes. It always draws two words. The first word chooses an empty cell: the k-th in row-major
+    /// The algorithm is fixed. It always draws two words. The first word chooses an empty cell: the k-th in row-major
     /// order, counted from 0, where k = (word x number of empty cells) >> 32. If the second word is below
     /// ``threshold``, the tile is a 4.
     public func draw(on board: Board, generator: inout Generator) -> Spawn {

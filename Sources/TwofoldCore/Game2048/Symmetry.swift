@@ -1,10 +1,10 @@
 /// A symmetry of a board, as a set of reflections. If the set contains the transposition, it is applied first.
 package struct Symmetry: OptionSet, Sendable {
-    /// Exchanges left and right.
+    /// The reflection that exchanges left and right.
     package static let mirrors = Symmetry(rawValue: 1)
-    /// Exchanges top and bottom.
+    /// The reflection that exchanges top and bottom.
     package static let flips = Symmetry(rawValue: 2)
-    /// Exchanges rows and columns, on square boards only.
+    /// The reflection that exchanges rows and columns. It applies only to square boards.
     package static let transposes = Symmetry(rawValue: 4)
 
     package let rawValue: Int
@@ -16,7 +16,7 @@ package struct Symmetry: OptionSet, Sendable {
         (0..<(rows == columns ? 8 : 4)).map(Symmetry.init(rawValue:))
     }
 
-    /// Returns the cell to which the symmetry moves the tile of `cell`.
+    /// Returns the cell to which the symmetry moves the tile in `cell`.
     package func cell(_ cell: Int, _ rows: Int, _ columns: Int) -> Int {
         var (row, column) = (cell / columns, cell % columns)
         if contains(.transposes) { (row, column) = (column, row) }

@@ -1,5 +1,5 @@
-/// The afterstates of a batch, for policies that compare afterstates. All of them are written before any worker reads
-/// them.
+/// The afterstates of a batch, for policies that compare afterstates. All afterstates are written before any worker
+/// reads them.
 public final class AfterstateMemory: Sendable {
     private let memory: ArrayMemory
     private let arrays: AfterstateArrays
@@ -9,7 +9,7 @@ public final class AfterstateMemory: Sendable {
         ArrayMemory.size(batch.afterstateArrays, lanes: batch.lanes)
     }
 
-    /// Makes the memory for a batch. Throws if the game has no afterstates; the error has the policy's name.
+    /// Makes the memory for a batch. Throws an error that names the policy if the game has no afterstates.
     init(_ batch: Batch, policy: String) throws(EnvironmentError) {
         guard let arrays = batch.game.afterstates else {
             throw .invalid("policy", "the policy '\(policy)' needs a game that has afterstates")

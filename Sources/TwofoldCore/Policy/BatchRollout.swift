@@ -1,4 +1,5 @@
-/// Many steps of a batch in one call, with actions from a policy or given actions:
+/// Many steps of a batch in one call. A policy or the caller chooses the actions. A rollout of T steps fills these
+/// arrays:
 ///
 ///     frames   observation, action_mask                       T + 1 rows, row t before step t
 ///     steps    action, reward, terminated, truncated, valid,  T rows
@@ -11,7 +12,7 @@ public struct BatchRollout {
     public enum Source {
         /// A policy, with the random streams from which it draws.
         case policy(any Policy, PolicyStreams)
-        /// Given actions, with one byte for each step and lane.
+        /// The caller's actions, with one byte for each step and lane.
         case actions(UnsafeRawBufferPointer)
     }
 
@@ -30,7 +31,7 @@ public struct BatchRollout {
     private let endedStep: ArrayKey<UInt64>
     private let destinations: [RolloutRows.Destination]
 
-    /// Makes a rollout that also reports the infos with these names. Throws if the batch does not have one of them.
+    /// Makes a rollout that also reports the infos with these names. Throws if the batch lacks any of these infos.
     public init(_ batch: Batch, infos names: [String]) throws(EnvironmentError) {
         let (keys, lanes, specs) = (batch.keys, [batch.lanes], batch.stepArrays)
         var destinations = specs.map { _ in RolloutRows.Destination.discarded }
@@ -91,9 +92,9 @@ public struct BatchRollout {
     }
 
     /// Plays up to `steps` steps. Ends earlier if the deadline `answer` passes between two steps, or if the policy
-    /// cannot choose the actions of a step before the deadline `searchEnd`. In SAME_STEP it also ends earlier if
-    /// `finals`, which has `finalsRoom` rows, has fewer free rows than the batch has lanes. If the first step fails,
-    /// throws without changing anything.
+    /// cannot choose the actions of a step before the deadline `searchEnd`. `finals` has `finalsRoom` rows. In
+    /// SAME_STEP, the rollout also ends earlier if `finals` has fewer free rows than the batch has lanes. If the first
+    /// step fails, throws without changing anything.
     public func run(
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,
         finalsRoom: Int, answer: Deadline? = nil, searchEnd: Deadline? = nil
@@ -102,7 +103,7 @@ public struct BatchRollout {
         let actionCount = batch.actions.count
         if case .actions(let actions) = source { try check(actions, actionCount) }
         let rows = try RolloutRows(batch, destinations, frames: frames, steps: steps)
-        // The first step overwrites the infos.
+        // This also writes the infos of step 0, but the first step overwrites them.
         try batch.observe(into: rows.arrays(frame: 0, step: 0))
 
         var progress = Progress()
@@ -142,8 +143,8 @@ public struct BatchRollout {
         return progress
     }
 
-    /// Restarts the lanes whose episodes ended in a step, and stores their final rows in `finals` from row `first` on.
-    /// Returns the number of these lanes.
+    /// Restarts the lanes whose episodes ended in a step, and stores their final rows in `finals`, starting at row
+    /// `first`. Returns the number of these lanes.
     private func restartEnded(
         _ arrays: BatchArrays, step: Int, into finals: BatchArrays, at first: Int
     ) -> Int {

@@ -1,4 +1,4 @@
-/// The policy that takes the legal action with the lowest number. If no action is legal, it takes action 0.
+/// A policy that takes the legal action with the lowest number. If no action is legal, it takes action 0.
 public final class FixedOrderPolicy: Policy {
     /// Makes the policy. It has no state and ignores the random words.
     public init() {}

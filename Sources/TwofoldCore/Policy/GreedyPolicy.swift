@@ -1,4 +1,4 @@
-/// The policy that maximises the reward of the next move. Among n equally good actions, it takes the k-th, counted from
+/// A policy that maximises the reward of the next move. Among n equally good actions, it takes the k-th, counted from
 /// 0, where k = (word x n) >> 32. `word` is the lane's random word.
 public final class GreedyPolicy: Policy {
     private let afterstates: AfterstateMemory

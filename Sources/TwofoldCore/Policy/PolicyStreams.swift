@@ -15,7 +15,7 @@ public final class PolicyStreams: @unchecked Sendable {
     private let blocks: Int
     private let memory: OwnedMemory
     private let states: UnsafeMutablePointer<UInt32>
-    /// One word per lane, which was drawn for the next step.
+    /// One word per lane, drawn for the next step.
     let words: UnsafeMutablePointer<UInt32>
 
     /// Makes streams that have no seeds yet.

@@ -1,5 +1,5 @@
-/// The policy that takes a uniformly random legal action. Of n legal actions it takes the k-th, counted from 0, where k
-/// = (word x n) >> 32 and `word` is the lane's random word. If no action is legal, it takes action 0.
+/// A policy that takes a uniformly random legal action. Of n legal actions, it takes the k-th, counted from 0, where
+/// k = (word x n) >> 32. `word` is the lane's random word. If no action is legal, it takes action 0.
 public final class RandomPolicy: Policy {
     /// Makes the policy. It has no state: all randomness comes from the lanes' policy streams.
     public init() {}

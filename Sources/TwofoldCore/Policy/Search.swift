@@ -1,7 +1,7 @@
 internal import Dispatch
 internal import Synchronization
 
-/// A search for the actions of all lanes on several threads. It ends when every lane has an action, or when the
+/// A search on several threads for the actions of all lanes. It ends when every lane has an action, or when the
 /// deadline passes.
 struct Search: Sendable {
     let workers: Workers

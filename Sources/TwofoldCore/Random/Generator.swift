@@ -53,7 +53,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
     mutating func goBack() {
         words.3 = rotateLeft(words.3, by: 32 - 11)
         words.0 ^= words.3
-        // This is x ^ x << 9, where x is words.2 before the shifted word was added. The next line computes x.
+        // This is x ^ x << 9, where x is the value of w2 before `w2 ^= shifted`. The next line computes x.
         let mixed = words.2 ^ words.1 << 9
         words.2 = mixed ^ mixed << 9 ^ mixed << 18 ^ mixed << 27
         words.1 ^= words.2
@@ -61,9 +61,9 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         words.3 ^= words.1
     }
 
-    /// Returns a random number in `0 ..< count`. It draws one word and takes the high 32 bits of word x count.
+    /// Returns a random number in `0 ..< count`: draws one word, and takes the high 32 bits of word x count.
     ///
-    /// For counts of cells (at most 64) the bias is below 2^-26. There is no rejection loop, because the number of
+    /// For counts of cells (at most 64), the bias is below 2^-26. There is no rejection loop, because the number of
     /// drawn words would then depend on their values.
     @inline(__always)
     public mutating func next(below count: Int) -> Int {

@@ -1,6 +1,6 @@
 /// A random generator that scrambles the values of a counter. It turns one 64-bit seed into as many words as needed.
 ///
-/// Used only to seed ``Generator``. Algorithm: Steele, Lea and Flood, "Fast splittable pseudorandom
+/// It is used only to seed ``Generator``. Algorithm: Steele, Lea and Flood, "Fast splittable pseudorandom
 /// number generators", 2014, with the constants of Vigna's public-domain `splitmix64.c`.
 public struct SplitMix64: Sendable {
     private var state: UInt64

@@ -23,7 +23,7 @@ public final class EpisodeReturns: StepPass {
     /// Zero, because the time is negligible compared with any engine's.
     package var nanosecondsPerLane: Int { 0 }
 
-    /// The return so far of a lane's episode.
+    /// A lane's return so far in its episode.
     @inline(__always)
     subscript(lane: Int) -> Double {
         get { sums[lane] }

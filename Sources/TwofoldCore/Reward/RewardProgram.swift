@@ -1,4 +1,4 @@
-/// A ``RewardSpec`` compiled for one game. Its names and numbers are checked once, by the initializer.
+/// A ``RewardSpec`` compiled for one game. The initialiser checks the spec's names and numbers once.
 struct RewardProgram<Rules: Game>: Sendable {
     /// One compiled term.
     struct Line: Sendable {
@@ -6,7 +6,7 @@ struct RewardProgram<Rules: Game>: Sendable {
         let weight: Double
         /// The discount of a potential term; 1 for other terms.
         let gamma: Double
-        /// The term's table; empty for a term without one.
+        /// The term's table; empty for a term without a table.
         let table: [Double]
     }
 
@@ -20,7 +20,7 @@ struct RewardProgram<Rules: Game>: Sendable {
     /// The maximum number of terms in a spec.
     static var maxTerms: Int { 32 }
 
-    /// The largest allowed magnitude of a number, which keeps rewards within a Float.
+    /// The largest allowed magnitude of a number in a spec. It keeps rewards within the range of Float.
     static var limit: Double { 1e9 }
 
     /// Compiles a spec; nil means the default reward of the game. Throws if a part of the spec is invalid. The error
@@ -46,7 +46,7 @@ struct RewardProgram<Rules: Game>: Sendable {
         isDefault = spec == defaultSpec
     }
 
-    /// The names of the terms in order, which are the columns of `reward_terms`.
+    /// The names of the terms, in the order of the columns of `reward_terms`.
     var names: [String] { lines.map(\.term.rawValue) }
 
     /// Returns the reward of one move, and calls `report` with the weighted value of each term.
@@ -117,8 +117,9 @@ extension RewardProgram.Line {
                 "\(name) is a potential and needs gamma, the learner's discount, in 0...1")
         }
         guard given.count == 1, (0...1).contains(given[0]) else {
-            let shown = given.count == 1 ? "\(given[0])" : "a list of \(given.count)"
-            throw .invalid("reward.\(name).gamma", "gamma of \(name) is \(shown); it has to be in 0...1")
+            let shown = given.count == 1 ? "\(given[0])" : "a list of \(given.count) numbers"
+            throw .invalid(
+                "reward.\(name).gamma", "gamma of \(name) is \(shown); it has to be one number in 0...1")
         }
         return given[0]
     }

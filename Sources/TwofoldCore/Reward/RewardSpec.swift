@@ -21,7 +21,7 @@ public struct RewardSpec: Equatable, Sendable {
             self.parameters = parameters
         }
 
-        /// Makes a potential term with the learner's discount, and its table if it has one.
+        /// Makes a potential term. `gamma` is the learner's discount. `table` is the term's table, if it has one.
         public init(_ name: String, weight: Double = 1, gamma: Double, table: [Double]? = nil) {
             self.init(name, weight: weight, parameters: [Parameter("gamma", [gamma])])
             if let table { parameters.append(Parameter("table", table)) }

@@ -4,8 +4,8 @@
 /// has its value for "nothing happened".
 struct TransitionReport<Rules: Game>: Sendable {
     let program: RewardProgram<Rules>
-    /// The key of the extra info `reward_terms`: the weighted value of each term, before scale and clip. nil if the
-    /// info was not requested.
+    /// The key of the extra info `reward_terms`, the weighted value of each term before scaling and clipping; nil if
+    /// the info was not requested.
     private(set) var terms: ArrayKey<Float>?
     /// The keys of the game's extra infos that were requested.
     private(set) var infos: [Rules.ExtraKey] = []
@@ -29,7 +29,7 @@ struct TransitionReport<Rules: Game>: Sendable {
     /// Whether the report has only the game's default reward, without extra infos.
     var isPlain: Bool { program.isDefault && terms == nil && infos.isEmpty }
 
-    /// The name of the extra info that every game has.
+    /// The name of the extra info that reports the weighted value of each term.
     private static var rewardTerms: String { "reward_terms" }
 
     /// The names of all extra infos of the game.

@@ -4,7 +4,7 @@ internal import Platform
 /// example for limits or statistics, receives it as an argument. Code that reads the time repeatedly, such as a search,
 /// receives a ``Clock``.
 ///
-/// A moment is a plain number, because each request reads the clock twice.
+/// For speed, a moment is a plain number: each request reads the clock twice.
 public struct Moment: Comparable, Sendable {
     /// The nanoseconds since the clock's start.
     public let nanoseconds: Int
@@ -50,7 +50,7 @@ public struct Clock: Sendable {
     public static let system = Clock { .now }
 }
 
-/// The time limit of work that may take long. A flag can end the work earlier.
+/// The time limit for work that may take a long time. A flag can end the work earlier.
 public struct Deadline: Sendable {
     private let moment: Moment
     private let clock: Clock

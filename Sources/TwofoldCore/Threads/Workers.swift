@@ -14,8 +14,8 @@ public struct Workers: Sendable {
     /// The number of lanes in a chunk; if nil, it is computed from the time per lane.
     public let chunk: Int?
 
-    /// Makes workers with at most `threads` threads. `chunk` is rounded up to whole blocks of 64 lanes. Tests set it to
-    /// show that results do not depend on the chunk.
+    /// Makes workers with at most `threads` threads. `chunk` is rounded up to whole blocks of 64 lanes. Tests set
+    /// `chunk` to show that results do not depend on it.
     public init(threads: Int, chunk: Int? = nil) {
         precondition(threads >= 1 && (chunk ?? 1) >= 1)
         self.threads = threads
@@ -24,7 +24,7 @@ public struct Workers: Sendable {
 
     private static func wholeBlocks(_ lanes: Int) -> Int { (lanes + 63) / 64 * 64 }
 
-    /// Calls `body` for consecutive ranges that together are `0 ..< lanes`, and returns when all calls have returned.
+    /// Calls `body` for consecutive ranges that together cover `0 ..< lanes`. Returns when all calls have returned.
     /// With one thread or one chunk, everything runs on the calling thread. `worker` is less than ``threads`` and
     /// differs between calls that run at the same time.
     public func run(

@@ -1,7 +1,7 @@
 /// The numbering of the canonical boards with exponents up to a limit: 0 ..< ``count``, without large gaps.
 ///
-///     number = the corners' number among all canonical corners · limit+1 ^ other cells
-///            + the other cells as digits of base limit + 1
+///     number = (number of the corners among all canonical corners) · (limit + 1) ^ (count of other cells)
+///            + the other cells' exponents as digits in base limit + 1
 ///
 /// On 3 x 3 with exponents up to 10 there are 2,211 · 11^5, or 356 million, numbers.
 ///
@@ -15,10 +15,10 @@ final class BoardNumbers: @unchecked Sendable {
 
     private let otherBits: UInt64
     private let others: Int
-    /// For each content of the corners, the first number of the boards with these corners.
+    /// The first number of the boards with given corners, indexed by the content of the corners.
     private let corners: UnsafeMutablePointer<Int>
-    /// Two tables for the number of the cells that are not corners: `low` for the three cells with the lowest place
-    /// values, `high` for the others.
+    /// The parts of a number that stem from the other cells, indexed by the cells' content: `low` for the three cells
+    /// with the lowest place values, `high` for the remaining cells.
     private let low: UnsafeMutablePointer<Int>
     private let high: UnsafeMutablePointer<Int>
 
@@ -45,7 +45,7 @@ final class BoardNumbers: @unchecked Sendable {
         var next = 0
         for content in 0..<Self.cornerContents where (0..<4).allSatisfy({ content >> (4 * $0) & 15 <= limit })
         {
-            // If all other cells are empty, an image is smaller exactly if its corners are.
+            // With all other cells empty, an image is smaller if and only if its corners are.
             let board = UInt64(content) << otherBits
             guard boards.canonical(board) == board else { continue }
             corners[content] = next * others
@@ -60,7 +60,7 @@ final class BoardNumbers: @unchecked Sendable {
         high.deallocate()
     }
 
-    /// Returns the number of a canonical board without an exponent above the limit.
+    /// Returns the number of a canonical board whose exponents do not exceed the limit.
     @inline(__always)
     func number(_ board: UInt64) -> Int {
         let other = Int(truncatingIfNeeded: board & ((1 &<< otherBits) &- 1))

@@ -8,9 +8,9 @@ internal import TwofoldCore
 ///     h i f        a b c d   e f g h   i          a rotation turns two rings of 16 bits
 ///     d g c
 ///
-/// Two boards are equal up to symmetry exactly if their canonical numbers are equal. A canonical number is
-/// the smallest number of all images. The corners are the highest bits, so a canonical board's corners are
-/// the smallest of all images, too.
+/// Two boards are equal up to symmetry if and only if their canonical numbers are equal. A board's canonical
+/// number is the smallest number among its images. The corners are the highest bits, so a canonical board also
+/// has the smallest corners among its images.
 ///
 /// This type holds the images' tables in unsafe memory. `@unchecked Sendable` because nothing writes to them
 /// after init.
@@ -20,7 +20,7 @@ final class PackedBoards: @unchecked Sendable {
 
     let rows: Int
     let columns: Int
-    /// The number of symmetries: 8 of a square board, 4 of any other.
+    /// The number of symmetries: 8 for a square board, 4 for any other board.
     let images: Int
     /// The shift of each cell's exponent. Cells are numbered row by row.
     let shifts: [UInt64]
@@ -32,7 +32,7 @@ final class PackedBoards: @unchecked Sendable {
     }
 
     private let pieces: UnsafeMutablePointer<Piece>
-    /// For each image, the index after its last piece.
+    /// The index after each image's last piece.
     private let ends: UnsafeMutablePointer<Int>
     private let shiftTable: UnsafeMutablePointer<UInt64>
     private let actionTable: UnsafeMutablePointer<UInt8>
@@ -81,7 +81,7 @@ final class PackedBoards: @unchecked Sendable {
         actionTable.deallocate()
     }
 
-    /// Returns the cells in the order of their exponents in a number, the highest first.
+    /// Returns the cells in the order of their bits in a board's number, from the highest bits to the lowest.
     private static func order(_ rows: Int, _ columns: Int) -> [Int] {
         let top = (0..<columns).map { $0 }
         let right = (1..<rows).map { $0 * columns + columns - 1 }
@@ -93,8 +93,8 @@ final class PackedBoards: @unchecked Sendable {
         return corners + border.filter { !corners.contains($0) } + inner
     }
 
-    /// Returns the number of a board with these exponents, row by row, and the largest exponent. The number
-    /// is meaningless if that exponent exceeds 15.
+    /// Packs the exponents of a board, given row by row. Returns the board's number and the largest exponent. The
+    /// number is meaningless if that exponent exceeds 15.
     @inline(__always)
     func pack(_ exponents: UnsafePointer<UInt8>) -> (board: UInt64, largest: UInt8) {
         var board: UInt64 = 0
@@ -110,7 +110,7 @@ final class PackedBoards: @unchecked Sendable {
     /// Returns the exponents of a board, row by row.
     func exponents(_ board: UInt64) -> [UInt8] { shifts.map { UInt8(board >> $0 & 15) } }
 
-    /// Returns the canonical number of a board, times 8, plus the number of the canonical image.
+    /// Returns 8 times the canonical number of a board, plus the index of the image with that number.
     @inline(__always)
     func canonicalWithImage(_ board: UInt64) -> UInt64 {
         var least = board &<< 3
@@ -141,7 +141,7 @@ final class PackedBoards: @unchecked Sendable {
     /// Returns true if a cell holds this exponent, which is at least 1.
     @inline(__always)
     func contains(_ board: UInt64, _ exponent: UInt64) -> Bool {
-        // 1 in each cell. A cell of zeros borrows from its highest bit.
+        // A 1 in each cell. Subtracting it from a cell that is 0 sets the cell's highest bit.
         let ones = 0x1_1111_1111 &>> UInt64(truncatingIfNeeded: 4 &* (Self.maxCells &- rows &* columns))
         let difference = board ^ (ones &* exponent)
         return (difference &- ones) & ~difference & (ones &<< 3) != 0

@@ -3,7 +3,7 @@ internal import TwofoldCore
 /// The moves of packed boards, from tables of their rows and columns.
 ///
 /// For each content of a line, a table contains the slid line, shifted to its place on the board. A slide of the board
-/// is therefore the bitwise or of its lines' entries. Merges score the same in both directions: of n equal tiles
+/// is therefore the bitwise OR of its lines' entries. Merges score the same in both directions: of n equal tiles
 /// in a row, with only empty cells between them, n / 2 pairs merge.
 ///
 /// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes to them after
@@ -15,9 +15,9 @@ final class PackedMoves: @unchecked Sendable {
         let length: Int
         /// The actions that slide towards a line's first cell and towards its last cell.
         let actions: (first: Int, last: Int)
-        /// The shifts of each line's cells: `length` for each line.
+        /// The shifts of all cells, line by line: `length` shifts for each line.
         let shifts: UnsafeMutablePointer<UInt64>
-        /// For each line and content, the results of a slide to the first cell and to the last cell.
+        /// The results of slides to the first cell and to the last cell, for each line and content.
         let slid: UnsafeMutablePointer<(first: UInt64, last: UInt64)>
         /// The sum of the merged values for each content.
         let scores: UnsafeMutablePointer<UInt32>
@@ -59,7 +59,7 @@ final class PackedMoves: @unchecked Sendable {
         let slides = SlideTables.shared
         for content in 0..<contents {
             let first = UInt64(slides.left[content])
-            // because: a shorter line occupies the left of the table's row, and slides beyond its own end.
+            // because: a shorter line occupies the left of the table's row, so its tiles slide past its own end.
             let last = UInt64(slides.right[content]) >> UInt64(4 * (4 - length))
             axis.scores[content] = UInt32(slides.scores[content])
             for (line, shifts) in lines.enumerated() {

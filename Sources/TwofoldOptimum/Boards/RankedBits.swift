@@ -21,8 +21,8 @@ struct RankedBits: @unchecked Sendable {
     /// Returns the number of lines for this many numbers.
     static func lineCount(_ numbers: Int) -> Int { (numbers + numbersPerLine - 1) / numbersPerLine }
 
-    /// Returns the first word of a line with `before` members in the lines before it, and the number of the
-    /// line's members.
+    /// Returns the first word of a line, and the number of the line's members. The lines before it have `before`
+    /// members.
     static func head(of line: UnsafePointer<UInt64>, before: Int) -> (word: UInt64, members: Int) {
         var word = UInt64(before)
         var members = 0
@@ -33,8 +33,8 @@ struct RankedBits: @unchecked Sendable {
         return (word, members)
     }
 
-    /// Returns the number of members in `count` lines, or nil if a line's first word is wrong. Unless it is nil,
-    /// all ranks are below it.
+    /// Returns the number of members in `count` lines, or nil if a line's first word is wrong. If the
+    /// result is not nil, every rank is below it.
     func checkedCount(lines count: Int) -> Int? {
         var members = 0
         for index in 0..<count {
@@ -72,8 +72,8 @@ struct RankedBits: @unchecked Sendable {
 
 /// A set under construction: many threads insert numbers, then ``seal()`` computes the ranks.
 ///
-/// This type holds the set's unsafe memory. `@unchecked Sendable` because its words are atomic. Plain reads
-/// begin with ``seal()``, after the last insertion.
+/// This type holds the set's unsafe memory. `@unchecked Sendable` because its words are atomic.
+/// Non-atomic reads start in ``seal()``, after the last insertion.
 final class BitSet: @unchecked Sendable {
     private let words: UnsafeMutablePointer<Atomic<UInt64>>
     let lineCount: Int

@@ -1,7 +1,7 @@
 /// The infos of a step that come from a table of the optimum.
 public enum OptimumInfo: String, CaseIterable, Sendable {
     /// The value of the returned board, float32: the average result of optimal play from it. It is 0 once the
-    /// episode has terminated, NaN for a board that no game reaches.
+    /// episode has terminated, and NaN for a board that no game reaches.
     case value = "optimal_value"
     /// The value of each action on the returned board, float32 (4): the average result of the action followed by
     /// optimal play. It is -infinity for an illegal action.

@@ -11,14 +11,14 @@ extension Game2048 {
     }
 }
 
-/// Reports ``OptimumInfo``s after each step. It looks the boards up in a table.
+/// The pass that reports ``OptimumInfo``s after each step. It looks the boards up in a table.
 ///
 ///     values before ──step──► boards ──table──► values after
 ///           └─ value - value of the action ─► regret
 ///
 /// Each board is looked up once, when a step returns it.
 ///
-/// This type holds the action values of the lanes' present boards in unsafe memory. `@unchecked Sendable`
+/// This type holds the action values of the lanes' current boards in unsafe memory. `@unchecked Sendable`
 /// because workers have disjoint lanes, and the keys are set once, while the batch is made.
 final class OptimumPass: StepPass, @unchecked Sendable {
     private let table: OptimumTable

@@ -6,7 +6,7 @@ internal import TwofoldCore
 ///     value of an action = reward + Σ probability · value of the next board      (0 where play is over)
 ///     value of a board   = the largest value of its actions
 ///
-/// Computes in Double. The log gets each action's value, rounded once to Float, and the board's value.
+/// The pass computes in Double. The log stores each action's value, rounded once to Float, and the board's value.
 final class BackwardPass {
     private let rules: OptimumRules
     private let workers: Workers
@@ -103,8 +103,8 @@ final class BackwardPass {
 
 /// An array of numbers, one for each board, indexed by the board's rank.
 ///
-/// This type holds the numbers' unsafe memory. `@unchecked Sendable` because workers write disjoint numbers, and read
-/// only the numbers of other layers.
+/// This type holds the numbers' unsafe memory. `@unchecked Sendable` because workers write disjoint elements, and
+/// read only elements of other layers.
 final class BoardValues: @unchecked Sendable {
     private let values: UnsafeMutablePointer<Double>
 

@@ -36,7 +36,7 @@ final class ForwardPass {
         try resume()
         while let sum = waiting.keys.min() {
             var layer = expand(waiting.removeValue(forKey: sum)!, sum, beyond: sum)
-            // Sorting makes the order independent of threads and interruptions, so sums have equal bits.
+            // Sorting makes the order independent of threads and interruptions, so every run gets the same bits.
             layer.playable.sort()
             try log.append(tileSum: sum, ended: layer.ended, rows: try LayerRows(layer.playable))
             states += layer.playable.count + layer.ended
@@ -95,15 +95,14 @@ final class ForwardPass {
         return !wrong.load(ordering: .relaxed)
     }
 
-    /// The boards that can follow a layer's boards.
+    /// The result of an expansion: the layer's playable boards, its count of terminal boards, and its successors.
     private struct Layer {
         var playable: [UInt64] = []
         var ended = 0
         var following: [Int: [UInt64]] = [:]
     }
 
-    /// Finds those successors of a layer's boards whose tile sum is larger than `beyond`, and stores them as
-    /// waiting.
+    /// Finds the successors of a layer's boards, and stores those with a tile sum above `beyond` in `waiting`.
     private func expand(_ boards: [UInt64], _ sum: Int, beyond: Int) -> Layer {
         let (rules, playable) = (rules, playable)
         let result = Mutex(Layer())

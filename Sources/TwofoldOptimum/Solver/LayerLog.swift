@@ -5,9 +5,9 @@ internal import Platform
 ///
 ///     magic, tile sum, rows, ended   32 bytes   ended: terminal boards of the layer
 ///     rows                           rows · rowBytes
-///     checksum                       8 bytes, of both
+///     checksum                       8 bytes   covers all bytes above
 ///
-/// One caller at a time uses a log.
+/// Only one caller at a time may use a log.
 final class LayerLog {
     /// A layer in the file.
     struct Layer {
@@ -19,7 +19,7 @@ final class LayerLog {
 
     private let file: Descriptor
     private let rowBytes: Int
-    /// The maximum number of rows, or of boards without rows, in a layer.
+    /// The maximum number of rows in a layer, and of its terminal boards, which have no rows.
     private let limit: Int
     private(set) var layers: [Layer] = []
     private var end = 0
@@ -27,8 +27,8 @@ final class LayerLog {
     private static let magic: UInt64 = 0x3152_4559_414c_4f54  // "TOLAYER1"
     private static let headWords = 4
 
-    /// Opens or creates a file. An incomplete layer and all later ones are cut off. No layer may have more
-    /// than `limit` rows.
+    /// Opens or creates a file. Cuts off an incomplete layer and all later layers. No layer may have more than
+    /// `limit` rows.
     init(_ path: String, rowBytes: Int, limit: Int) throws(SystemError) {
         file = try Descriptor(opening: path, O_RDWR | O_CREAT, mode: 0o644)
         self.rowBytes = rowBytes
@@ -41,14 +41,14 @@ final class LayerLog {
         try cut(to: layers.count)
     }
 
-    /// Keeps only the first layers.
+    /// Keeps the first `count` layers and removes the others.
     func cut(to count: Int) throws(SystemError) {
         if count < layers.count { end = layers[count].offset - Self.headWords * 8 }
         layers.removeSubrange(count...)
         try system(named: "ftruncate") { ftruncate(file.number, end) }
     }
 
-    /// Reads the head of the next layer in a file of this size. Returns nil if the layer is missing or damaged.
+    /// Checks the next layer in a file of `size` bytes and returns its head; nil if it is missing or damaged.
     private func next(_ size: Int) throws(SystemError) -> Layer? {
         let head = try LayerRows(bytes: Self.headWords * 8)
         guard try file.read(into: head.memory, at: end) == head.memory.count else { return nil }

@@ -1,12 +1,12 @@
 internal import Platform
 public import TwofoldCore
 
-/// Solves a small board: finds all its boards, computes their optimal values, and writes the table.
+/// A solver for a small board. It finds all reachable boards, computes their optimal values, and writes the table.
 ///
 ///     forward ──► boards of each layer (log) ──► backward ──► values of each layer (log) ──► table
 ///
 /// An interrupted solver resumes after the last layer of its logs, which are in a folder next to the table.
-/// Its memory holds one bit for each possible board, one number for each reachable board, and two layers.
+/// The solver's memory holds one bit for each possible board, one number for each reachable board, and two layers.
 public struct OptimumSolver: Sendable {
     /// The stages of solving a board, in order.
     public enum Stage: String, Sendable {
@@ -35,8 +35,8 @@ public struct OptimumSolver: Sendable {
         self.workers = workers
     }
 
-    /// Checks and returns the directory's table. Without a table, solves the problem, calls `report`
-    /// meanwhile, and writes the table to the directory.
+    /// Checks and returns the directory's table. If there is none, solves the problem, reports the progress to
+    /// `report`, and writes the table to the directory.
     public func solve(
         in directory: TableDirectory, _ report: (Progress) -> Void
     ) throws(OptimumFailure) -> OptimumTable {
@@ -105,7 +105,7 @@ public struct OptimumSolver: Sendable {
         header.results.terminal = forward.terminal
         header.results.value = value
         header.results.errorBound = Self.errorBound(writer.largestValue, layers: boards.layers.count)
-        // Play by the rounded values differs from the optimum by at most one rounding for each move.
+        // Choosing actions by the rounded values changes the result by at most one rounding per move.
         guard abs(play.value - value) <= header.results.errorBound * Double(boards.layers.count) else {
             throw OptimumFailure(
                 "optimal play has the value \(play.value) instead of \(value), so the logs in '\(logs)' are "
@@ -115,13 +115,13 @@ public struct OptimumSolver: Sendable {
     }
 
     /// Returns half a unit in the last place of a Float, plus the rounding errors of all layers' sums in Double. Each
-    /// sum adds at most 18 products, so it has fewer than 32 roundings.
+    /// sum adds at most 18 products, so each product is rounded fewer than 32 times.
     private static func errorBound(_ largest: Double, layers: Int) -> Double {
         largest * (0x1p-24 + Double(layers) * 32 * 0x1p-53)
     }
 }
 
-/// The error for an optimum that is not available.
+/// The error thrown when an optimum is not available.
 public struct OptimumFailure: Error, CustomStringConvertible {
     /// The reason, as one sentence.
     public let description: String

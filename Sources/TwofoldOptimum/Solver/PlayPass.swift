@@ -1,8 +1,8 @@
 internal import Platform
 
-/// Optimal play from the start boards forward. It computes the probability that a game visits each board, and from that
-/// the expected score, the number of moves and the highest tiles. It looks boards up in the table as a game does, so
-/// its value checks the backward pass.
+/// The pass that plays optimally from the start boards forward. It computes the probability that a game visits each
+/// board. From these it derives the expected score, the expected number of moves and the distribution of the highest
+/// tile. It looks boards up in the table as a game does, so its value checks the backward pass.
 struct PlayPass {
     private let rules: OptimumRules
     private let boards: LayerLog
@@ -14,7 +14,7 @@ struct PlayPass {
         self.table = table
     }
 
-    /// Plays all games at once. Returns its results and the objective's value.
+    /// Plays all games at once. Returns their results and the objective's expected value.
     func run(
         _ report: (_ tileSum: Int, _ states: Int) -> Void
     ) throws(SystemError) -> (results: OptimumResults, value: Double) {

@@ -17,7 +17,7 @@ public final class OptimumTable: Sendable {
     /// The budget's reservation for the table's memory.
     private let reservation: (any Sendable)?
 
-    /// Makes a table from its file in memory, whose size must be ``size(_:_:)`` of its header.
+    /// Makes a table from its file in memory. The file must have the size that ``size(_:_:)`` returns.
     init(
         _ file: TableFile, _ header: TableHeader, _ rules: OptimumRules, _ reservation: (any Sendable)? = nil
     ) {
@@ -36,12 +36,12 @@ public final class OptimumTable: Sendable {
         TableHeader.size + RankedBits.lineCount(rules.numbers.count) * RankedBits.wordsPerLine * 8
     }
 
-    /// Returns the size of the file with this header in bytes.
+    /// Returns the size in bytes of a file with this header.
     static func size(_ header: TableHeader, _ rules: OptimumRules) -> Int {
         recordBase(rules) + header.records * TableFile.recordBytes
     }
 
-    /// Reads a problem's file into memory and checks all of it, so that no look-up leaves that memory.
+    /// Reads a problem's file into memory and checks all of it, so that no look-up reads outside it.
     convenience init(
         reading source: borrowing TableSource, _ reserve: TableDirectory.Reserve
     ) throws(OptimumFailure) {
@@ -67,7 +67,7 @@ public final class OptimumTable: Sendable {
         WordChecksum.of(UnsafeRawBufferPointer(rebasing: file.bytes[TableHeader.size...]))
     }
 
-    /// Returns the rank of a canonical board by its number; -1 if it has no record.
+    /// Returns the rank of the canonical board with this number; -1 if the board has no record.
     @inline(__always)
     func rank(_ number: Int) -> Int { ranked.rank(number) }
 
@@ -85,12 +85,12 @@ public final class OptimumTable: Sendable {
     /// Writes the action values of at most ``block`` boards: four Floats each.
     ///
     /// - Parameters:
-    ///   - boards: Exponents, row by row, one board after another.
-    ///   - masks: Four bytes for each board, 0 for an illegal action, whose value is -infinity.
+    ///   - boards: The exponents of the boards, board by board and row by row.
+    ///   - masks: Four bytes for each board; 0 marks an illegal action, whose value is then -infinity.
     ///   - values: The values; NaN for the legal actions of a board that no game reaches.
     ///
-    /// It computes first all numbers, then all ranks, then all records, so that the cache misses of different
-    /// boards overlap.
+    /// The function computes all numbers first, then all ranks, and then reads all records. The cache misses of
+    /// different boards therefore overlap.
     @inline(__always)
     func values(
         of boards: UnsafePointer<UInt8>, masks: UnsafePointer<UInt8>, count: Int,
@@ -130,7 +130,7 @@ public final class OptimumTable: Sendable {
         }
     }
 
-    /// The values that take the place of an image's number: ``ended`` for a board that already holds the goal,
+    /// The markers stored instead of an image's number: ``ended`` for a board that already holds the goal,
     /// ``unknown`` for a board that no game reaches.
     private static let ended = 8
     private static let unknown = 9

@@ -19,8 +19,8 @@ public final class TableDirectory: Sendable {
 
     /// A lock on the reading of one table. The first of several callers reads the table, and the others wait.
     private final class Turn: Sendable {
-        /// The process of the reading thread. A forked child has another id, and no thread of the child would ever end
-        /// its parent's turn.
+        /// The id of the process that made the turn. A forked child has a different id and makes a new turn, because
+        /// none of its threads would ever release the parent's lock.
         let process = getpid()
         let lock = Mutex<Void>(())
     }

@@ -23,7 +23,7 @@ final class TableFile: @unchecked Sendable {
 
     /// Extends a file with zeros and maps it for writing.
     init(making file: borrowing Descriptor, size: Int) throws(SystemError) {
-        // Not ftruncate: if the disk became full while the mapping is written, the process would end.
+        // Not ftruncate: if the disk filled up during a write to the mapping, a signal would end the process.
         let code = posix_fallocate(file.number, 0, size)
         guard code == 0 else { throw SystemError(code: code, name: "posix_fallocate") }
         bytes = try Self.map(size, MAP_SHARED, file.number)

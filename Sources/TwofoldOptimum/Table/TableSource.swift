@@ -35,7 +35,7 @@ struct TableSource: ~Copyable {
                 case S_IFIFO: "FIFO"
                 default: "device"
                 }
-            throw OptimumFailure("'\(path)' is a \(kind); a table has to be a regular file")
+            throw OptimumFailure("'\(path)' is a \(kind); a table must be a regular file")
         }
         self.path = path
         self.problem = problem

@@ -2,7 +2,7 @@ internal import Dispatch
 internal import Platform
 internal import Synchronization
 
-/// Returns the memory of ended sessions to the system.
+/// The trimmer that returns the memory of ended sessions to the system.
 ///
 /// The allocator keeps freed memory for later allocations. After large sessions have ended, the trimmer gives this
 /// memory back to the system. It first waits 200 ms, because libzmq may still be sending the last reply. It works

@@ -17,9 +17,9 @@ final class ReplyLoop {
     private static let turn = (messages: 64, time: Duration.microseconds(100))
     /// The interval at which the loop checks that the parent process still exists.
     private static let parentCheck = Duration.seconds(1)
-    /// After a stop, the loop keeps reading until no message has arrived for this long. Only then has it read all
-    /// messages sent before the stop, because libzmq passes on only a few messages of a connection at a time before
-    /// it reads the next connection.
+    /// The time without a message after which a stopping server stops reading. By then, it has read all messages sent
+    /// before the stop, although libzmq passes on only a few messages of a connection at a time before it reads the
+    /// next connection.
     private static let drainPause = Duration.milliseconds(10)
     /// The time in which a stopping server without work still refuses requests, so that clients learn to retry. A
     /// private server skips this time, because its clients end together with it.
@@ -214,9 +214,9 @@ final class ReplyLoop {
     }
 
     private func send(_ reply: StoredReply, to route: Route) throws(ZeroMQError) {
-        guard let envelope = route.address as? Envelope else { preconditionFailure("it has no envelope") }
+        guard let envelope = route.address as? Envelope else { preconditionFailure("routes have envelopes") }
         do throws(ZeroMQError) { try envelope.append(reply, to: &outgoing) } catch {
-            // Without memory for the message, the reply is lost as on a network, and the client repeats its request.
+            // If memory for the message is lacking, the reply is lost, as on a network. The client repeats its request.
             return outgoing.removeAll()
         }
         // A ROUTER never waits: libzmq drops a reply to a client that has disconnected.

@@ -10,7 +10,7 @@ internal import ZeroMQ
 /// The authenticator of encrypted endpoints. A client may use these endpoints only if its public key is in the
 /// list.
 ///
-/// libzmq asks at each handshake, over `inproc://zeromq.zap.01` (ZAP, https://rfc.zeromq.org/spec/27):
+/// At each handshake, libzmq sends a request to `inproc://zeromq.zap.01` (ZAP, https://rfc.zeromq.org/spec/27):
 ///
 ///     version, request id, domain, address, routing id, "CURVE", the client's public key
 ///     ──► version, request id, "200" or "400", reason, user id, metadata
@@ -24,7 +24,7 @@ package final class Authenticator {
     private static let endpoint = "inproc://zeromq.zap.01"
     /// The maximum number of handshakes answered in a row before the loop handles requests again.
     private static let turn = 16
-    /// The maximum number of refused keys to remember, so that the log does not repeat a client that keeps trying.
+    /// The maximum number of refused keys to remember. A remembered key is not logged again at every attempt.
     private static let maxReported = 1000
     private static let reportInterval = Duration.seconds(60)
 
@@ -118,7 +118,7 @@ package final class Authenticator {
         }
     }
 
-    /// Returns the client's name from the list; nil if the client is not, or no longer, in the list.
+    /// Returns the client's name from the list: empty for an anonymous client, nil for a key that is not in the list.
     func name(of client: Client) -> String? {
         switch client {
         case .anonymous: ""

@@ -35,7 +35,7 @@ public enum ConnectionLimit {
     }
 }
 
-/// Logs refused connections, at most once a minute, because thousands can be refused per second.
+/// The report of refused connections in the log: at most once a minute, because thousands can be refused per second.
 struct RefusedConnectionsReport {
     private static let interval = Duration.seconds(60)
 

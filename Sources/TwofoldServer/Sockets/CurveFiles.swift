@@ -1,7 +1,7 @@
 public import Platform
 public import ZeroMQ
 
-/// Reads and writes CURVE key files. They are ZeroMQ certificates, in the format of pyzmq's `zmq.auth` and of CZMQ.
+/// The functions for CURVE key files, which are ZeroMQ certificates in the format of pyzmq's `zmq.auth` and of CZMQ.
 ///
 ///     metadata
 ///     curve

@@ -16,7 +16,7 @@ final class Endpoint {
     /// half as fast.
     private static let maxWaitingMessages = 16
 
-    /// The maximum time for which closing the endpoint waits until its last replies are sent.
+    /// The maximum time that closing the endpoint waits for its last replies to be sent.
     private static let linger = Duration.seconds(2)
 
     /// Creates and binds the socket. Throws the reason if binding fails.

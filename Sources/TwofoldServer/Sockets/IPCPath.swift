@@ -39,8 +39,8 @@ final class IPCPath {
     }
 
     deinit {
-        // The lock file is removed first, while the lock is still held. A process that waits for the lock
-        // therefore finds either both files or no lock file, and never a socket without its lock.
+        // Both files are removed while the lock is still held, the socket first. Another process therefore never
+        // finds the socket without its lock file.
         unlink(path)
         unlink(Self.lockPath(path))
     }

@@ -5,7 +5,7 @@ public import ZeroMQ
 
 /// The result of probing an endpoint.
 public enum ProbeResult: Equatable, Sendable {
-    /// The server is ready. Its version is given.
+    /// The server is ready and has this version.
     case ready(version: String)
     /// The server is stopping or cannot serve now. The text is the reason.
     case notReady(String)
@@ -61,8 +61,8 @@ public func probe(
     }
 }
 
-/// The probe gives up after this many failed handshakes without a reason. A single failure may only mean that a
-/// server has just stopped.
+/// The number of failed handshakes without a reason after which the probe gives up. A single failure may only mean
+/// that a server has just stopped.
 private let maxHangups = 3
 
 private func result(_ frame: borrowing Message) -> ProbeResult {

@@ -46,7 +46,7 @@ package final class StateDirectory {
         files.names.filter { $0.hasSuffix(Self.suffix) || $0.hasSuffix(Self.oldSuffix) }
     }
 
-    /// A name that no file has yet.
+    /// An unused name for a new file.
     var newName: String {
         let names = files.names
         return (1...).lazy.map { "\($0)\(Self.suffix)" }.first { !names.contains($0) }!

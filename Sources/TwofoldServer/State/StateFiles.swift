@@ -91,8 +91,8 @@ final class SystemStateFiles: StateFiles {
     func remove(_ name: String) -> Bool { unlink(path + "/" + name) == 0 }
 
     func settle() {
-        // because: nothing can be done about a failure; a session may then be lost or restored twice after a
-        // loss of power. The dot follows a link, in case the directory is named by one.
+        // because: nothing can be done about a failure. A power failure may then lose a session, or a session may
+        // be restored twice. The dot makes `open` follow the path if it is a symbolic link.
         try? Descriptor(opening: path + "/.", O_RDONLY | O_DIRECTORY).flush()
     }
 }

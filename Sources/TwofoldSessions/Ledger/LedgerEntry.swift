@@ -22,14 +22,14 @@ extension SessionLedger {
         /// The number of requests executed since creation.
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
-        /// The environment's id; `bytes` is the session's memory. The statistics read these copies, because reading
-        /// them from thousands of hosts would take milliseconds. Empty and 0 until the create request has
-        /// succeeded.
+        /// The environment's id; empty until the create request has succeeded. `bytes` is the session's memory, and
+        /// 0 until then. The statistics read these copies, because reading them from thousands of hosts would take
+        /// milliseconds.
         package private(set) var environmentID = ""
         package private(set) var bytes = 0
         private var state: State
-        /// The number of earlier holders to remember. A network never delays copies of more resume requests than
-        /// this.
+        /// The maximum number of earlier holders to remember. In practice, no network delays copies of more resume
+        /// requests than this.
         private static let maxFormerHolders = 64
 
         private enum State {
@@ -315,8 +315,8 @@ extension SessionLedger {
             return .resend(reply)
         }
 
-        /// A copy for a closed session, which is only remembered. The copy is necessary because the frame of a
-        /// received message would keep libzmq's whole buffer of 8 KiB alive. A close request has no payload.
+        /// A copy for a closed session, which answers only a repeated close. The copy is necessary because the frame
+        /// of a received message would keep libzmq's whole buffer of 8 KiB alive. A close request has no payload.
         var compact: Done {
             Done(
                 seq: seq, header: header.withBytes { Frame(copying: $0) }, payload: nil, nil, reply: reply)

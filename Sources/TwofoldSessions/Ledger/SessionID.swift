@@ -28,13 +28,13 @@ package struct SessionID: Hashable, Comparable, Sendable, CustomStringConvertibl
         return bytes
     }
 
-    /// Orders ids in an arbitrary way, which is the same in every run.
+    /// Compares ids in an arbitrary order, which is the same in every run.
     package static func < (left: SessionID, right: SessionID) -> Bool {
         (left.high, left.low) < (right.high, right.low)
     }
 
     package var description: String {
-        // Hasher is SipHash with a key that the process draws, so the hash does not reveal the id.
+        // Hasher is SipHash with a key that each process chooses at random, so the hash does not reveal the id.
         let digits = String(UInt32(truncatingIfNeeded: hashValue), radix: 16)
         return String(repeating: "0", count: 8 - digits.count) + digits
     }

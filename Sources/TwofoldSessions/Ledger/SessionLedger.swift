@@ -15,8 +15,8 @@ internal import TwofoldService
 ///
 /// Therefore, a client may repeat a request any number of times, over any connection, and the request is executed
 /// only once. A refused request changes nothing. The ledger recognises a repeat by comparing all its bytes with the
-/// stored request. Unlike the comparison of hashes, this can't be wrong, and it costs nothing while there are no
-/// repeats.
+/// stored request. Unlike a comparison of hashes, this comparison is never wrong. It costs nothing while there are
+/// no repeats.
 package struct SessionLedger {
     /// The ledger's decision about a request.
     package enum Verdict {

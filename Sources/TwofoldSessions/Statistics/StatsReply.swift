@@ -3,8 +3,8 @@ internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 
-/// A reply to a stats request, in two parts. The socket thread copies the values that belong to it, and another
-/// thread adds the rest.
+/// A reply to a stats request, which two threads build. The socket thread copies the values that only it may read,
+/// and another thread adds the rest.
 struct StatsWork {
     private var reply: StatsReply
     private let sessions: [Session]

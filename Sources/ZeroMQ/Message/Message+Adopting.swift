@@ -14,9 +14,9 @@ extension Message {
     public init(
         adopting bytes: UnsafeMutableRawBufferPointer, keeping owner: some AnyObject & Sendable
     ) throws(ZeroMQError) {
-        // because: libzmq keeps the reference as its hint. We add 1 here, and its free callback subtracts 1.
-        // libzmq calls the callback exactly once if the call succeeds, and never if it fails; then we
-        // subtract the 1.
+        // because: libzmq stores the retained reference as the hint for its free callback, which releases it.
+        // libzmq calls the callback exactly once if the call succeeds, and never if the call fails. In that case,
+        // the reference is released below.
         let reference = Unmanaged<AnyObject>.passRetained(owner)
         var raw = zmq_msg_t()
         do throws(ZeroMQError) {

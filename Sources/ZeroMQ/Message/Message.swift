@@ -7,7 +7,7 @@ internal import Platform
 ///              64 bytes, moved by value
 /// small        [ up to 33 bytes inside          ][flags]
 /// large        [ ─► refcount, size, bytes       ][flags]   one block allocated by libzmq
-/// adopted      [ ─► refcount, size ─► your bytes][flags]   until the last reference is gone
+/// adopted      [ ─► refcount, size ─► your bytes][flags]   kept until the last reference ends
 /// ```
 ///
 /// **Why by value.** The manual forbids moving a `zmq_msg_t` by hand, but Swift may move this struct. Moving is

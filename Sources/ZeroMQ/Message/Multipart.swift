@@ -45,14 +45,14 @@ public struct Multipart: ~Copyable {
 
     /// Removes and returns the last frame. The message must have at least one.
     public mutating func removeLast() -> Message {
-        precondition(count > 0, "no frame to take")
+        precondition(count > 0, "the message has no frame to remove")
         count -= 1
         return storage.moveElement(from: count)
     }
 
     /// Removes all frames after the first `length`.
     public mutating func truncate(to length: Int) {
-        precondition(length >= 0, "a negative length")
+        precondition(length >= 0, "the length must be at least 0")
         guard length < count else { return }
         storage.extracting(length..<count).deinitialize()
         count = length

@@ -22,7 +22,7 @@ public struct Poller: ~Copyable {
     }
 
     private var items: [zmq_pollitem_t] = []
-    /// For each item, whether its socket is still open; nil for a descriptor.
+    /// The open or closed state of each item's socket; nil for a descriptor.
     private var liveness: [SocketLiveness?] = []
 
     /// Creates an empty poller.
@@ -77,5 +77,5 @@ public struct Poller: ~Copyable {
     }
 }
 
-@available(*, unavailable, message: "a poller lives on the thread of its sockets")
+@available(*, unavailable, message: "a poller belongs to one thread: create it on its sockets' thread")
 extension Poller: Sendable {}

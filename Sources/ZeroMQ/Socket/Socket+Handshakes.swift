@@ -40,7 +40,7 @@ extension Socket {
     /// Receives the next report of ``reportHandshakes(to:)``. Call it on the `.pair` socket. Waits until a report
     /// arrives.
     public func receiveHandshakeReport() throws(ZeroMQError) -> HandshakeReport {
-        // because: a report is a frame with the event's number (16 bits) and a value, then one with the address.
+        // because: the first frame of a report has the event's number (16 bits) and a value; the second, the address.
         let event = try receive().withUnsafeBytes { $0.loadUnaligned(as: UInt16.self) }
         _ = try receive()
         switch Int32(event) {

@@ -37,10 +37,10 @@ public struct Socket: ~Copyable {
     }
 }
 
-@available(*, unavailable, message: "a socket belongs to one thread: make it there, in a shared Context")
+@available(*, unavailable, message: "a socket belongs to one thread: create it there, in a shared Context")
 extension Socket: Sendable {}
 
-/// Records whether a socket is open. The pollers that watch the socket share this object.
+/// The open or closed state of a socket. The socket shares this object with the pollers that watch it.
 ///
 /// Not Sendable: a socket and its pollers belong to one thread.
 final class SocketLiveness {

@@ -1,17 +1,17 @@
 internal import Platform
 
-/// Full-width expectimax for 2048 on 4 x 4. It searches `depth` layers of moves with every possible new tile between
-/// two layers, and evaluates the last afterstates with ``Heuristic``.
+/// A policy for 2048 on 4 x 4 that chooses actions by full-width expectimax. It searches `depth` layers of moves, with
+/// every possible new tile between two layers. It evaluates the last afterstates with ``Heuristic``.
 ///
 ///     depth 1    the best reward + heuristic of the afterstates
 ///     depth 2    max over moves, mean over new tiles, max over moves
 ///
-/// If the last afterstate has at most `extension` empty cells, the search continues there for one more layer. On such a
-/// board few new tiles are possible, and they decide the game.
+/// If a last afterstate has at most `extension` empty cells, the search continues there for one more layer. On such a
+/// board, few new tiles are possible, and each can decide the game.
 ///
-/// Each worker has a table of values that have already been computed, keyed by the afterstate and the number of layers
-/// below it. All lanes of the worker share the table, because a value depends only on this key. The table lives as long
-/// as the policy. It saves time but never changes which action is chosen.
+/// Each worker has a table of the values that it has computed. The key is the afterstate and the number of layers below
+/// it. All lanes of the worker share the table, because a value depends only on this key. The table lives as long as
+/// the policy. It saves time but never changes which action is chosen.
 public final class ExpectimaxPolicy: Policy {
     /// The allowed values of `depth`, the number of layers of moves.
     public static let depths = 1...8
@@ -26,8 +26,8 @@ public final class ExpectimaxPolicy: Policy {
     private let search: Search
     private let searchers: [Searcher]
 
-    /// Makes a policy that searches. Throws if the game is not 2048 on 4 x 4 or an argument is out of range. The error
-    /// names the argument.
+    /// Makes the policy. Throws an error that names the argument if the game is not 2048 on 4 x 4 or an argument is out
+    /// of range.
     public init(
         _ batch: Batch, depth: Int, extension: Int, tableBytes: Int,
         heuristic: Heuristic, workers: Workers
@@ -82,7 +82,7 @@ public final class ExpectimaxPolicy: Policy {
 
 /// Tables of the ``Heuristic``: its value for each line of four exponents, and its cost for each number of empty cells.
 ///
-/// This type holds the table's unsafe memory. `@unchecked Sendable` because nothing writes after init.
+/// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes after init.
 private final class HeuristicTable: @unchecked Sendable {
     private let outer: UnsafeMutablePointer<Float>
     private let inner: UnsafeMutablePointer<Float>

@@ -1,4 +1,6 @@
-/// The value of an afterstate at the end of a search: the sum over its rows and columns of
+/// The weights that determine the value of an afterstate at the end of a search. A line is a row or column. The value
+/// of the afterstate is the sum of the values of its lines, minus `room` divided by the number of empty cells on the
+/// board. The value of a line is the sum of these parts, where a and b are exponents of its cells:
 ///
 ///     base                                 so that a board in play beats a finished one
 ///     + empty         x empty cells
@@ -6,10 +8,8 @@
 ///     - monotonicity  x min(rise, fall)    the sums of |a^4 - b^4| over neighbours a < b and over a > b
 ///     - crowding      x sum of a^4         of the cells
 ///
-/// minus `room` divided by the number of empty cells of the board. A line is a row or column; a and b are exponents of
-/// its cells. Monotonicity keeps large tiles in order. Crowding prefers one large tile to several smaller ones that
-/// could merge into it. Outer and inner lines have separate weights for both, which draws large tiles to an edge and a
-/// corner.
+/// Monotonicity keeps large tiles in order. Crowding prefers one large tile to several smaller ones that could merge
+/// into it. Both have separate weights for outer and inner lines, which draws large tiles to an edge and a corner.
 public struct Heuristic: Equatable, Sendable {
     /// The weights that differ between outer and inner lines.
     public struct Line: Equatable, Sendable {
@@ -63,6 +63,6 @@ public struct Heuristic: Equatable, Sendable {
         return value - weights.crowding * Double(powers.reduce(0, +))
     }
 
-    /// Returns the amount to subtract from the value of a board that has only this number of empty cells.
+    /// Returns the cost of having only this number of empty cells.
     func roomCost(empties: Int) -> Double { room / Double(max(empties, 1)) }
 }

@@ -1,12 +1,12 @@
 internal import Platform
 
-/// An n-tuple network (Szubert and Jaśkowski 2014). The value of a board is the sum of one weight for each tuple, or
-/// for each tuple and image of the board if the network is symmetric. The weights arrive in pieces. The network is
-/// usable once it has all of them.
+/// An n-tuple network (Szubert and Jaśkowski 2014). The value of a board is a sum of weights: one weight for each tuple
+/// or, if the network is symmetric, one weight for each tuple on each image of the board. The weights arrive in pieces.
+/// The network is usable once it has all weights.
 ///
 /// A tuple is a list of cells. A tuple of n cells has a table of `exponents` ^ n weights. The index of a board's weight
 /// is a number in base `exponents`. Its k-th digit, starting with the least significant, is the exponent in the tuple's
-/// k-th cell. Larger exponents than `exponents - 1` count as `exponents - 1`. The tables are stored one after another.
+/// k-th cell. Exponents above `exponents - 1` count as `exponents - 1`. The tables are consecutive in memory.
 ///
 ///     tuple 0 1 4 5      1 2 . .        index = 1 + 2·b + 0·b² + 3·b³, b = exponents
 ///                        . 3 . .
@@ -15,19 +15,19 @@ internal import Platform
 /// of any other board.
 ///
 /// This type holds the weights' unsafe memory. `@unchecked Sendable` because the weights are never read and written at
-/// the same time: the network belongs to a session, whose requests run one after another.
+/// the same time: the network belongs to a session, which runs one request at a time.
 public final class NTupleNetwork: @unchecked Sendable {
     /// The tuples and the indexing of their tables.
     public struct Form: Equatable, Sendable {
         /// The cells of each tuple, numbered row by row.
         public var tuples: [[Int]]
-        /// The number of exponents that the tables distinguish, 2 ... 32. Exponents from `exponents` on count as
+        /// The number of exponents that the tables distinguish, 2 ... 32. Exponents above `exponents - 1` count as
         /// `exponents - 1`.
         public var exponents: Int
         /// Whether the network uses all rotations and reflections of a board.
         public var isSymmetric: Bool
 
-        /// Makes a form; the network's initializer checks it.
+        /// Makes a form without checking it. ``NTupleNetwork`` checks the form.
         public init(tuples: [[Int]], exponents: Int, isSymmetric: Bool) {
             self.tuples = tuples
             self.exponents = exponents
@@ -107,7 +107,7 @@ public final class NTupleNetwork: @unchecked Sendable {
             throw .exhausted(
                 "tuples",
                 "the network's weights take \(form.bytes.map(String.init) ?? "too many") bytes; this server "
-                    + "gives a session \(maxBytes) for its policy (--max-policy-bytes)")
+                    + "allows \(maxBytes) bytes for a session's policy (--max-policy-bytes)")
         }
         self.form = form
         self.bytes = bytes
@@ -132,8 +132,8 @@ public final class NTupleNetwork: @unchecked Sendable {
     /// Whether all weights have arrived.
     public var isComplete: Bool { received == bytes }
 
-    /// Adds the next piece of the weights, as little-endian float32 numbers. Throws if the piece does not start at the
-    /// offset of the missing weights, or if its size is wrong.
+    /// Adds the next piece of the weights, as little-endian float32 numbers. Throws if the piece does not start where
+    /// the received weights end, or if its size is wrong.
     public func add(_ piece: UnsafeRawBufferPointer, at offset: Int) throws(EnvironmentError) {
         guard offset == received else {
             throw .invalid("offset", "offset is \(offset); the missing weights start at \(received)")
@@ -141,7 +141,7 @@ public final class NTupleNetwork: @unchecked Sendable {
         guard !piece.isEmpty, piece.count % 4 == 0, piece.count <= bytes - received else {
             throw .invalid(
                 "payload",
-                "\(piece.count) bytes of weights; expected a multiple of 4 and at most \(bytes - received)")
+                "the piece has \(piece.count) bytes; expected a multiple of 4, at most \(bytes - received)")
         }
         (weights + offset).copyMemory(from: piece.baseAddress!, byteCount: piece.count)
         received += piece.count
@@ -152,7 +152,8 @@ public final class NTupleNetwork: @unchecked Sendable {
         body(UnsafeRawBufferPointer(start: weights, count: received))
     }
 
-    /// Returns the value of a board. It is summed in Float, first over the images for each tuple, then over the tuples.
+    /// Returns the value of a board. Adds the weights as Float, first over the images for each tuple, then over the
+    /// tuples.
     @inline(__always)
     func value(_ board: UnsafePointer<UInt8>) -> Float {
         let weights = weights.assumingMemoryBound(to: Float.self)
@@ -177,9 +178,9 @@ public final class NTupleNetwork: @unchecked Sendable {
     }
 }
 
-/// Returns the images of a board: the rotations and reflections that have the same shape as the board. Each image is
-/// the list of the board's cells in the order in which the image shows them. The first images are the board itself and
-/// its transpose, then come both after a quarter turn, and so on.
+/// Returns the images of a board: the rotations and reflections that have the same shape as the board. Each image lists
+/// the board's cells in the order in which they appear in the image, row by row. On a square board, the images are the
+/// board, its transpose, the board after a quarter turn, the transpose of that image, and so on.
 func boardImages(rows: Int, columns: Int) -> [[Int]] {
     let symmetries: [Symmetry] = [
         [], .transposes, [.transposes, .flips], .mirrors, [.flips, .mirrors],

@@ -1,4 +1,4 @@
-/// The policy that maximises reward + value of the afterstate, where an n-tuple network gives the value. If several
+/// A policy that maximises the reward plus the value of the afterstate, as given by an n-tuple network. If several
 /// actions are equally good, it takes the one with the lowest number.
 public final class NTuplePolicy: Policy {
     private let network: NTupleNetwork
@@ -23,7 +23,7 @@ public final class NTuplePolicy: Policy {
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         try afterstates.fill(from: view.batch)
         let (network, afterstates) = (network, afterstates)
-        // A lane takes a few microseconds, so a group has 64 lanes.
+        // A lane takes only a few microseconds, so the search runs groups of 64 lanes.
         let groups = (view.lanes + 63) / 64
         try search.run(lanes: groups, until: deadline) { group, _ in
             for lane in group * 64..<min(view.lanes, group * 64 + 64) {
