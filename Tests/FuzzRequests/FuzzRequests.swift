@@ -2,30 +2,31 @@ import CTwofold
 import TwofoldEmbedded
 import TwofoldProtocol
 
-// The fuzz target of `make fuzz`. libFuzzer makes inputs, guided by the code that they reach. Each input goes
-// to the library's C interface, and from there through the decoder, the ledger and the service, as it would
-// from a socket.
+// The fuzz target of `make fuzz`. libFuzzer generates inputs, guided by the code that they reach. Each input is passed
+// to the library's C interface. From there, it takes the same path as a message from a socket: through the decoder,
+// the ledger and the service.
 //
 //     kind (1 byte) │ header's length (2 bytes, little-endian) │ header │ payload …
 //
 //     kind & 3    0 the header as it is      1 the header, put into the session as its next request
-//                 2 a step of the session    3 a step, its session, epoch and seq out of the header
+//                 2 a step of the session    3 a step with session, epoch and seq from the header
 //     kind & 4    room for a few bytes only
 //     kind >> 3   the width of a step's actions
 //
 // Nothing here may trap, read or write out of bounds, or return a reply that cannot be decoded.
 
-/// The number of boards in the session: a whole block of the kernel and part of another.
+/// The number of boards in the session: one full block of the kernel and part of a second block.
 private let lanes = 67
-/// The size of the buffer for replies. It has room for the largest reply that is requested again.
+/// The capacity of the reply buffer in bytes. A reply that exceeds it counts as no reply.
 private let room = 64 << 20
 
 /// `nonisolated(unsafe)` is correct here and below because libFuzzer calls from one thread.
 nonisolated(unsafe) private let memory = UnsafeMutablePointer<UInt8>.allocate(capacity: room)
 nonisolated(unsafe) private let headerMemory = UnsafeMutablePointer<UInt8>.allocate(capacity: 1 << 20)
 nonisolated(unsafe) private var service: UInt64 = 0
-/// The session's id, which changes with each create, and the last executed request.
+/// The session's id, which changes with each create request.
 nonisolated(unsafe) private var session: [UInt8] = []
+/// The number of the last executed request.
 nonisolated(unsafe) private var seq: UInt64 = 0
 nonisolated(unsafe) private var sessions: UInt64 = 0
 
@@ -75,7 +76,7 @@ private var position: [UInt8] {
         + (0..<8).map { UInt8(truncatingIfNeeded: (seq + 1) >> (8 * $0)) }
 }
 
-/// Gives the session another id, and closes the old session if it is open.
+/// Closes the current session if it is open, and chooses a new session id.
 private func newSession() {
     if seq > 0 { _ = call(Request.frame(.close(.init())) + position, [], false) }
     sessions &+= 1
@@ -83,7 +84,7 @@ private func newSession() {
     seq = 0
 }
 
-/// Starts another session and resets its boards.
+/// Creates a new session and resets its boards.
 private func begin() {
     if service == 0 { precondition(create(&service, nil, 0) == TWOFOLD_ANSWERED) }
     newSession()
@@ -109,7 +110,7 @@ private func reset() {
     }
 }
 
-/// Returns the answer to a call; nil if it is not a reply. An empty payload counts as none.
+/// Sends a request and returns the result; nil if no reply arrives. Passes an empty payload as no payload.
 private func call(_ header: [UInt8], _ payload: [UInt8], _ isTight: Bool) -> Reply.OneOf_Result? {
     answer(isTight) { reply in
         header.withUnsafeBufferPointer { header in
@@ -141,7 +142,8 @@ private func step(
     return status == TWOFOLD_STEPPED
 }
 
-/// If `isTight`, calls with room for a few bytes first, and then, like a real caller, with enough room for the reply.
+/// Calls `body` and decodes the reply. If `isTight`, the buffers are first too small for most replies, and the call is
+/// repeated with enough room, as a real caller would do.
 private func answer(
     _ isTight: Bool, _ body: (inout twofold_reply) -> Int32
 ) -> (status: Int32, result: Reply.OneOf_Result?) {
@@ -150,19 +152,19 @@ private func answer(
         payload_capacity: isTight ? 100 : room, payload_size: 0)
     var status = body(&reply)
     if status == TWOFOLD_TOO_SMALL, isTight {
-        precondition(reply.header_size > 7 || reply.payload_size > 100, "the reply would have fitted")
+        precondition(reply.header_size > 7 || reply.payload_size > 100, "TOO_SMALL for a reply that fits")
         (reply.header_capacity, reply.payload_capacity) = (1 << 20, room)
         status = body(&reply)
     }
     guard status == TWOFOLD_ANSWERED else { return (status, nil) }
     let header = UnsafeRawBufferPointer(start: headerMemory, count: reply.header_size)
     let read = Reply(frame: header)
-    precondition(read?.frame == Array(header), "the decoded reply encodes differently")
+    precondition(read?.frame == Array(header), "the decoded reply is encoded as different bytes")
     return (status, read?.result)
 }
 
 extension Request {
-    /// Encodes a request without its place in a session.
+    /// Returns an encoded request without session, epoch and seq.
     fileprivate static func frame(_ op: OneOf_Op) -> [UInt8] {
         var request = Request()
         request.op = op
@@ -171,7 +173,7 @@ extension Request {
 }
 
 extension Request.OneOf_Op {
-    /// Returns the operation of a header; nil if the header cannot be decoded.
+    /// Returns the operation in an encoded header; nil if the header cannot be decoded.
     fileprivate static func kind(of header: [UInt8]) -> Self? {
         header.withUnsafeBytes { Request(frame: $0) }?.op
     }

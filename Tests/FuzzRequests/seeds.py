@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the seeds of `make fuzz`.
 
-They are the golden requests, in a session and outside one, and steps. Requests with large payloads go to a second
-directory.
+The seeds are steps and the golden requests, both inside and outside a session. Requests with
+large payloads go to a second directory.
 """
 
 import json
@@ -20,7 +20,7 @@ def seed(kind: int, header: bytes, payload: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Returns a number in protobuf's encoding."""
+    """Returns a number as a protobuf varint."""
     low = number & 0x7F
     return bytes([low]) if low == number else bytes([low | 0x80]) + varint(number >> 7)
 
@@ -34,7 +34,7 @@ def message(field: int, content: bytes) -> bytes:
 
 
 def blob(rules: bytes, lanes: int, record: bytes) -> bytes:
-    """Returns a snapshot with correct sizes and checksum and arbitrary content."""
+    """Returns a snapshot with arbitrary content, but with correct sizes and a correct checksum."""
     head = b"TWOFOLDS" + struct.pack("<IIQI", 1, len(rules), lanes, len(record))
     content = head + rules + record * lanes + bytes([1]) * (16 * lanes)
     return content + struct.pack("<I", zlib.crc32(content))

@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(arguments: ["memory", "cpu,memory"])
-    func `a cgroup of version 1 is limited, too`(controllers: String) throws {
+    func `a cgroup of version 1 is also limited`(controllers: String) throws {
         #expect(
             try limit([
                 "proc/self/cgroup": "9:name=systemd:/x\n4:\(controllers):/a/b\n0::/x\n",

@@ -70,7 +70,7 @@ import Testing
     }
 }
 
-/// Limits the process's address space to the present size plus this many bytes.
+/// Limits the process's address space to its current size plus this many bytes.
 private func leave(_ bytes: Int) {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)

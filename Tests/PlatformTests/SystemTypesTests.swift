@@ -3,8 +3,8 @@ import Dispatch
 import Glibc
 import Testing
 
-/// Uses types of glibc in a file that imports CLinux, Dispatch and Glibc. If two of these modules declare a type
-/// differently, this file does not compile.
+/// Uses glibc's types in a file that imports CLinux, Dispatch and Glibc. This file does not compile if two of these
+/// modules declare the same type differently.
 @Test func `system types are the same for CLinux, Dispatch and Glibc`() {
     #expect(MemoryLayout<fd_set>.size * 8 == FD_SETSIZE)
     #expect(MemoryLayout<sigset_t>.size > 0 && MemoryLayout<stat>.size > 0)

@@ -2,20 +2,21 @@ internal import Platform
 internal import Synchronization
 internal import TwofoldSessions
 
-// The functions that python_client/simulation calls; its world.py describes them.
+// The functions that python_client/simulation calls. The file world.py in that folder describes them.
 //
-// Only this file touches callers' pointers and the addresses of worlds. A single thread uses a world and
-// holds its number.
+// Only this file uses callers' pointers and the addresses of worlds. A world has one caller, which is a
+// single thread.
 
-/// Returns the world with this number, the address of the object. The caller owns it until it destroys it.
+/// Returns the world with this number, which is the address of its object. The caller owns the world until
+/// `simulation_destroy`.
 private func world(_ number: UInt64) -> Held {
     Unmanaged<Held>.fromOpaque(UnsafeRawPointer(bitPattern: UInt(number))!).takeUnretainedValue()
 }
 
-/// A world, and the message that its caller is reading.
+/// A world, and the last message that its caller received.
 private final class Held {
     let world: World
-    /// The message's memory, which is valid until the caller asks for the next message.
+    /// The last received message. Its memory is valid until the caller requests the next message.
     var message: World.Packet?
 
     init(_ world: World) { self.world = world }
@@ -30,7 +31,7 @@ private func bytes(_ start: UnsafePointer<UInt8>?, _ count: Int64) -> [UInt8]? {
     return Array(UnsafeBufferPointer(start: start, count: Int(count)))
 }
 
-/// Writes as much text as fits. Returns the full size.
+/// Writes as much of the text as fits into the memory. Returns the full size of the text in bytes.
 private func put(_ text: String, _ memory: UnsafeMutablePointer<UInt8>?, _ capacity: Int64) -> Int64 {
     let text = Array(text.utf8)
     if let memory { for (place, byte) in text.prefix(Int(capacity)).enumerated() { memory[place] = byte } }

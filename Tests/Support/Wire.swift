@@ -8,7 +8,7 @@ extension Request {
     /// The bytes of the header frame.
     package var bytes: [UInt8] { try! serializedBytes() }
 
-    /// Makes a request of a session.
+    /// Creates a request of a session.
     package init(_ op: OneOf_Op, session: Data = Data(), epoch: UInt32 = 1, seq: UInt64 = 0) {
         self.init()
         self.session = session
@@ -27,7 +27,7 @@ extension Reply {
 }
 
 extension Request.OneOf_Op {
-    /// A hello of this protocol's version.
+    /// A hello request with this protocol's version.
     package static var hello: Self {
         var request = HelloRequest()
         request.protocolVersion = 1
@@ -35,7 +35,7 @@ extension Request.OneOf_Op {
         return .hello(request)
     }
 
-    /// Makes a create request for boards of 2048.
+    /// Returns a create request for boards of 2048.
     package static func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> Self {
         var request = CreateRequest()
         request.environmentID = "twofold/Game2048-v0"
@@ -44,7 +44,7 @@ extension Request.OneOf_Op {
         return .create(request)
     }
 
-    /// A reset of all lanes with new seeds.
+    /// A request that resets all lanes with new seeds.
     package static var seededReset: Self {
         var request = ResetRequest()
         request.seeds = true
@@ -57,13 +57,13 @@ extension Request.OneOf_Op {
     package static var close: Self { .close(.init()) }
 }
 
-/// Returns the bytes of seeds on the wire: 8 bytes each, little-endian.
+/// Returns seeds in the protocol's encoding: 8 bytes each, little-endian.
 package func bytes(of seeds: [UInt64]) -> [UInt8] {
     seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
 }
 
 extension PayloadLayoutMessage {
-    /// Returns the rows of some lanes in a payload, array by array.
+    /// Returns the rows of some lanes in each array of a payload, keyed by the array's name.
     package func rows(_ lanes: Range<Int>, of payload: [UInt8]) -> [String: [UInt8]] {
         var rows: [String: [UInt8]] = [:]
         for array in arrays {
@@ -78,13 +78,13 @@ extension PayloadLayoutMessage {
         return rows
     }
 
-    /// Returns one array of a payload.
+    /// Returns the bytes of one array in a payload.
     package func array(_ name: String, of payload: [UInt8]) -> [UInt8] {
         rows(0..<Int(arrays[0].shape[0]), of: payload)[name]!
     }
 }
 
-/// A seeded generator, whose numbers are the same in every run.
+/// A seeded random number generator, whose numbers are the same in each run.
 package struct Dice: RandomNumberGenerator {
     private var state: UInt64
 

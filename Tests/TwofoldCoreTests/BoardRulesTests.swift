@@ -3,13 +3,12 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Compares the kernel with the readable rules over arrays of arbitrary boards, and both with the boards' own
-/// methods.
+/// Compares the kernel with the readable rules on arrays of arbitrary boards, and both with the methods of `Board`.
 @Suite struct BoardRulesTests {
-    /// The results of an operation, array by array.
+    /// The result arrays of an operation, keyed by name.
     private typealias Results = [String: [UInt8]]
 
-    /// Boards and their arguments, at an odd address.
+    /// Boards and the arguments of an operation, in memory at odd addresses.
     private struct Question {
         let count: Int
         let cells: Int
@@ -38,7 +37,7 @@ import Testing
         }
     }
 
-    /// Runs an operation with result arrays at odd addresses. The bytes between them must not change.
+    /// Runs an operation with result arrays at odd addresses, and checks that the bytes between them do not change.
     private func results(
         _ specs: [ArraySpec], _ count: Int, _ body: (BatchArrays) throws -> Void
     ) throws -> Results {
@@ -80,8 +79,7 @@ import Testing
         }
     }
 
-    /// Returns random allowed exponents: full or sparse boards, with many kinds of tiles or few, or empty
-    /// boards.
+    /// Returns a random board with allowed exponents: full, sparse or empty, with many different tiles or few.
     private static func randomBoard(_ cells: Int, _ generator: inout Generator) -> [UInt8] {
         let fill = generator.next(below: 6)
         let lowest = 1 + generator.next(below: 26)
@@ -108,7 +106,7 @@ import Testing
         let readable = BoardRules(game, workers: Workers(threads: 2), engine: .reference)
         var generator = Generator(seed: 8)
         var full = 0
-        // On 4 x 4: 262,000 boards, each compared by four operations.
+        // On 4 x 4, these are 262,000 boards, and four operations compare each of them.
         let many = [Int](repeating: 16_383, count: (cells == 16 ? 16 : 4) * testScale)
         for count in [1, 63, 64, 65] + many {
             let question = Self.randomQuestion(count, cells: cells, &generator)
@@ -126,7 +124,7 @@ import Testing
             }
             full += reference["spawn"]!["outcomes"]!.count { $0 == 0xff } / 4
         }
-        #expect(full > 1000, "there were full boards")
+        #expect(full > 1000, "too few boards were full")
     }
 
     @Test(arguments: [(2, 2), (2, 8), (3, 3), (4, 4), (8, 8), (5, 4)])
@@ -178,7 +176,7 @@ import Testing
     }
 
     @Test(arguments: [Engine.reference, .automatic])
-    func `a spawn is the first draw of a stream with that seed`(_ engine: Engine) throws {
+    func `a spawn is the first draw of a stream with the same seed`(_ engine: Engine) throws {
         // If start tiles are drawn one by one, the environment's first tile is a spawn on the empty board.
         let game = try Game2048(.init(startTiles: 1))
         let rules = BoardRules(game, workers: Workers(threads: 1), engine: engine)
@@ -192,7 +190,7 @@ import Testing
         #expect(spawned == batch.bytes("observation"))
     }
 
-    @Test func `an exponent that is too large and a wrong action are refused with their row`() throws {
+    @Test func `the error for an exponent that is too large or a wrong action names its row`() throws {
         let rules = BoardRules(try Game2048(.init()), workers: Workers(threads: 1))
         var boards = [[UInt8]](repeating: [UInt8](repeating: 26, count: 16), count: 70)
         let zeros = [UInt8](repeating: 0, count: 70)
@@ -233,7 +231,7 @@ import Testing
             var next = slide.afterstate
             next.place(law.draw(on: next, generator: &generator))
             let actions = try TrackedBoard.explain(board, direction, next)
-            // The list, applied to the tiles, must give the next board and its score.
+            // Applied to the tiles, the listed events must give the next board and its score.
             var tiles: [Int: Int] = [:]
             for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = 1 << Int(board[cell]) }
             var arriving: [Int: [Int]] = [:]
@@ -266,7 +264,7 @@ import Testing
         #expect(merges > 100)
     }
 
-    @Test func `a board that does not follow is not explained`() throws {
+    @Test func `a board that the move can't produce is refused`() throws {
         let board = Board(rows: 2, columns: 2, exponents: [1, 1, 0, 0])
         func refusal(_ direction: Direction, _ next: [UInt8]) -> String? {
             do throws(Reason) {
@@ -278,7 +276,7 @@ import Testing
         }
         #expect(refusal(.left, [2, 0, 0, 1]) == nil)
         #expect(refusal(.left, [2, 2, 0, 0]) == nil)
-        #expect(refusal(.up, [1, 1, 0, 0]) == nil, "an illegal action that changed nothing")
+        #expect(refusal(.up, [1, 1, 0, 0]) == nil, "an illegal action changes nothing")
         #expect(refusal(.left, [2, 0, 0, 0])?.contains("no new tile") == true)
         #expect(refusal(.left, [2, 0, 1, 1])?.contains("cell") == true)
         #expect(refusal(.left, [2, 3, 0, 0])?.contains("cell 1") == true, "an 8 does not spawn")

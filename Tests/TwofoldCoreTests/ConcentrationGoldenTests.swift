@@ -30,7 +30,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         let generator: [UInt32]
     }
 
-    /// The arrays of a reset, and the arrays of a step that describe the cards.
+    /// The arrays of a reset, which are also the arrays of a step that describe the cards.
     struct State: Decodable, Equatable {
         let observation: [UInt8]
         let actionMask: [UInt8]
@@ -131,7 +131,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
     }
 
     @Test(arguments: try ConcentrationGoldenFile.all())
-    func `the bare rules end with the same generator state`(file: ConcentrationGoldenFile) throws {
+    func `the rules alone end with the same generator state`(file: ConcentrationGoldenFile) throws {
         let game = try file.game()
         for golden in file.lanes {
             var generator = Generator(seed: golden.seed)

@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 extension Concentration.Config {
-    /// Makes the default arguments with the given changes. Peeks exist only if requested.
+    /// Creates the default arguments with the given changes, but without peeks unless requested.
     init(
         rows: Int = 2, columns: Int = 4, symbols: Int? = nil, peeks: Int? = 0,
         matchedCards: Concentration.MatchedCards = .removed,
@@ -86,7 +86,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.reward() == 0)
         try batch.step([4])
         #expect(batch.observation() == [down, 1, down, down, 3, down, down, down])
-        #expect(batch.mask() == [1, 1, 1, 1, 1, 1, 1, 1], "both are about to turn back")
+        #expect(batch.mask() == [1, 1, 1, 1, 1, 1, 1, 1], "both turn back in the next step")
         #expect(batch.integer("open_card") == -1)
         #expect(batch.integer("turns") == 1)
         #expect(batch.integer("pairs") == 0)
@@ -95,7 +95,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.observation() == [down, down, down, down, 3, down, down, down])
     }
 
-    @Test func `a pair is visible once, and then out of play`() throws {
+    @Test func `a pair is visible in one observation, and then out of play`() throws {
         let batch = try game()
         try batch.step([0])
         try batch.step([7])
@@ -156,14 +156,14 @@ func allDecks(pairs: Int) -> [[UInt8]] {
             #expect(batch.reward() == -0.1)
         }
         try batch.step([6])
-        #expect(batch.integer("pairs") == 2, "the open card was open all the time")
+        #expect(batch.integer("pairs") == 2, "the open card stayed open")
         try batch.step([2])
         try batch.step([3])
         try batch.step([0])
         #expect(batch.observation() == [gone, gone, down, down, down, down, gone, gone])
     }
 
-    @Test func `with end_turn a touch ends the turn, and the open card is visible once more`() throws {
+    @Test func `with end_turn, touching a card ends the turn, and the open card is shown once more`() throws {
         let batch = try game(.init(matchedCards: .faceUp, illegalAction: .endTurn))
         for action: UInt8 in [0, 7] { try batch.step([action]) }
         try batch.step([7])
@@ -183,7 +183,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(batch.integer("pairs") == 1)
     }
 
-    @Test func `with terminate a touch ends the episode`() throws {
+    @Test func `with terminate, touching a card that is not face down ends the episode`() throws {
         let batch = try game(.init(illegalAction: .terminate))
         try batch.step([3])
         #expect(!batch.isTerminated())
@@ -193,7 +193,7 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     }
 
     @Test(arguments: [Concentration.IllegalAction.noop, .endTurn])
-    func `turning a pair again never pays`(illegalAction: Concentration.IllegalAction) throws {
+    func `turning a pair again earns no reward`(illegalAction: Concentration.IllegalAction) throws {
         let batch = try game(.init(matchedCards: .faceUp, illegalAction: illegalAction))
         try batch.step([0])
         try batch.step([7])
@@ -394,8 +394,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         }
     }
 
-    /// Returns the expected number of steps until all pairs are found, when each step plays one of its
-    /// choices with equal probability. Computed by value iteration over the rules' transitions.
+    /// Returns the expected number of steps until all pairs are found, if each step plays one of its choices with
+    /// equal probability. The method is value iteration over the rules' transitions.
     private func expectedSteps(
         _ game: Concentration, _ deck: [UInt8], choices: (CardTable) -> [Int]
     ) throws -> Double {
@@ -435,8 +435,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         return values[Key(start)]!
     }
 
-    /// With m pairs left, a turn finds one with probability 1 / (2m - 1), so n pairs take 1 + 3 + … + (2n -
-    /// 1) = n² turns. The other two results follow in the same way; a touch is a separate step.
+    /// With m pairs left, a turn finds one with probability 1 / (2m - 1), so that n pairs take 1 + 3 + … + (2n - 1) =
+    /// n² turns. The other two results follow in the same way; touching a card is a separate step.
     @Test(arguments: [2, 3, 4])
     func `random play takes the exact expected number of steps`(pairs: Int) throws {
         let n = Double(pairs)
@@ -458,8 +458,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(abs(ending - withEnds) < 1e-6)
     }
 
-    /// Returns the number of turns that a perfect memory needs with `known` seen cards whose mates are
-    /// unseen, and `unseen` other cards.
+    /// Returns the expected number of turns of a player with a perfect memory. `known` is the number of seen cards
+    /// whose mates are unseen, and `unseen` the number of other cards.
     private func perfectTurns(known: Int, unseen: Int) -> Double {
         guard unseen > 0 else { return 0 }
         let (k, u) = (Double(known), Double(unseen))
@@ -502,8 +502,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
     }
 }
 
-/// A player that never forgets. It takes a known pair, otherwise an unseen card and its mate if known,
-/// otherwise a second unseen card.
+/// A player that never forgets a card. It takes a known pair if there is one. Otherwise it turns an unseen card, and
+/// then the card's mate if that is known, or a second unseen card.
 private struct PerfectMemory {
     private let cards: Int
     private let faceDown: UInt8

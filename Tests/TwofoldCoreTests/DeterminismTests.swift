@@ -4,7 +4,7 @@ import Testing
 @testable import TwofoldCore
 
 @Suite struct DeterminismTests {
-    /// Returns a fingerprint of each lane's arrays over some steps (FNV-1a over all bytes).
+    /// Returns a fingerprint of each lane's arrays over several steps (FNV-1a over all bytes).
     ///
     /// Lane i has the seed `seed + i`, and its actions depend only on its seed.
     private func fingerprints(
@@ -56,7 +56,7 @@ import Testing
                     "\(lanes) lanes, \(threads) threads, chunks of \(chunk)")
             }
         }
-        // A single lane, started with its seed in the batch.
+        // Compare with a single lane that has the same seed as in the batch.
         for lane in [1, 63, 64, 255, 256, 511, 999] {
             let alone = try fingerprints(Self.config, lanes: 1, seed: UInt64(lane), steps: Self.steps)
             #expect(alone == [reference[lane]], "lane \(lane) alone")

@@ -2,7 +2,7 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Compares the extra info `episode_return` with sums of the rewards that the steps report.
+/// Compares the extra info `episode_return` with the sums of the steps' rewards.
 @Suite(.everyEngine) struct EpisodeReturnTests {
     /// A shaped, scaled and clipped reward, so that the sums are not round numbers.
     private static let reward: RewardSpec = {
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `a lane that waits keeps the return of its episode`() throws {
+    @Test func `a lane that waits for its reset keeps the return of its episode`() throws {
         let batch = try batch(lanes: 4, autoreset: .disabled)
         try batch.reset(seed: 8)
         for step in 0..<23 { try batch.step(actions(step, lanes: 4)) }
@@ -91,7 +91,7 @@ import Testing
         #expect(batch.bytes("episode_return") == returns)
     }
 
-    @Test func `the return changes no other result`() throws {
+    @Test func `reporting the return changes no other result`() throws {
         let (batch, plain) = (try batch(), try batch(isPlain: true))
         #expect(plain.environment.returns == nil)
         for one in [batch, plain] { try one.reset(seed: 8) }
@@ -104,7 +104,7 @@ import Testing
     }
 }
 
-/// The behaviour that every game inherits.
+/// Tests the behaviour that all games share.
 @Suite struct ToyEpisodeReturnTests {
     @Test func `any game reports the return`() throws {
         var options = BatchOptions(lanes: 130, maxEpisodeSteps: 6)

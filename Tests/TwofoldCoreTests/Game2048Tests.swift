@@ -194,7 +194,7 @@ import Testing
         #expect(state.board.exponents[..<3] == [2, 2, 3])
     }
 
-    /// On the board 3 4 / 5 . the 5 slides right. Whatever tile then appears, no tile can move any more.
+    /// On the board 3 4 / 5 . the 5 slides right. Whatever tile then appears, no further move is possible.
     @Test func `the episode ends when no action is legal after the spawn`() throws {
         for seed in 0..<20 as Range<UInt64> {
             let (state, outcome, _) = try play(.right, on: [[8, 16], [32, 0]], seed: seed)
@@ -216,7 +216,7 @@ import Testing
         #expect(reached.reward == 64)
     }
 
-    @Test func `a goal is also reached by a tile beyond it`() throws {
+    @Test func `a tile beyond the goal also reaches it`() throws {
         var config = Game2048.Config(rows: 2, columns: 4, goal: 64)
         let batch = try TestBatch(config)
         try batch.reset(seeds: [0], boards: [exponentList([[2, 4, 128, 0], [0, 0, 0, 0]])])
@@ -228,7 +228,7 @@ import Testing
     }
 
     @Test(arguments: [32768, 65536], Direction.allCases)
-    func `two large tiles merge in an environment as small ones do`(value: Int, direction: Direction) throws {
+    func `two large tiles merge in an environment like small ones`(value: Int, direction: Direction) throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2))
         let tile = UInt8(value.trailingZeroBitCount)
         let isRow = direction == .left || direction == .right
@@ -279,11 +279,11 @@ import Testing
                 #expect(batch.bytes("mask", lane: lane)[action] == (naive.moved ? 1 : 0))
             }
         }
-        // The board of lane 0 cannot move right: its afterstate is the board itself.
+        // Lane 0 cannot move right, so this afterstate is the board itself.
         #expect(batch.bytes("mask", lane: 0) == [1, 0, 1, 1])
         #expect(Array(batch.bytes("boards", lane: 0)[12..<24]) == boards[0])
         try batch.observe()
-        #expect(batch.reply == before, "asking for afterstates changes nothing")
+        #expect(batch.reply == before, "an afterstates request changes nothing")
     }
 
     @Test func `a terminated lane has no legal afterstate, but a truncated lane has`() throws {
@@ -299,8 +299,8 @@ import Testing
         #expect([batch.bytes("mask", lane: 0), batch.bytes("mask", lane: 1)] == masks)
     }
 
-    /// An episode that ends at the goal ends on a board that could still move.
-    @Test func `a lane that has reached its goal has no legal action, though its board could move`() throws {
+    /// When an episode ends at the goal, the tiles of its board could still move.
+    @Test func `a lane that has reached its goal has no legal action, even if its tiles could move`() throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 3, goal: 8, stopAtGoal: true))
         try batch.reset(seeds: [0], boards: [exponentList([[4, 4, 2], [0, 0, 2]])])
         try batch.step([3])

@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// The state and the first five numbers of some seeds, from the same C program.
+    /// The states and the first five numbers of several seeds, from the same C program.
     static let seeded: [(seed: UInt64, words: [UInt32], numbers: [UInt32])] = [
         (
             0, [2_065_550_767, 3_793_791_033, 2_713_282_036, 1_853_398_634],
@@ -70,7 +70,7 @@ import Testing
         #expect(generator.words == (3_747_616_369, 1_628_347_560, 3_433_296_100, 1_190_156_208))
     }
 
-    @Test func `a stream continues from its words`() {
+    @Test func `a stream continues from the words of its state`() {
         var generator = Generator(seed: 7)
         for _ in 0..<10 { _ = generator.next() }
         var copy = Generator(words: generator.words)
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    /// The state (0, x, x, word) gives rotl(word, 7) first.
+    /// The first number after the state (0, x, x, word) is rotl(word, 7).
     @Test func `the smallest word gives 0 and the largest the last number`() {
         var smallest = Generator(words: (0, 1, 1, 0))
         #expect(smallest.next(below: 16) == 0)

@@ -180,7 +180,7 @@ extension GoldenFile.Results {
                 try #require(batch.final(lane: lane) == golden.final(step), "step \(step) of lane \(lane)")
             }
         }
-        // The positions of the streams: 64 unseeded starts must match the file's last words of the generator.
+        // Check the positions of the streams: 64 unseeded starts must match the generator's last words in the file.
         var streams = file.lanes.map { Generator(words: words($0.generator)) }
         let game = try Game2048(file.gameConfig())
         for _ in 0..<64 {
@@ -194,7 +194,7 @@ extension GoldenFile.Results {
     }
 
     @Test(arguments: try GoldenFile.all())
-    func `the bare rules play the golden games and end with the same generator`(file: GoldenFile) throws {
+    func `the rules alone play the golden games and end with the same generator`(file: GoldenFile) throws {
         let game = try Game2048(file.gameConfig())
         for golden in file.lanes {
             var generator = Generator(seed: golden.seed)
@@ -224,7 +224,7 @@ extension GoldenFile.Results {
         }
     }
 
-    /// The files check the tests' own model, too.
+    /// The model that the tests use must also agree with the files.
     @Test(arguments: try GoldenFile.all())
     func `the tests' model plays the golden games`(file: GoldenFile) throws {
         for golden in file.lanes {

@@ -5,12 +5,12 @@ import Testing
 /// Compares both compiled forms of the kernel with the readable rules.
 @Suite struct KernelTests {
     static let kernels: [Engine] = Engine.hasAVX2 ? [.baseline, .avx2] : [.baseline]
-    /// The sizes that the kernel runs.
+    /// The board sizes that the kernel supports.
     static let sizes = [
         (2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (3, 4), (4, 2), (4, 3), (4, 4),
     ]
 
-    /// The same batch for each kernel and for the reference.
+    /// Equal batches, one for each kernel and one for the reference.
     struct Engines {
         let kernels: [TestBatch]
         let reference: TestBatch
@@ -40,7 +40,7 @@ import Testing
 
         var all: [TestBatch] { kernels + [reference] }
 
-        /// Makes the same call on each batch. Their replies must be equal, byte by byte.
+        /// Makes the same call on each batch, and checks that all bytes of the replies are equal.
         func each(_ what: String, _ call: (TestBatch) throws -> Void) throws {
             for batch in all { try call(batch) }
             let readable = reference.reply
@@ -62,7 +62,7 @@ import Testing
             }
         }
 
-        /// Returns a snapshot of these lanes, which must be equal for all batches.
+        /// Returns a snapshot of these lanes, after checking that it is equal for all batches.
         func snapshot(_ lanes: [Int]) throws -> [UInt8] {
             let record = try reference.snapshot(lanes)
             for kernel in kernels { #expect(try kernel.snapshot(lanes) == record) }
@@ -70,8 +70,8 @@ import Testing
         }
     }
 
-    /// Returns a random board with a legal action: exponents 0 ... 17, full or sparse, with many kinds of
-    /// tiles or few.
+    /// Returns a random board that has a legal action. Its exponents are 0 ... 17, and it is full or sparse, with many
+    /// different tiles or few.
     static func randomBoard(_ rows: Int, _ columns: Int, _ generator: inout Generator) -> [UInt8] {
         let fill = generator.next(below: 5)
         let lowest = 1 + generator.next(below: 15)
@@ -91,14 +91,14 @@ import Testing
     ) throws {
         let (rows, columns) = size
         let lanes = 16_384
-        // On 4 x 4: 655,360 boards.
+        // On 4 x 4, these are 655,360 boards.
         let rounds = (size == (4, 4) ? 40 : 8) * testScale
         let engines = try Engines(
             .init(rows: rows, columns: columns, fourProbability: 0.3), lanes: lanes, threads: 2)
         var generator = Generator(seed: 1)
         var boards = (0..<lanes).map { _ in Self.randomBoard(rows, columns, &generator) }
         for round in 0..<rounds {
-            // New boards for part of the lanes, all in other places and with other generators.
+            // Replace some of the boards, move one of them to lane 0, and give all lanes new generators.
             for _ in 0..<lanes / 4 {
                 boards[generator.next(below: lanes)] = Self.randomBoard(rows, columns, &generator)
             }
@@ -109,12 +109,12 @@ import Testing
             try engines.each("step \(round)") { try $0.step(actions) }
             if round % 8 == 0 { try engines.each("afterstates \(round)") { try $0.afterstates() } }
         }
-        // The next draws show the generators' states.
+        // The next draws reveal the generators' states.
         try engines.each("the last reset") { try $0.reset() }
         _ = try engines.snapshot(Array(0..<lanes))
     }
 
-    @Test func `a score saturates at the largest Int32, also in a snapshot`() throws {
+    @Test func `a score saturates at the largest Int32, and a snapshot preserves it`() throws {
         let engines = try Engines(lanes: 2)
         let board: [UInt8] = [1, 1] + [UInt8](repeating: 0, count: 14)
         try engines.each("reset") { try $0.reset(seeds: [1, 2], boards: [board, board]) }
@@ -135,8 +135,8 @@ import Testing
     ) throws {
         let (rows, columns) = size
         for isColumn in [false, true] {
-            // All lines of 16 exponents except the empty one. On 4 x 4 these are 65,535 boards, with the line
-            // in each of four places.
+            // Each board has one line of exponents below 16, never the empty line. On 4 x 4, these are 65,535 boards,
+            // and the place of the line varies from board to board.
             let (length, lines) = isColumn ? (rows, columns) : (columns, rows)
             let boards = (1..<1 << (4 * length)).map { line -> [UInt8] in
                 var board = [UInt8](repeating: 0, count: rows * columns)
@@ -195,7 +195,7 @@ import Testing
                         try engines.each("afterstates \(step)") { try $0.afterstates() }
                     }
                 }
-                #expect(ended > 0, "some episode has ended")
+                #expect(ended > 0, "no episode has ended")
                 try engines.each("the last reset") { try $0.reset() }
             }
         }
@@ -220,7 +220,7 @@ import Testing
                     ended += engines.reference.finals.count
                     if step % 50 == 0 { try engines.each("observe \(step)") { try $0.observe() } }
                 }
-                #expect(ended > 0, "some episode has ended")
+                #expect(ended > 0, "no episode has ended")
                 try engines.each("the last reset") { try $0.reset() }
             }
         }

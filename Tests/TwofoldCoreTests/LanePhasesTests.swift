@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 @Suite struct LanePhasesTests {
-    /// Advances the phases of lanes. Returns them with the step's arrays and flags.
+    /// Advances the phases of several lanes, and returns them with the step's arrays and flags.
     private func advanced(
         _ count: Int, _ autoreset: AutoresetMode, _ generator: inout Generator
     ) throws -> (before: [LanePhase], isTerminated: [Bool], isTruncated: [Bool], after: [LanePhase]) {
@@ -24,7 +24,7 @@ import Testing
             row.store(isTerminated[lane], keys.terminated)
             row.store(isTruncated[lane], keys.truncated)
         }
-        // In chunks of blocks, like a batch.
+        // Like a batch, advance the lanes in chunks of whole blocks.
         for first in stride(from: 0, to: count, by: 128) {
             phases.advance(first..<min(first + 128, count), in: memory.arrays, keys)
         }

@@ -1,9 +1,9 @@
 @testable import TwofoldCore
 
-/// A simple model of one lane of `twofold/Game2048-v0`: naive slides, the draw recipe, and the effects of
-/// reset, step and autoreset. It shares only the generator with the engine.
+/// A simple model of one lane of `twofold/Game2048-v0`. It implements slides, draws, reset, step and autoreset, and
+/// shares only the generator with the engine.
 struct Model {
-    /// The results of a call for the lane, under the names for users.
+    /// The lane's results of a call, with the names that users see.
     struct Results: Equatable {
         var observation: [UInt8]
         var mask: [UInt8]
@@ -29,7 +29,7 @@ struct Model {
 
     var isFinished: Bool { isTerminated || isTruncated }
 
-    /// Makes a lane and resets it.
+    /// Creates a lane and resets it.
     init(_ config: Game2048.Config, maxEpisodeSteps: Int? = nil, seed: UInt64) {
         self.config = config
         self.maxEpisodeSteps = maxEpisodeSteps
@@ -47,7 +47,7 @@ struct Model {
         }
     }
 
-    /// Plays one step under NEXT_STEP autoreset, or under DISABLED while the lane is not finished.
+    /// Plays one step with NEXT_STEP autoreset, or with DISABLED while the episode has not ended.
     mutating func step(_ action: Int) -> Results {
         if isFinished {
             reset()
@@ -70,8 +70,7 @@ struct Model {
         return results
     }
 
-    /// Plays one step under SAME_STEP autoreset. Returns its results, and the final results of the episode
-    /// that it ended.
+    /// Plays one step with SAME_STEP autoreset. Returns its results, and the final results if the episode ended.
     mutating func sameStep(_ action: Int) -> (results: Results, final: Results?) {
         let last = step(action)
         guard isFinished else { return (last, nil) }
@@ -97,7 +96,7 @@ struct Model {
     private var mask: [UInt8] { (0..<4).map { slide($0).moved ? 1 : 0 } }
     private var isGoalReached: Bool { board.contains { 1 << Int($0) >= config.goal } }
 
-    /// Follows the draw recipe: the first word chooses the cell, the second the value.
+    /// Spawns a tile as documented: the first word of the stream chooses the cell, the second word the value.
     private mutating func spawn() {
         let empty = board.indices.filter { board[$0] == 0 }
         let cellWord = UInt64(generator.next())
@@ -130,7 +129,7 @@ extension TestBatch {
             isGoalReached: integer("goal_reached") == 1)
     }
 
-    /// Returns a lane's results of the last call, without the results that only a step has.
+    /// Returns a lane's results of the last call, without those that only a step reports.
     func stateResults(lane: Int = 0) -> Model.Results {
         Model.Results(
             observation: observation(lane: lane), mask: mask(lane: lane),
@@ -141,7 +140,7 @@ extension TestBatch {
 }
 
 extension Model.Results {
-    /// The results that a reset or an observation also has.
+    /// The results without those that only a step reports.
     var state: Model.Results {
         var state = self
         (state.reward, state.isTerminated, state.isTruncated) = (0, false, false)

@@ -28,7 +28,7 @@ import Testing
         #expect(tracked.tiles[5] == id(2))
     }
 
-    @Test func `a merge follows its two slides and makes a new tile`() {
+    @Test func `a merge comes after the slides of its two tiles and creates a new tile`() {
         var tracked = TrackedBoard(Board([[0, 2, 0, 2], [0, 0, 0, 0]]))
         #expect(
             tracked.slide(towards: .left) == [
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    /// A view that moves tiles only by the listed effects and knows no rule.
+    /// A view that moves tiles as the listed effects say, without any knowledge of the rules.
     private struct Replay {
         private var cells: [Int: [(tile: TileID, value: Int)]] = [:]
         private var used: Set<TileID> = []
@@ -144,12 +144,12 @@ import Testing
                     let pair = try #require(cells[target])
                     #expect(pair.map(\.tile) == [first, second])
                     #expect(pair.map(\.value) == [value / 2, value / 2])
-                    #expect(used.insert(into).inserted, "a merged tile is a new one")
+                    #expect(used.insert(into).inserted, "a merged tile has a new number")
                     cells[target] = [(into, value)]
                     score += value
                 case .spawn(let tile, let target, let value):
                     #expect(cells[target]?.isEmpty ?? true)
-                    #expect(used.insert(tile).inserted, "a spawned tile is a new one")
+                    #expect(used.insert(tile).inserted, "a spawned tile has a new number")
                     #expect(value == 2 || value == 4)
                     #expect(action == actions.last, "the spawn comes last")
                     cells[target] = [(tile, value)]

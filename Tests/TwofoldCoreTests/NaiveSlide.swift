@@ -1,10 +1,10 @@
-/// A second implementation of a slide, which shares nothing with the reference. It has no lines and does not
-/// condense. Tiles have values, not exponents, and move one cell at a time, the tiles nearest the wall first,
-/// until they hit a wall or another tile. A merged tile does not move or merge again in this slide.
+/// A second implementation of a slide, which shares no code with the reference. It works on single tiles instead of
+/// whole lines. Tiles have values instead of exponents. Each tile moves one cell at a time until it hits a wall or
+/// another tile, starting with the tiles nearest the wall. A merged tile does not move or merge again in this slide.
 ///
 ///     towards the left      2 . 2 4      2 2 . 4      4 . . 4      4 . 4 .      4 4 . .
 struct NaiveSlide {
-    /// The exponents afterwards.
+    /// The exponents after the slide.
     private(set) var exponents: [UInt8] = []
     private(set) var score = 0
     private(set) var merges = 0

@@ -6,9 +6,9 @@ extension Deadline {
     fileprivate static func after(_ time: Duration) -> Deadline { Deadline(after: time, on: .system) }
 }
 
-/// Tests policies and rollouts of the core: a rollout is a loop that chooses and steps, on any engine.
+/// Tests the core's policies and rollouts. A rollout equals a loop of choosing actions and stepping, on any engine.
 @Suite struct PolicyTests {
-    /// The results of a rollout: each array's rows, one after another.
+    /// The results of a rollout: the concatenated rows of each array.
     struct Results: Equatable {
         var steps = 0
         var arrays: [String: [UInt8]] = [:]
@@ -118,12 +118,12 @@ extension Deadline {
             switch autoreset {
             case .nextStep: finished = (0..<lanes).map { ended.contains($0) }
             case .disabled: for lane in ended { finished[lane] = true }
-            case .sameStep: break  // The twin's step has started the new episodes.
+            case .sameStep: break  // The twin's step has already started the new episodes.
             }
         }
         #expect(steps > 20)
         if autoreset == .sameStep {
-            #expect(results.finals["steps"]!.count >= 8 * 2 * lanes, "all episodes have ended at least twice")
+            #expect(results.finals["steps"]!.count >= 8 * 2 * lanes, "too few episodes have ended")
         }
     }
 
@@ -186,7 +186,7 @@ extension Deadline {
     }
 
     @Test(arguments: [AutoresetMode.nextStep, .sameStep, .disabled])
-    func `engines, lanes, threads and cuts don't change a rollout`(_ autoreset: AutoresetMode) throws {
+    func `a rollout doesn't depend on engine, lanes, threads or pieces`(_ autoreset: AutoresetMode) throws {
         let lanes = 130
         func whole(_ threads: Int, _ engine: Engine) throws -> Results {
             let environment = try Self.make(
@@ -196,7 +196,7 @@ extension Deadline {
         let results = try whole(1, .reference)
         #expect(try whole(2, .automatic) == results)
         #expect(try whole(1, .baseline) == results)
-        // Lane 7 alone, and in three pieces.
+        // Play lane 7 alone, once in one rollout and once in three.
         let single = try Player(Self.make(lanes: 1, autoreset: autoreset, limit: 70), seed: 18)
         var actions: [UInt8] = []
         for steps in [1, 30, 59] {
@@ -229,7 +229,7 @@ extension Deadline {
         }
     }
 
-    @Test func `a rollout can play the toy game, too`() throws {
+    @Test func `a rollout can play the toy game`() throws {
         for lanes in [1, 64, 70] {
             let player = try Player(Batch(ToyGame(), BatchOptions(lanes: lanes)))
             let policy: any Policy = lanes == 64 ? FixedOrderPolicy() : RandomPolicy()
@@ -244,7 +244,7 @@ extension Deadline {
 
     // MARK: policies
 
-    @Test func `random takes the k-th legal action by one word of the salted stream`() throws {
+    @Test func `one word of the salted stream determines the legal action that random takes`() throws {
         let lanes = 200
         let player = try Player(Self.make(lanes: lanes), seed: 5)
         let results = try player.play(RandomPolicy(), steps: 300)
@@ -376,7 +376,7 @@ extension Deadline {
                 let worth = plain.worth(board, depth)
                 let action = Int(cell("action", step, lane, results, lanes)[0])
                 let best = worth.compactMap { $0 }.max()!
-                // The chosen action is the best one within the rounding of a Float.
+                // The chosen action is the best one, except for the rounding errors of Float.
                 #expect(worth[action]! >= best - 1e-5 * abs(best))
                 compared += 1
             }
@@ -384,7 +384,7 @@ extension Deadline {
         #expect(compared > lanes)
     }
 
-    @Test func `tables and threads don't change the choices of expectimax`() throws {
+    @Test func `the table size and the threads don't change the choices of expectimax`() throws {
         func play(_ tableBytes: Int, _ threads: Int) throws -> Results {
             let player = try Player(Self.make(lanes: 20), seed: 8)
             let policy = try ExpectimaxPolicy(
@@ -412,7 +412,7 @@ extension Deadline {
         }
         #expect(error?.field == "policy" && error?.kind == .resourceExhausted)
         #expect(try late.play(RandomPolicy(), steps: 20) == twin.play(RandomPolicy(), steps: 20))
-        // The time is long enough for the first step, even on a slow machine. Another request plays the rest.
+        // There is enough time for the first step, even on a slow machine. Another request plays the other steps.
         var (time, steps) = (Duration.milliseconds(30), 0)
         while steps == 0 {
             steps = (try? late.play(policy, steps: 100_000, until: .after(time)).steps) ?? 0
@@ -451,7 +451,7 @@ extension Deadline {
         var generator = Generator(seed: 2)
         for _ in 0..<500 {
             let board = (0..<16).map { _ in UInt8(generator.next(below: 9)) }
-            // All eight images, made by rotating and mirroring the board itself.
+            // Create all eight images by rotating and mirroring the board itself.
             var images: [[UInt8]] = []
             var image = board
             for _ in 0..<4 {
@@ -474,13 +474,13 @@ extension Deadline {
                 }
                 table += tuple.reduce(1) { size, _ in size * 6 }
             }
-            // Weights are sixteenths, so every order of summing gives the same sum.
+            // All weights are multiples of 1/16, so that the order of the additions does not change the sum.
             #expect(board.withUnsafeBufferPointer { network.value($0.baseAddress!) } == value)
         }
     }
 
     @Test(arguments: [(2, 2, 8), (4, 4, 8), (3, 4, 4), (2, 5, 4)])
-    func `the images of a board are its distinct turned and mirrored forms`(
+    func `the images of a board are its distinct rotations and reflections`(
         rows: Int, columns: Int, count: Int
     ) {
         let images = boardImages(rows: rows, columns: columns)
@@ -513,7 +513,7 @@ extension Deadline {
         }
     }
 
-    @Test func `a wrong network argument is named, and weights have to arrive in order`() throws {
+    @Test func `the error for a wrong network argument names it, and weights must arrive in order`() throws {
         func refusal(_ form: NTupleNetwork.Form, maxBytes: Int = 1 << 20) -> EnvironmentError? {
             do throws(EnvironmentError) {
                 _ = try NTupleNetwork(form, rows: 4, columns: 4, maxBytes: maxBytes)

@@ -5,7 +5,7 @@ import Testing
 @Suite(.everyEngine) struct ResetTests {
     // MARK: seeds
 
-    @Test func `each lane starts from its own seed`() throws {
+    @Test func `each lane starts from the seed at its index`() throws {
         let seeds: [UInt64] = [0, 1, 42, 1 << 32, 1 << 63, .max, 0]
         let batch = try TestBatch(lanes: seeds.count)
         try batch.reset(seeds: seeds)
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test func `a reset without seeds continues the streams, one with seeds restarts them`() throws {
+    @Test func `a reset without seeds continues the streams, and a reset with seeds restarts them`() throws {
         let batch = try TestBatch(lanes: 2)
         var models = [Model(Game2048.Config(), seed: 7), Model(Game2048.Config(), seed: 8)]
         try batch.reset(seed: 7)
@@ -71,7 +71,7 @@ import Testing
 
     // MARK: masks
 
-    @Test func `a masked reset leaves the other lanes and their streams as they are`() throws {
+    @Test func `a masked reset does not change the other lanes or their streams`() throws {
         let batch = try TestBatch(lanes: 3)
         let twin = try TestBatch(lanes: 3)
         try batch.reset(seed: 0)
@@ -127,7 +127,7 @@ import Testing
 
     // MARK: given boards
 
-    @Test func `a given board starts as it is, with score 0 and no draws`() throws {
+    @Test func `an episode starts from a given board unchanged, with score 0 and no draws`() throws {
         let config = Game2048.Config(rows: 2, columns: 3, goal: 1024)
         let batch = try TestBatch(config, lanes: 2)
         let boards: [[UInt8]] = [[20, 1, 0, 2, 0, 0], [0, 0, 0, 0, 0, 3]]
@@ -142,7 +142,7 @@ import Testing
         #expect(batch.integer("moves", lane: 0) == 0)
         #expect(batch.byte("max_exponent", lane: 0) == 20)
         #expect(batch.flag("goal_reached", lane: 0))
-        // The stream is still at its start: the next random start is the first one of the seeds.
+        // The stream is still at its start, so the next random start is the first one of each seed.
         try batch.reset()
         for lane in 0..<2 {
             #expect(batch.stateResults(lane: lane) == Model(config, seed: 11 + UInt64(lane)).results)
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    /// A pair that a tutorial's check of neighbours overlooks.
+    /// A tutorial overlooks these pairs when it compares neighbours.
     @Test(arguments: [[1, 1, 2, 3] as [UInt8], [1, 2, 1, 3]])
     func `a full board with a pair in row 0 or column 0 can be played`(board: [UInt8]) throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2))

@@ -4,7 +4,7 @@ import Testing
 @testable import TwofoldCore
 
 extension RewardSpec {
-    /// Every term of 2048 once on 4 x 4. Its weights and tables are not round numbers in binary.
+    /// A reward with each term of 2048 on 4 x 4. Its weights and tables have no exact binary representation.
     static let everyTerm: RewardSpec = {
         var spec = RewardSpec([
             .init("merge_score", weight: 0.1), .init("merge_exponent", weight: -0.7),
@@ -67,7 +67,7 @@ extension RewardSpec {
         return terms
     }
 
-    @Test func `a move of three merges earns the value of each term`() throws {
+    @Test func `a move with three merges earns the value of each term`() throws {
         let batch = try step(
             [
                 [2, 2, 4, 4],
@@ -103,7 +103,7 @@ extension RewardSpec {
         }
     }
 
-    @Test func `the potentials of a board match a count by hand`() {
+    @Test func `the potentials of a board match values counted by hand`() {
         let board = Board([
             [8, 2, 0, 4],
             [2, 2, 2, 2],
@@ -132,7 +132,7 @@ extension RewardSpec {
     }
 
     @Test func `a terminated state has no potential, but a truncated state keeps it`() throws {
-        // Right: the 8 and the 4 leave one empty cell, and a 2 appears in it. No tile can move any more.
+        // After the action right, one cell is empty, and a 2 appears in it. Then no move is possible.
         let terminated = try step([[8, 2, 2], [16, 32, 64]], .right, gamma: 0.5)
         #expect(terminated.isTerminated() && !terminated.isTruncated())
         #expect(terms(terminated)["tile_sum"] == -124)
@@ -143,7 +143,7 @@ extension RewardSpec {
         #expect(terms(truncated)["survival"] == 1)
     }
 
-    @Test func `a chance outcome is the cell for a 2, cells + cell for a 4`() throws {
+    @Test func `a chance outcome is the cell, plus the number of cells if the tile is a 4`() throws {
         for (fours, offset) in [(0.0, 0), (1.0, 16)] {
             let batch = try step(
                 [[2, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]], .right, fours: fours)
@@ -175,7 +175,7 @@ extension RewardSpec {
         }
     }
 
-    @Test func `no reward and no term is ever a negative zero`() throws {
+    @Test func `no reward and no term is a negative zero`() throws {
         var spec = RewardSpec.everyTerm
         for index in spec.terms.indices { spec.terms[index].weight = -1 }
         spec.scale = -0.0
@@ -195,7 +195,7 @@ extension RewardSpec {
         #expect(zeros > 1000)
     }
 
-    @Test func `merge_score alone is the default, to the byte`() throws {
+    @Test func `a declared reward of merge_score equals the default reward, byte by byte`() throws {
         let plain = try TestBatch(lanes: 100)
         var spec = RewardSpec([.init("merge_score")])
         spec.clipLow = -1
@@ -223,7 +223,7 @@ extension RewardSpec {
     }
 }
 
-/// Compares the kernel with the readable rules in rewards and extra infos.
+/// Compares the rewards and extra infos of the kernel with those of the readable rules.
 @Suite struct KernelReportTests {
     private func engines(
         _ size: (Int, Int), lanes: Int, _ change: (inout RewardSpec) -> Void = { _ in }

@@ -8,7 +8,7 @@ import Testing
     /// Returns the four cells of the row with this number, 0 ... 65,535. Each cell has 16 possible exponents.
     private func row(_ number: Int) -> [UInt8] { (0..<4).map { UInt8(number >> ($0 * 4) & 15) } }
 
-    /// Returns boards with the row as one of two rows or columns; the other is empty.
+    /// Returns boards of two rows or two columns, of which one is this row and the other is empty.
     private func boards(of row: [UInt8]) -> [Board] {
         let asRow = Board(rows: 2, columns: 4, exponents: [0, 0, 0, 0] + row)
         let asColumn = Board(rows: 4, columns: 2, exponents: row.flatMap { [$0, 0] })
@@ -68,7 +68,7 @@ import Testing
 
     // MARK: the rules, one by one
 
-    /// A line counted from the wall, before and after the slide, and its score.
+    /// A line before and after a slide, starting at the wall, and its score.
     struct Case: CustomTestStringConvertible {
         let before: [Int]
         let after: [Int]
@@ -90,7 +90,7 @@ import Testing
         Case(before: [0, 2, 2, 2], after: [4, 2, 0, 0], score: 4, merges: 1),
         Case(before: [4, 2, 2, 2], after: [4, 4, 2, 0], score: 4, merges: 1),
         Case(before: [2, 0, 2, 2], after: [4, 2, 0, 0], score: 4, merges: 1),
-        // Gaps do not separate equal tiles, other tiles do.
+        // Gaps do not separate equal tiles, but other tiles do.
         Case(before: [2, 0, 0, 2], after: [4, 0, 0, 0], score: 4, merges: 1),
         Case(before: [2, 4, 2, 4], after: [2, 4, 2, 4], score: 0, merges: 0, moved: false),
         Case(before: [2, 4, 0, 2], after: [2, 4, 2, 0], score: 0, merges: 0),
@@ -99,7 +99,7 @@ import Testing
         Case(before: [0, 0, 0, 2], after: [2, 0, 0, 0], score: 0, merges: 0),
         Case(before: [2, 0, 0, 0], after: [2, 0, 0, 0], score: 0, merges: 0, moved: false),
         Case(before: [0, 0, 0, 0], after: [0, 0, 0, 0], score: 0, merges: 0, moved: false),
-        // Tiles at and past 2^15, where other engines lose them.
+        // Some other engines lose tiles of 2^15 and more.
         Case(before: [32768, 32768, 0, 0], after: [65536, 0, 0, 0], score: 65536, merges: 1),
         Case(before: [65536, 65536, 0, 0], after: [131_072, 0, 0, 0], score: 131_072, merges: 1),
         Case(before: [0, 32768, 0, 32768], after: [65536, 0, 0, 0], score: 65536, merges: 1),
@@ -109,8 +109,8 @@ import Testing
         Case(before: [2, 65536, 65536, 2], after: [2, 131_072, 2, 0], score: 131_072, merges: 1),
     ]
 
-    /// Puts the line in each place of a 4x4 board whose other lines are stuck, to reveal writes into a
-    /// neighbour.
+    /// Puts the line in each place of a 4x4 board whose other lines cannot move, to reveal writes into neighbouring
+    /// lines.
     @Test(arguments: lines)
     func `a line slides by the rules in every direction and place`(line: Case) {
         for direction in Direction.allCases {
@@ -158,7 +158,7 @@ import Testing
 
     // MARK: symmetries
 
-    /// One of the eight symmetries of the square. On a rectangle, the transposing ones swap its sides.
+    /// One of the eight symmetries of the square. A symmetry that transposes a rectangle swaps its sides.
     struct Symmetry: CustomTestStringConvertible {
         let flipsRows: Bool
         let flipsColumns: Bool
@@ -227,8 +227,8 @@ import Testing
         }
     }
 
-    /// A tutorial looks for pairs from row 1 and column 1 on, so it ends such games too early.
-    @Test func `one pair anywhere on a full board keeps the game alive, in row 0 and column 0 too`() {
+    /// A tutorial does not look for pairs in row 0 and column 0, and ends such games too early.
+    @Test func `one pair anywhere on a full board keeps the game alive, even in row 0 or column 0`() {
         for (rows, columns) in allSizes {
             let stuck = stuckExponents(rows: rows, columns: columns)
             for cell in 0..<rows * columns {

@@ -6,7 +6,7 @@ extension TestBatch {
     /// Returns the records of these lanes.
     func snapshot(_ lanes: [Int]) throws -> [UInt8] {
         let size = environment.recordSize * lanes.count
-        // The byte on each side must not change.
+        // The bytes before and after the records must not change.
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size + 2, alignment: 16)
         defer { memory.deallocate() }
         memory.initializeMemory(as: UInt8.self, repeating: 0x3c)
@@ -15,7 +15,7 @@ extension TestBatch {
         return Array(memory[1..<size + 1])
     }
 
-    /// Restores rows of records into lanes.
+    /// Restores these rows of the records to these lanes.
     func restore(_ records: [UInt8], lanes: [Int], rows: [Int], seeds: [UInt64]? = nil) throws {
         let bytes = seeds?.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
         try records.withUnsafeBytes { records in
@@ -30,7 +30,7 @@ extension TestBatch {
 }
 
 @Suite(.everyEngine) struct SnapshotTests {
-    /// Makes a batch in mid-game: some lanes finished, most of them playing.
+    /// Returns a batch in mid-game. The episodes of some lanes have ended; most lanes are playing.
     private func batch(
         _ config: Game2048.Config = .init(), lanes: Int = 70, seed: UInt64 = 0, steps: Int = 30
     ) throws -> TestBatch {
@@ -64,7 +64,7 @@ extension TestBatch {
                 try batch.step(actions(step, lanes: 70))
                 continued.append(batch.reply)
             }
-            // Into the same batch, and into a batch that was never reset.
+            // Restore to the same batch, and to a batch that was never reset.
             for other in [batch, try TestBatch(config, lanes: 70, maxEpisodeSteps: 25)] {
                 try other.restore(records, lanes: all, rows: all)
                 #expect(other.reply == before)
@@ -106,7 +106,7 @@ extension TestBatch {
         #expect(batch.environment.recordSize == 49)
     }
 
-    @Test func `lanes can be chosen, moved and copied`() throws {
+    @Test func `a restore can select, move and copy lanes`() throws {
         let source = try batch()
         try source.observe()
         let results = (0..<70).map { source.stateResults(lane: $0) }
@@ -152,7 +152,7 @@ extension TestBatch {
         }
         let disabled = try target(.disabled)
         #expect(throws: EnvironmentError.self) { try disabled.step(actions(0, lanes: all.count)) }
-        // Finished lanes restart in the next step, with SAME_STEP as with NEXT_STEP.
+        // Finished lanes restart in the next step, with SAME_STEP or NEXT_STEP.
         let (next, same) = (try target(.nextStep), try target(.sameStep))
         for batch in [next, same] { try batch.step(actions(0, lanes: all.count)) }
         #expect(next.reply == same.reply)
@@ -168,8 +168,7 @@ extension TestBatch {
         #expect(short.integer("episode_length") == 11)
     }
 
-    @Test func `before the first reset nothing can be copied, and a restore has to include all lanes`() throws
-    {
+    @Test func `before the first reset, there is no snapshot, and a restore must include all lanes`() throws {
         let fresh = try TestBatch(lanes: 3)
         let error = try #require(throws: EnvironmentError.self) { try fresh.snapshot([0]) }
         #expect(error.kind == .failedPrecondition)
@@ -185,7 +184,7 @@ extension TestBatch {
         try fresh.step([0, 1, 2])
     }
 
-    /// Records that a client could forge: the offset, the bytes, and a word of the error.
+    /// Records that a client could forge: the offset and content of the changed bytes, and a word of the error.
     static let forged: [(name: String, offset: Int, bytes: [UInt8], word: String)] = [
         ("no stream", 0, [UInt8](repeating: 0, count: 16), "stream"),
         ("no phase", 16, [3], "phase"),
@@ -224,7 +223,7 @@ extension TestBatch {
     }
 }
 
-/// The behaviour that every game inherits.
+/// Tests the behaviour that all games share.
 @Suite struct ToySnapshotTests {
     @Test(arguments: [1, 2])
     func `any game's lanes continue from their records`(threads: Int) throws {
@@ -310,8 +309,8 @@ extension TestBatch {
         }
     }
 
-    /// Forged states: the offset, the bytes, and a word of the error. There are 16 cards; 0 and 1 are face
-    /// up at first.
+    /// Forged states: the offset and content of the changed bytes, and a word of the error. There are 16 cards. Cards 0
+    /// and 1 are face up at first.
     static let forged: [(offset: Int, bytes: [UInt8], word: String)] = [
         (0, [1], "matched"), (2, [1], "16 cards"), (16 + 15, [0x80], "16 cards"), (32, [99], "open"),
         (32, [7, 0, 0, 0], "hidden"), (39, [0x80], "turns"), (40, [3], "peeks"), (44, [99], "action"),
@@ -340,7 +339,7 @@ extension TestBatch {
     private let format = SnapshotFormat(
         environmentID: "twofold/Toy-v0", rules: [Rule("places", 6), Rule("prize", 2.5)], recordSize: 3)
 
-    /// Makes a snapshot of these records, and of streams with the seeds 0, 1, … if the records are not empty.
+    /// Returns a snapshot of these records. Unless the records are empty, it also has streams with the seeds 0, 1, ….
     private func blob(
         _ format: SnapshotFormat, _ records: [UInt8], areStreamsEmpty: Bool = false
     ) -> [UInt8] {
@@ -405,20 +404,20 @@ extension TestBatch {
         }
     }
 
-    @Test func `every missing part and every extra byte is detected`() throws {
+    @Test func `missing parts and extra bytes are detected`() throws {
         let bytes = blob(format, [1, 2, 3, 4, 5, 6])
         for count in bytes.indices { #expect(try refusal(Array(bytes[..<count])).field == "blob") }
         #expect(try refusal(bytes + [0]).message.contains("bytes"))
     }
 
-    @Test func `another version is refused with its number`() throws {
+    @Test func `the error for another version has its number`() throws {
         var bytes = blob(format, [1, 2, 3])
         bytes[8] = 3
         let message = try refusal(bytes).message
         #expect(message.contains("version 3") && message.contains("1 and 2"))
     }
 
-    @Test func `other rules are refused with the name of the first difference`() throws {
+    @Test func `the error for other rules names the first difference`() throws {
         let id = "twofold/Toy-v0"
         let rules = [Rule("places", 6), Rule("prize", 2.5)]
         let others: [(String, SnapshotFormat)] = [
@@ -437,7 +436,7 @@ extension TestBatch {
         }
     }
 
-    @Test func `sizes beyond any memory are refused`() throws {
+    @Test func `sizes that exceed any memory are refused`() throws {
         for lanes in [UInt64.max, 1 << 62, 1 << 33] {
             var bytes = blob(format, [1, 2, 3])
             for index in 0..<8 { bytes[16 + index] = UInt8(truncatingIfNeeded: lanes >> UInt64(8 * index)) }

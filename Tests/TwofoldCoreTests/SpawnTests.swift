@@ -59,7 +59,7 @@ import Testing
 
     // MARK: places
 
-    @Test func `the last empty cell gets its tile, wherever it is`() {
+    @Test func `a tile fills the last empty cell, wherever it is`() {
         for (rows, columns) in allSizes {
             let law = SpawnLaw(fourProbability: 0.1)
             var generator = Generator(seed: 4)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// The state (0, 1, 1, word) gives rotl(word, 7) first.
+    /// The first number after the state (0, 1, 1, word) is rotl(word, 7).
     @Test func `the smallest word takes the first empty cell and the largest the last`() {
         let law = SpawnLaw(fourProbability: 0.1)
         var smallest = Generator(words: (0, 1, 1, 0))
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func `a word just below the threshold makes a 4, the threshold itself a 2`() {
+    @Test func `a word just below the threshold gives a 4, and the threshold itself gives a 2`() {
         for seed in 0..<100 as Range<UInt64> {
             var words = Generator(seed: seed)
             _ = words.next()
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func `placing a tile changes its cell only`() {
+    @Test func `placing a tile changes only its cell`() {
         var placed = board
         placed.place(Spawn(cell: 9, exponent: 2))
         var expected = board.exponents

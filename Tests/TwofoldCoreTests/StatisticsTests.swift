@@ -2,13 +2,13 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Compares uniform random legal play through the vector environment with known results: exact values by
-/// dynamic programming for small boards, a count of 20 million games for 4x4.
+/// Compares uniform random legal play in the vector environment with known results. For small boards, these are exact
+/// values from dynamic programming; for 4x4, the results of 20 million games.
 ///
-/// The policy has a separate generator. All seeds are fixed, so these tests cannot fail by chance. A mean
-/// counts as right within 4.5 standard errors.
+/// The policy has a separate generator. All seeds are fixed, so these tests cannot fail by chance. The tests accept a
+/// mean within 4.5 standard errors.
 @Suite struct StatisticsTests {
-    /// The scale of the sample sizes. A debug build's steps take ten times as long.
+    /// The scale of the sample sizes. It is smaller in a debug build, whose steps take ten times as long.
     private static let scale: Int = {
         #if DEBUG
         1
@@ -24,7 +24,7 @@ import Testing
         var games: Int
         var score: Double
         var moves: Double
-        /// The probabilities that the highest tile is at least each value.
+        /// For each value, the probability that the highest tile is at least this value.
         var reaching: [(value: Int, probability: Double)] = []
 
         var testDescription: String {
@@ -42,7 +42,7 @@ import Testing
             startTiles: startTiles)
     }
 
-    /// The exact values, computed by dynamic programming over all states: `python_client/tests/exact.py`.
+    /// The exact values, which `python_client/tests/exact.py` computes by dynamic programming over all states.
     static let exact = [
         Exact(
             config: square(), games: 20_000, score: 19.65654018, moves: 5.60072300,
@@ -107,9 +107,9 @@ import Testing
 
     // MARK: 4x4
 
-    /// The shares and means of 20 million games (standard errors 0.12 and 0.0085), which agree with a
-    /// published count of 5 million. A typical bug, merging from the wrong end, gives (score, moves) =
-    /// (1050.9, 115.0). That is 6 standard errors away even in a debug build's sample.
+    /// The expected values are the shares and means of 20 million games (standard errors 0.12 and 0.0085). They agree
+    /// with published results of 5 million games. A typical bug, merging from the wrong end, gives (score, moves) =
+    /// (1050.9, 115.0). That is 6 standard errors away, even in a debug build's sample.
     @Test func `random play on 4x4 has the known score, moves and highest tiles`() throws {
         let config = Game2048.Config()
         let episodes = try play(config, games: 6_000 * Self.scale)
@@ -123,7 +123,7 @@ import Testing
         #expect(score.isNear(1094.91, error: 0.12), "score \(score)")
         #expect(moves.isNear(118.387, error: 0.0085), "moves \(moves)")
         #expect(tileSum.isNear(0), "tile sum less 2.2 (moves + 2): \(tileSum)")
-        // The rare ends count with their neighbours: 8 with 16, 512 with 256.
+        // The rarest tiles are counted with their neighbours: 8 with 16, and 512 with 256.
         let shares = [0.0017 + 0.268, 6.778, 37.47, 47.65, 7.816 + 0.0194].map { $0 / 100 }
         var highest = [Int](repeating: 0, count: 5)
         for episode in episodes { highest[min(max(episode.maxExponent, 4), 8) - 4] += 1 }
@@ -134,7 +134,7 @@ import Testing
     // MARK: step by step
 
     @Test(arguments: [(4, 4), (2, 5)])
-    func `each legal move raises the sum of the tiles by 2 or 4, an illegal one leaves it`(
+    func `each legal move raises the sum of the tiles by 2 or 4, and an illegal action keeps it`(
         rows: Int, columns: Int
     ) throws {
         let batch = try TestBatch(Game2048.Config(rows: rows, columns: columns), lanes: 20)
@@ -158,7 +158,7 @@ import Testing
             }
             for lane in 0..<20 { sums[lane] = tileSum(batch.observation(lane: lane)) }
         }
-        #expect(mismatches == 0, "a legal action left the sum, or an illegal one changed it")
+        #expect(mismatches == 0, "a legal action kept the sum, or an illegal action changed it")
         #expect(Set(raised.keys) == [0, 2, 4])
         let fours = Double(raised[4]!) / Double(raised[4]! + raised[2]!)
         #expect(abs(fours - 0.1) < 0.03)
@@ -176,8 +176,8 @@ import Testing
         var tileSum: Int
     }
 
-    /// Plays at least this many games, the same number on each board. Taking the first games to finish would
-    /// favour short ones.
+    /// Plays at least this many games, the same number on each board. To count the games that finish first would favour
+    /// short ones.
     private func play(_ config: Game2048.Config, games: Int) throws -> [Episode] {
         let lanes = 100
         let perLane = (games + lanes - 1) / lanes
@@ -211,7 +211,7 @@ import Testing
         return episodes
     }
 
-    /// Chooses uniformly among the legal actions; any action on a board that waits for its autoreset.
+    /// Returns a uniformly random legal action, or any action for a board that waits for its autoreset.
     private func uniform(_ mask: UnsafeBufferPointer<UInt8>, at start: Int, _ policy: inout Generator)
         -> UInt8
     {
@@ -232,8 +232,8 @@ import Testing
         return sum
     }
 
-    /// Checks facts that hold for every game under any policy. Each merge to 2^k has been paid, so score and
-    /// tiles determine the numbers of 4s and 2s ever placed, which determine the number of moves.
+    /// Checks facts that hold for every game under any policy. The score contains each merge, so score and tiles
+    /// determine the numbers of 2s and 4s that were placed. These determine the number of moves.
     private func expectInvariants(_ episodes: [Episode], _ config: Game2048.Config) {
         var broken: [Episode] = []
         for episode in episodes {

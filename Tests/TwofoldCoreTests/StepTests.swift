@@ -3,7 +3,7 @@ import Testing
 @testable import TwofoldCore
 
 @Suite(.everyEngine) struct StepTests {
-    /// The board 8 16 / 32 . : the 32 slides right. Whatever tile then appears, no tile can move any more.
+    /// The board 8 16 / 32 . on which the 32 can slide right. Whatever tile then appears, no further move is possible.
     private let lastMove: [UInt8] = [3, 4, 5, 0]
     private let config = Game2048.Config(rows: 2, columns: 2)
 
@@ -59,7 +59,7 @@ import Testing
         #expect(batch.integer("moves") == 0)
     }
 
-    @Test func `observe repeats the last step's state any number of times`() throws {
+    @Test func `observe returns the state after the last step, any number of times`() throws {
         let batch = try TestBatch(config, lanes: 20, maxEpisodeSteps: 9)
         try batch.reset(seed: 0)
         var generator = Generator(seed: 1)
@@ -96,7 +96,7 @@ import Testing
         #expect(error.lane == 1, "the error names the first wrong lane")
     }
 
-    /// Includes the generators: later results are the same as without the refused calls.
+    /// The generators do not change either: later results are the same as without the refused calls.
     @Test func `a call that throws changes nothing`() throws {
         let batch = try TestBatch(lanes: 3, autoreset: .disabled)
         let twin = try TestBatch(lanes: 3, autoreset: .disabled)
@@ -137,7 +137,7 @@ import Testing
         #expect(batch.integer("moves") == 1)
     }
 
-    /// Counts like Gymnasium's TimeLimit.
+    /// The limit counts steps like Gymnasium's TimeLimit.
     @Test func `an episode is truncated after max_episode_steps steps, including illegal actions`() throws {
         let batch = try TestBatch(maxEpisodeSteps: 4)
         try batch.reset(seed: 3)
@@ -186,7 +186,7 @@ import Testing
         #expect(!batch.isTruncated())
     }
 
-    /// An illegal action ends the episode: the board could still move, but its mask must not say so.
+    /// After an illegal action ends the episode, the tiles could still move, but the mask must be zero.
     @Test func `a lane that is terminated and truncated masks all actions`() throws {
         let config = Game2048.Config(rows: 2, columns: 2, illegalAction: .terminate)
         let batch = try TestBatch(config, maxEpisodeSteps: 1)
@@ -248,7 +248,7 @@ import Testing
             #expect(!batch.isTerminated(lane: lane))
             #expect(batch.mask(lane: lane) != [0, 0, 0, 0])
         }
-        // Play continues, and only the start tiles were drawn.
+        // Play continues after only the start tiles have been drawn.
         let next = UInt8(try #require(start.mask.firstIndex(of: 1)))
         try batch.step([next, next, next, next])
         let results = model.step(Int(next))
@@ -278,7 +278,7 @@ import Testing
         try batch.step([3, 3])
         #expect(batch.reward(lane: 0) == 4, "lane 0 plays")
         #expect(batch.integer("episode_length", lane: 0) == 1)
-        #expect(batch.integer("episode_length", lane: 1) == 0, "lane 1 starts anew")
+        #expect(batch.integer("episode_length", lane: 1) == 0, "lane 1 starts a new episode")
         #expect(batch.reward(lane: 1) == 0)
     }
 
@@ -306,7 +306,7 @@ import Testing
         #expect((0..<3).map { batch.integer("episode_length", lane: $0) } == [2, 1, 1])
     }
 
-    @Test func `with autoreset disabled a step of a truncated lane is refused, too`() throws {
+    @Test func `with autoreset disabled a step of a truncated lane is also refused`() throws {
         let batch = try TestBatch(lanes: 1, autoreset: .disabled, maxEpisodeSteps: 2)
         try batch.reset(seed: 0)
         try batch.step([0])
@@ -333,8 +333,8 @@ import Testing
         (Game2048.Config(rows: 8, columns: 8, fourProbability: 1, startTiles: 40), .disabled, 30),
     ]
 
-    /// Makes steps, resets of all kinds, observations and refused calls in random order. Every field of every
-    /// lane must agree with a simple model of one lane.
+    /// Makes steps, resets of all kinds, observations and refused calls in random order. Checks that every field of
+    /// every lane agrees with a simple model of one lane.
     @Test(arguments: configs)
     func `any sequence of calls agrees with the model`(
         config: Game2048.Config, autoreset: AutoresetMode, maxEpisodeSteps: Int?

@@ -3,14 +3,14 @@ import Testing
 
 @testable import TwofoldCore
 
-/// The factor for the number of random boards: 1 in `make test`, more in `make test-long`.
+/// The factor for the number of random boards: 1 in `make test`, higher in `make test-long`.
 let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMap { Int($0) } ?? 1
 
-/// A vector environment with memory for its replies, which plays the carrier in tests.
+/// A vector environment with memory for its replies. It has the role of the carrier in tests.
 ///
-/// The arrays are at odd addresses, where no carrier would place them, each with a gap after it. Before every call the
-/// memory is filled with another byte, so that no result of an earlier call survives. Afterwards the gaps must be
-/// unchanged.
+/// The arrays are at odd addresses, where no carrier would place them, and a gap follows each array. Before each call,
+/// the memory is filled with a new byte, so that no result of an earlier call survives. After the call, the gaps must
+/// be unchanged.
 ///
 ///     fill | observation | fill … | action_mask | fill … | …
 ///     1 B                  gap B                  gap B
@@ -19,7 +19,7 @@ final class TestBatch {
     private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
     private var reported: [String: (spec: ArraySpec, offset: Int)] = [:]
-    /// The final arrays of the episodes that ended in the last step, by lane and array; SAME_STEP only.
+    /// The final arrays of the episodes that ended in the last step, keyed by lane and array name; SAME_STEP only.
     private(set) var finals: [Int: [String: [UInt8]]] = [:]
 
     private static let gap = 5
@@ -35,7 +35,7 @@ final class TestBatch {
 
     deinit { memory.deallocate() }
 
-    /// Makes a batch of 2048 boards.
+    /// Creates a batch of boards of 2048.
     convenience init(
         _ config: Game2048.Config = Game2048.Config(), lanes: Int = 1, autoreset: AutoresetMode = .nextStep,
         maxEpisodeSteps: Int? = nil, workers: Workers = Workers(threads: 1), reward: RewardSpec? = nil,
@@ -79,7 +79,7 @@ final class TestBatch {
         }
     }
 
-    /// Does a carrier's work in SAME_STEP. The final arrays' memory is laid out like that of the other arrays.
+    /// Restarts ended lanes like a carrier with SAME_STEP. The final arrays have the same layout as the other arrays.
     private func restartEndedLanes(in arrays: BatchArrays) {
         let ended = environment.endedLanes(in: arrays)
         if ended.isEmpty { return }
@@ -106,7 +106,7 @@ final class TestBatch {
             let named = arrays.removeValue(forKey: "lanes")!.enumerated().reduce(0) {
                 $0 | Int($1.1) << ($1.0 * 8)
             }
-            if named != lane { Issue.record("the finals name lane \(named) and not \(lane)") }
+            if named != lane { Issue.record("the finals name lane \(named) instead of \(lane)") }
             finals[lane] = arrays
         }
         for (spec, offset) in zip(specs, offsets) {
@@ -163,7 +163,7 @@ final class TestBatch {
         return Array(memory[offset..<offset + spec.bytesPerLane * lanes])
     }
 
-    /// All bytes of the last reply, array by array.
+    /// All bytes of the last reply, keyed by array name.
     var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: reported.keys.map { ($0, bytes($0)) }) }
 
     /// Loads one element of one array.
@@ -192,7 +192,7 @@ final class TestBatch {
 
     func double(_ name: String, lane: Int = 0) -> Double { load(name, [.float64], lane: lane, at: 0) }
 
-    /// Returns a flag; a byte other than 0 and 1 is an issue.
+    /// Returns a flag. Records an issue if its byte is neither 0 nor 1.
     func flag(_ name: String, lane: Int = 0) -> Bool {
         let byte: UInt8 = load(name, [.bool], lane: lane, at: 0)
         if byte > 1 { Issue.record("\(name) is \(byte), neither 0 nor 1") }
@@ -215,9 +215,9 @@ private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointe
 
 // MARK: engines
 
-/// Runs each test of a suite once for every engine, because the kernel must behave like the readable rules.
+/// A trait that runs each test of a suite once for every engine, because all engines must behave identically.
 struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
-    /// The engine of the environments that `TestBatch` makes.
+    /// The engine of the environments that `TestBatch` creates.
     @TaskLocal static var current = Engine.automatic
 
     var isRecursive: Bool { true }
@@ -232,14 +232,14 @@ struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == EveryEngine {
-    /// Every engine in turn.
+    /// Runs the tests with each engine in turn.
     static var everyEngine: Self { EveryEngine() }
 }
 
 // MARK: boards
 
 extension Game2048.Config {
-    /// Makes the default arguments with the given changes.
+    /// Creates the default arguments with the given changes.
     init(
         rows: Int = 4, columns: Int = 4, goal: Int = 2048, stopAtGoal: Bool = false,
         fourProbability: Double = 0.1, startTiles: Int = 2, illegalAction: Game2048.IllegalAction = .noop
@@ -256,7 +256,7 @@ extension Game2048.Config {
 }
 
 extension Board {
-    /// Makes a board of tile values, written as a drawing: `[[2, 0], [4, 2]]`.
+    /// Creates a board from its rows of tile values, for example `[[2, 0], [4, 2]]`.
     init(_ values: [[Int]]) {
         self.init(rows: values.count, columns: values[0].count, exponents: exponentList(values))
     }
@@ -267,13 +267,13 @@ func exponentList(_ values: [[Int]]) -> [UInt8] {
     values.joined().map { $0 == 0 ? 0 : UInt8($0.trailingZeroBitCount) }
 }
 
-/// Every size that a board can have.
+/// All sizes that a board can have.
 let allSizes: [(rows: Int, columns: Int)] = Board.sides.flatMap { rows in
     Board.sides.map { (rows, $0) }
 }
 
-/// Returns a board with few different tiles, so that many merge. Either about a third of the cells or no cells are
-/// empty.
+/// Returns a board with few different tiles, so that many tiles merge. Either about a third of the cells are empty, or
+/// none.
 func randomExponents(_ count: Int, generator: inout Generator) -> [UInt8] {
     let kinds = 2 + generator.next(below: 4)
     let isFull = generator.next(below: 5) == 0
@@ -283,15 +283,15 @@ func randomExponents(_ count: Int, generator: inout Generator) -> [UInt8] {
     }
 }
 
-/// Returns a board that no action can move: no empty cell, no equal neighbours.
+/// Returns a board without legal actions: it has no empty cell and no equal neighbours.
 func stuckExponents(rows: Int, columns: Int) -> [UInt8] {
     (0..<rows * columns).map { UInt8(1 + ($0 / columns + 2 * ($0 % columns)) % 5) }
 }
 
 // MARK: statistics
 
-/// A measured mean that can be compared with an expected one. It is near if it differs by at most 4.5 standard errors;
-/// chance alone exceeds that once in 150,000 times.
+/// A measured mean that can be compared with an expected one. It is near the expected mean if it differs by at most 4.5
+/// standard errors. By chance alone, one mean in 150,000 is not near.
 struct Mean: CustomStringConvertible {
     private var count = 0.0
     private var sum = 0.0
@@ -319,7 +319,8 @@ struct Mean: CustomStringConvertible {
     var description: String { "\(value) ± \(standardError)" }
 }
 
-/// Compares counts with probabilities. Returns chi-square as a standard normal (Wilson and Hilferty).
+/// Returns the chi-square statistic of counts and their probabilities, transformed to a standard normal variable
+/// (Wilson and Hilferty).
 func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
     let total = Double(counts.reduce(0, +))
     let freedom = Double(counts.count - 1)
@@ -332,7 +333,7 @@ func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
 }
 
 private enum Cube {
-    /// Computes the cube root by bisection, because Swift's standard library has no cube root.
+    /// Returns the cube root. Uses bisection, because Swift's standard library has no cube root.
     static func root(_ value: Double) -> Double {
         var (low, high) = (0.0, max(1, value))
         for _ in 0..<100 {

@@ -2,8 +2,8 @@ import Platform
 
 @testable import TwofoldCore
 
-/// A game very unlike 2048, for tests of the behaviour that every game inherits. A marker walks along six
-/// places. It starts at a random one of the first three, and wins at the last.
+/// A game that is very unlike 2048, for tests of the behaviour that all games share. A marker walks along six places.
+/// It starts at one of the first three at random, and wins at the last one.
 ///
 ///     . . m . . *      actions: back, stay, on, leap (to a random place before the last)
 ///
@@ -95,13 +95,13 @@ struct ToyGame: Game {
     // MARK: rewards and extra infos
 
     enum Term: String, RewardTerm {
-        /// 1 at the last place.
+        /// The term that is 1 at the last place.
         case prize
-        /// 1 anywhere else.
+        /// The term that is 1 at all other places.
         case effort
         /// The distance to the last place.
         case distance
-        /// The table's entry for the place.
+        /// The entry of the table for the place.
         case landing
 
         var isPotential: Bool { self == .distance }

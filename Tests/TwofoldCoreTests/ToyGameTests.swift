@@ -2,8 +2,7 @@ import Testing
 
 @testable import TwofoldCore
 
-/// Tests the behaviour that every game inherits: seeding, autoreset, step limits, episode lengths, batches,
-/// threads.
+/// Tests the behaviour that all games share: seeding, autoreset, step limits, episode lengths, batches and threads.
 @Suite struct ToyGameTests {
     private func batch(
         lanes: Int, autoreset: AutoresetMode = .nextStep, maxEpisodeSteps: Int? = nil,
@@ -32,7 +31,7 @@ import Testing
         #expect(visits[4] == UInt8(model.visits[1]))
     }
 
-    @Test func `a game's own infos lie between the common arrays and the reward and flags`() throws {
+    @Test func `a game's infos come after the common arrays and before the reward and flags`() throws {
         let batch = try batch(lanes: 2)
         let names = [
             "observation", "action_mask", "episode_length", "half", "is_first", "visits", "place",
@@ -109,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: [1, 7, 8, 9, 63, 64, 65, 1000])
-    func `ended lanes are found wherever they are`(lanes: Int) throws {
+    func `ended lanes are found in all positions`(lanes: Int) throws {
         let batch = try batch(lanes: lanes, autoreset: .sameStep, maxEpisodeSteps: 2)
         try batch.reset(seed: 0)
         let late = Set((0..<lanes).filter { $0 % 3 == 1 || $0 == lanes - 1 })
@@ -183,7 +182,7 @@ import Testing
                 let plays = !before.isTerminated && !before.isTruncated
                 _ = models[lane].step(Int(actions[lane]))
                 let after = models[lane]
-                // A truncated place keeps its potential, a terminated one has none.
+                // A truncated state keeps its potential; a terminated state has none.
                 let potential = after.isTerminated ? 0 : Double(5 - after.place)
                 let terms: [Double] =
                     plays
@@ -204,7 +203,7 @@ import Testing
         #expect(ends.terminated > 10 && ends.truncated > 10)
     }
 
-    @Test func `declaring the default reward gives the game's own reward`() throws {
+    @Test func `declaring the terms of the default reward gives the default reward`() throws {
         let plain = try batch(lanes: 20)
         let declared = try batch(
             lanes: 20, reward: ToyGame().defaultReward, extraInfos: ["reward_terms"])
@@ -218,7 +217,7 @@ import Testing
         }
     }
 
-    @Test func `terms and infos that a game does not have are refused with their names`() throws {
+    @Test func `errors for terms and infos that a game does not have contain their names`() throws {
         let wrong: [(String, RewardSpec?, [String])] = [
             ("reward.merge_score", RewardSpec([.init("merge_score")]), []),
             ("reward.prize.gamma", RewardSpec([.init("prize", gamma: 1)]), []),

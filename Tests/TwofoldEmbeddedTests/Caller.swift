@@ -5,12 +5,12 @@ import TwofoldEmbedded
 import TwofoldProtocol
 import TwofoldTestSupport
 
-/// A service and its answers. Every call writes to memory whose margin must not change.
+/// A service of the in-process library. Each call checks that the library writes nothing beyond the reply buffers.
 final class Library {
     let number: UInt64
     private static let margin = 64
 
-    /// The size of the buffer for the headers of the next replies.
+    /// The capacities of the buffers for the next replies.
     var headerRoom = 1 << 16
     var payloadRoom = 1 << 20
 
@@ -27,7 +27,7 @@ final class Library {
         let status: Int32
         let header: [UInt8]
         let payload: [UInt8]
-        /// The reported sizes, whether or not the bytes were written.
+        /// The reported sizes, even if the library did not write the bytes.
         let sizes: (header: Int, payload: Int)
 
         var reply: Reply {
@@ -65,7 +65,7 @@ final class Library {
         answer { $0.step(number, session, epoch, seq, actions, actions.count, 1) }
     }
 
-    /// Makes a step whose actions are integers of another width.
+    /// Executes a step whose actions are integers of another width.
     func step<Value: FixedWidthInteger>(_ session: [UInt8], seq: UInt64, wide actions: [Value]) -> Answer {
         let width = Int32(Value.bitWidth / 8) * (Value.isSigned ? -1 : 1)
         return answer { $0.step(number, session, 1, seq, actions, actions.count, width) }
@@ -83,7 +83,7 @@ final class Library {
             payload: rooms[1].baseAddress, payload_capacity: payloadRoom, payload_size: 0)
         let status = body(&reply)
         for (room, capacity) in [(rooms[0], headerRoom), (rooms[1], payloadRoom)] {
-            #expect(room[capacity...].allSatisfy { $0 == 0x5a }, "a write after the memory")
+            #expect(room[capacity...].allSatisfy { $0 == 0x5a }, "a write beyond the buffer")
         }
         let fits = status == TWOFOLD_ANSWERED || status == TWOFOLD_STEPPED
         return Answer(
@@ -94,7 +94,7 @@ final class Library {
 }
 
 extension twofold_reply {
-    /// Executes a step. Its reply is written to this buffer.
+    /// Executes a step, and writes its reply to this buffer.
     mutating func step(
         _ service: UInt64, _ session: [UInt8], _ epoch: UInt32, _ seq: UInt64, _ actions: UnsafeRawPointer?,
         _ count: Int, _ width: Int32
@@ -109,7 +109,7 @@ extension twofold_reply {
     }
 }
 
-/// A session of a library.
+/// A session of the library.
 final class Boards {
     let library: Library
     let id: [UInt8]
@@ -155,6 +155,6 @@ final class Boards {
     /// Repeats the last step.
     func repeatStep(_ actions: [UInt8]) -> Library.Answer { library.step(id, seq: seq, actions) }
 
-    /// Returns actions that differ by lane and turn.
+    /// Returns actions that differ between lanes and between turns.
     func actions(_ turn: Int) -> [UInt8] { (0..<lanes).map { UInt8(($0 * 7 + turn * 3) % 4) } }
 }

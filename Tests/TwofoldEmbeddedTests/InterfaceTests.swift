@@ -75,7 +75,7 @@ import TwofoldTestSupport
         #expect(repeated.payload == observed.payload && repeated.header == observed.header)
     }
 
-    @Test func `a used seq with other bytes is a conflict, and any other seq than the next is refused`()
+    @Test func `a used seq with other bytes is a conflict, and a seq beyond the next one is refused`()
         throws
     {
         let boards = try Boards(library, lanes: 3)
@@ -100,7 +100,7 @@ import TwofoldTestSupport
         }
         library.payloadRoom = expected.payload.count
         #expect(library.step(boards.id, seq: 3, boards.actions(0)).payload == expected.payload)
-        // A header that does not fit is not lost, either.
+        // A header that does not fit is not lost either.
         library.headerRoom = 3
         let observe = Request(.observe, session: Data(boards.id), seq: 4)
         let small = library.call(observe)
@@ -129,7 +129,7 @@ import TwofoldTestSupport
         }
     }
 
-    /// A wrapper for values of calls that any thread may make.
+    /// A wrapper for a value whose functions any thread may call.
     private struct Unchecked<Value>: @unchecked Sendable {
         let value: Value
     }
@@ -233,7 +233,9 @@ import TwofoldTestSupport
         (Request(.step, session: Data(repeating: 9, count: 16), seq: 7).bytes, "session"),
         ([UInt8](repeating: 0, count: 1 << 18 + 1), "request"),
     ])
-    func `a request that is only for servers is refused by name`(header: [UInt8], field: String) throws {
+    func `a request that the library can't execute is refused with its field`(
+        header: [UInt8], field: String
+    ) throws {
         let answer = library.call(header)
         #expect(answer.status == TWOFOLD_ANSWERED)
         #expect(answer.error?.field == field)

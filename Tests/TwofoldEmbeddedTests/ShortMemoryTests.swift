@@ -20,7 +20,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `a payload without enough memory is refused, and can be sent again`() async {
+    @Test func `a payload that does not fit in memory is refused, and can be sent again`() async {
         await #expect(processExitsWith: .success) {
             let library = try Library()
             let boards = try Boards(library, lanes: 1)
@@ -48,7 +48,7 @@ import TwofoldTestSupport
     }
 }
 
-/// Limits the process's address space to its present size plus this many bytes.
+/// Limits the process's address space to its current size plus this many bytes.
 private func leave(_ bytes: Int) {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
@@ -56,18 +56,18 @@ private func leave(_ bytes: Int) {
     setrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit)
 }
 
-/// The bytes that suffice for each of the requests.
+/// An amount of memory that is enough for each request.
 private let ample = 200 << 20
 
 private let requests = ["expand", "create", "reset", "step", "snapshot", "restore", "random", "greedy"]
 
-/// Makes each request with this many bytes left, and repeats it with more if it is refused. Returns the names
-/// of the refused requests.
+/// Sends each request while this many bytes are left, and repeats it with more memory if it is refused. Returns the
+/// names of the refused requests.
 private func play(leaving bytes: Int) throws -> [String] {
     let lanes = 100_000
     var refused: [String] = []
     let library = try Library()
-    // With this little room for its header, the payload of an expand waits in the library's memory.
+    // With such a small header buffer, the payload of an expand reply waits in the library's memory.
     (library.headerRoom, library.payloadRoom) = (1000, 16 << 20)
     let id = [UInt8](repeating: 1, count: 16)
     var seq: UInt64 = 1
@@ -97,14 +97,14 @@ private func play(leaving bytes: Int) throws -> [String] {
     _ = try ask("reset", .seededReset, [UInt8](repeating: 1, count: 8 * lanes))
     let actions = [Int64](repeating: 0, count: lanes)
     let step = try attempt("step") { library.step(id, seq: seq, wide: actions) }
-    // A repeat needs no memory, in any width.
+    // A repeat needs no memory, whatever the width of its actions.
     leave(MemoryPromise.kept)
     let repeats = [
         library.step(id, seq: seq - 1, wide: actions),
         library.step(id, seq: seq - 1, wide: [UInt16](repeating: 0, count: lanes)),
         library.step(id, seq: seq - 1, [UInt8](repeating: 0, count: lanes)),
     ]
-    // because: a failed comparison inside an expectation needs a lot of memory.
+    // Compare outside the expectation, because a failed comparison inside it needs a lot of memory.
     let areSame = repeats.allSatisfy { $0.payload == step }
     #expect(areSame)
     let others = [Int64](repeating: 256, count: lanes)

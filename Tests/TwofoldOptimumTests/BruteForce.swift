@@ -2,12 +2,12 @@ import TwofoldCore
 
 @testable import TwofoldOptimum
 
-/// Computes the optimum by recursion over all boards with the readable rules, without packed boards, symmetries or
-/// layers.
+/// A recursive search for the optimum over all boards. It uses the readable rules, without packed boards, symmetries
+/// or layers.
 final class BruteForce {
     private let config: Game2048.Config
     private let objective: OptimumProblem.Objective
-    /// The values of the boards evaluated so far, by exponents.
+    /// The values of the boards evaluated so far, keyed by their exponents.
     private(set) var values: [[UInt8]: Double] = [:]
 
     init(_ config: Game2048.Config, _ objective: OptimumProblem.Objective) {
@@ -15,7 +15,7 @@ final class BruteForce {
         self.objective = objective
     }
 
-    /// Returns the boards that result from one new tile, with their probabilities.
+    /// Returns the boards that may result from one spawn, with their probabilities.
     private func spawned(_ exponents: [UInt8]) -> [(board: [UInt8], probability: Double)] {
         let empty = exponents.indices.filter { exponents[$0] == 0 }
         return empty.flatMap { cell in

@@ -22,7 +22,7 @@ private let sizes = [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)]
         exponents.withUnsafeBufferPointer { boards.pack($0.baseAddress!).board }
     }
 
-    /// Returns the board after a quarter turn (a half turn if it is not square), and after a reflection.
+    /// Returns the board after a quarter turn or, if it is not square, after a half turn.
     private func turned(_ board: [UInt8], _ rows: Int, _ columns: Int) -> [UInt8] {
         guard rows == columns else { return board.reversed() }
         return board.indices.map { board[(rows - 1 - $0 % columns) * columns + $0 / columns] }

@@ -85,7 +85,7 @@ import TwofoldCore
             (.backward, 8),
             (.play, 40),
         ], [0, 1, 9])
-    func `a stopped solver resumes, even after a torn layer, and makes the same bytes`(
+    func `a stopped solver resumes, even after a torn layer, and writes the same bytes`(
         at moment: (stage: OptimumSolver.Stage, tileSum: Int), cut: Int
     ) throws {
         let (directory, other) = (TemporaryDirectory(), TemporaryDirectory())
@@ -111,7 +111,7 @@ import TwofoldCore
         #expect(try bytes(.board(2, 3), in: directory) == bytes(.board(2, 3), in: other))
     }
 
-    /// Makes a directory with the folder of a solver of 2 x 3 that was stopped near its end.
+    /// Returns a directory that contains the folder of a solver for 2 x 3 boards that stopped shortly before its end.
     private func stopped() throws -> TemporaryDirectory {
         let (directory, other) = (TemporaryDirectory(), TemporaryDirectory())
         let problem = try OptimumProblem(.board(2, 3), .score)
@@ -132,7 +132,7 @@ import TwofoldCore
     }
 
     @Test(arguments: ["boards", "values"], [8, 16, 24])
-    func `a damaged layer is cut off, whatever its head says`(log: String, word: Int) throws {
+    func `a damaged layer is cut off, whatever its header contains`(log: String, word: Int) throws {
         for value in [UInt64.max, 1 << 63, 0xffff_ffff, 1 << 32] {
             let directory = try stopped()
             try change(log, in: directory) { data in
@@ -142,8 +142,8 @@ import TwofoldCore
         }
     }
 
-    /// Solves 2 x 3 in a directory with a stopped solver's folder, and compares the table with an
-    /// uninterrupted solver's.
+    /// Solves 2 x 3 boards in a directory with a stopped solver's folder, and compares the table with that of an
+    /// uninterrupted solver.
     private func expectWhole(_ directory: TemporaryDirectory) throws {
         try solve(.board(2, 3), in: directory)
         let whole = TemporaryDirectory()
@@ -154,7 +154,7 @@ import TwofoldCore
     @Test(arguments: [true, false])
     func `a complete layer of another problem is cut off`(isOfBoards: Bool) throws {
         let directory = try stopped()
-        // Gives the first layer other content and a matching checksum. Its rows follow a head of 32 bytes.
+        // Give the first layer other content and a matching checksum. Its rows follow a header of 32 bytes.
         let log = isOfBoards ? "boards" : "values"
         try change(log, in: directory) { data in
             var layer = [UInt8](repeating: 0, count: 32 + (isOfBoards ? 8 : 24) * 2)

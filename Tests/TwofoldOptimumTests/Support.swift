@@ -4,7 +4,7 @@ import TwofoldCore
 
 @testable import TwofoldOptimum
 
-/// A temporary directory, which is removed at the end.
+/// A temporary directory, which the deinitialiser removes.
 final class TemporaryDirectory {
     let path: String
 
@@ -20,7 +20,7 @@ final class TemporaryDirectory {
     var tables: TableDirectory { TableDirectory(path) }
 }
 
-/// A generator for tests whose draws are always the same.
+/// A random number generator for tests. Its draws depend only on the seed.
 struct Draws: RandomNumberGenerator {
     private var generator: Generator
     init(_ seed: UInt64) { generator = Generator(seed: seed) }
@@ -40,7 +40,7 @@ extension Game2048.Config {
     }
 }
 
-/// Solves a problem in a directory.
+/// Solves a problem, and returns the table that is stored in the directory.
 @discardableResult
 func solve(
     _ config: Game2048.Config, _ objective: OptimumProblem.Objective = .score,
@@ -48,12 +48,12 @@ func solve(
     threads: Int = 1, _ report: (OptimumSolver.Progress) -> Void = { _ in }
 ) throws -> OptimumTable {
     let problem = try OptimumProblem(config, objective)
-    // Small chunks, so that even small layers use all threads.
+    // With small chunks, even small layers use all threads.
     let workers = Workers(threads: threads, chunk: 64)
     return try OptimumSolver(problem, workers: workers).solve(in: directory.tables, report)
 }
 
-/// Returns the bytes of a problem's table.
+/// Returns the content of the file with a problem's table.
 func bytes(
     _ config: Game2048.Config, _ objective: OptimumProblem.Objective = .score,
     in directory: TemporaryDirectory

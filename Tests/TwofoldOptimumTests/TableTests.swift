@@ -56,7 +56,7 @@ import TwofoldCore
         try solve(.board(2, 2), in: directory)
         let whole = try bytes(.board(2, 2), in: directory)
         let path = directory.tables.path(of: try OptimumProblem(.board(2, 2), .score))
-        // The zeros after the header's words mean nothing.
+        // The zeros after the header's words are not checked.
         let places = Array(0..<272) + Array(stride(from: 4096, to: whole.count, by: 7)) + [whole.count - 1]
         for place in places {
             var changed = whole
@@ -74,7 +74,7 @@ import TwofoldCore
         #expect(try failure(directory).contains("it is the table of optimum-2x2-score-four0.1-start1"))
     }
 
-    /// Returns the values of some boards' actions, with one representation for all NaNs.
+    /// Returns the action values of several boards; nil replaces each NaN, so that the results can be compared.
     private func values(_ table: OptimumTable, of boards: [[UInt8]]) -> [Float?] {
         boards.flatMap { board in
             var values = [Float](repeating: 0, count: 4)
@@ -103,7 +103,7 @@ import TwofoldCore
         #expect(values(table, of: Self.boards) == before)
     }
 
-    /// Changes a table's file after its header, and writes matching checksums.
+    /// Changes the content of a table's file, and writes matching checksums to its header.
     private func forge(
         _ config: Game2048.Config, in directory: TemporaryDirectory, _ change: (inout [UInt8]) -> Void
     ) throws {
@@ -125,7 +125,7 @@ import TwofoldCore
         #expect(try failure(directory, .board(2, 3)).contains("its count of boards is wrong"))
     }
 
-    @Test func `records of a forged table that are not numbers do no more harm than wrong values`() throws {
+    @Test func `NaN records in a forged table have no worse effect than wrong values`() throws {
         let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         let problem = try OptimumProblem(.board(2, 3), .score)
@@ -137,14 +137,14 @@ import TwofoldCore
         #expect(values(table, of: [[1, 1, 0, 0, 0, 0]]) == [nil, nil, nil, nil])
     }
 
-    @Test func `a path that is not a regular file is refused at once, with its kind`() throws {
+    @Test func `a path that is not a regular file is refused at once, and the error names its kind`() throws {
         let directory = TemporaryDirectory()
         let path = directory.tables.path(of: try OptimumProblem(.board(2, 2), .score))
         try #require(mkdir(path, 0o700) == 0)
         #expect(try failure(directory).contains("'\(path)' is a directory"))
         rmdir(path)
         try #require(mkfifo(path, 0o600) == 0)
-        // A writer, so that opening the file does not wait for one even without O_NONBLOCK.
+        // With a writer, opening the FIFO does not block, even without O_NONBLOCK.
         let writer = try Descriptor(opening: path, O_RDWR)
         #expect(try failure(directory).contains("'\(path)' is a FIFO"))
         withExtendedLifetime(writer) {}
@@ -213,7 +213,7 @@ import TwofoldCore
         let file = URL(filePath: tables.path(of: problem))
         var changed = whole
         changed[whole.count - 1] ^= 1
-        // Each write makes another file at the same path.
+        // Each write creates a new file at the same path.
         try changed.write(to: file, options: .atomic)
         for _ in 0..<3 {
             let error = #expect(throws: OptimumFailure.self) { try tables.table(of: problem) }

@@ -3,7 +3,7 @@ import SwiftProtobuf
 import Testing
 import TwofoldProtocol
 
-/// Every message type by its name in proto/.
+/// All message types, keyed by their names in proto/.
 let messageTypes: [String: any Message.Type] = Dictionary(
     uniqueKeysWithValues: ([
         Twofold_V1_Request.self, Twofold_V1_Reply.self, Twofold_V1_Error.self,
@@ -40,7 +40,7 @@ struct Fixture: Decodable, CustomTestStringConvertible, Sendable {
 
     var testDescription: String { type }
 
-    /// The message in bytes, given in hex.
+    /// The encoded message, which the fixture stores in hexadecimal.
     var bytes: [UInt8] {
         let digits = binary.map { UInt8($0.hexDigitValue!) }
         return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
@@ -56,7 +56,7 @@ struct Fixture: Decodable, CustomTestStringConvertible, Sendable {
         .deletingLastPathComponent()
 }
 
-/// Any JSON value. It distinguishes true from 1, and "1" from 1.
+/// A JSON value of any type. A comparison distinguishes true from 1, and "1" from 1.
 enum JSON: Decodable, Equatable {
     case bool(Bool)
     case number(Double)
@@ -80,7 +80,7 @@ enum JSON: Decodable, Equatable {
     }
 }
 
-/// Checks that Swift and Python understand the same bytes in the same way.
+/// Tests that Swift and Python decode the same bytes to the same message.
 @Suite struct FixtureTests {
     @Test func `the fixtures, the table of this test and proto have the same message types`() throws {
         let inFixtures = Set(Fixture.all.map(\.type))

@@ -26,8 +26,8 @@ import TwofoldProtocol
         }
     }
 
-    /// Returns the range of the seq's bytes. Fields in order: session (tag, length, 16 bytes), epoch (tag, 4
-    /// bytes), seq (tag, 8 bytes).
+    /// Returns the range of the seq's bytes. The fields are, in order: session (tag, length, 16 bytes), epoch
+    /// (tag, 4 bytes), seq (tag, 8 bytes).
     private func seqBytes(_ header: [UInt8]) -> Range<Int> {
         #expect(header[0] == 1 << 3 | 2 && header[1] == 16)
         #expect(header[18] == 2 << 3 | 5)
@@ -69,7 +69,7 @@ import TwofoldProtocol
     }
 
     @Test func `endlessly nested messages are not a request`() {
-        // An unknown field: a group nested in a group, and so on.
+        // The field is unknown and consists of nested groups.
         let bytes = [UInt8](repeating: 0xfb, count: 1) + [UInt8](repeating: 0x0b, count: 100_000)
         #expect(bytes.withUnsafeBytes { Request(frame: $0) } == nil)
     }
@@ -84,8 +84,8 @@ import TwofoldProtocol
         #expect(Reply().frame.isEmpty)
     }
 
-    @Test func `a result has the slot of its request`() throws {
-        // An op's field and its result's field have the same number: the first byte or two of the message.
+    @Test func `a result has the same field number as its op`() throws {
+        // The first one or two bytes of the message encode the field number.
         let pairs: [(Request.OneOf_Op, Reply.OneOf_Result)] = [
             (.hello(.init()), .hello(.init())), (.create(.init()), .create(.init())),
             (.reset(.init()), .reset(.init())), (.step(.init()), .step(.init())),

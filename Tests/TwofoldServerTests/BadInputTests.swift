@@ -9,13 +9,13 @@ import TwofoldTestSupport
 @testable import TwofoldServer
 @testable import ZeroMQ
 
-/// Frames after the delimiter that are not a request, or not an executable one.
+/// The frames after the delimiter of a message that is not a valid request.
 struct Garbage: CustomTestStringConvertible, Sendable {
     let testDescription: String
     let frames: @Sendable (_ session: Data, _ nextSeq: UInt64) -> [[UInt8]]
     let field: String
     let code: ErrorCode
-    /// Whether the request's seq can be read.
+    /// Whether the server can read the request's seq, and therefore repeats it.
     let echoesSeq: Bool
 
     init(
@@ -33,7 +33,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         Request(.step, session: session, seq: seq).bytes
     }
 
-    /// For a session of three boards.
+    /// All such messages, for a session of three boards.
     static let all = [
         Garbage("random bytes", "request", echoesSeq: false) { _, _ in [[0xff, 0x00, 0x80, 0x13, 0x37]] },
         Garbage("a truncated header", "request", echoesSeq: false) { session, seq in
@@ -111,7 +111,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         // One more message waits in the client.
         try socket.setNumber(Self.sendHighWaterMark, name: "ZMQ_SNDHWM", to: CInt(1))
         try socket.connect(server.endpoint)
-        // Larger than the system's buffers.
+        // A frame that is larger than the system's buffers.
         let frame = [UInt8](repeating: 0, count: (1 << 20) / frames)
         var sent = 0
         while sent < 100 {
@@ -129,7 +129,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
     private static let sendHighWaterMark: CInt = 23
 
     @Test(arguments: Garbage.all, [Manner.reqWithIDs, .dealer])
-    func `garbage gets one error with the field, and the next good request works`(
+    func `an invalid message gets one error with the field, and the next valid request works`(
         garbage: Garbage, manner: Manner
     ) throws {
         let server = try RunningServer(directory.ipc())
@@ -146,7 +146,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
             #expect(!error.message.isEmpty)
             #expect((answer.reply.seq != 0) == garbage.echoesSeq)
             #expect(answer.payload == nil)
-            // The next reply is to this step: the garbage got only one reply.
+            // The next reply belongs to this step, so the invalid message got only one reply.
             #expect(try player.step(turn: turn) == twin.step(turn: turn))
         }
         let statistics = try server.stop()
@@ -161,7 +161,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         let long = [[UInt8]](repeating: [1], count: 20)
         for frames in [[hello], [hello, [1, 2, 3]], [[1], [2], [3], [4]], long] { try peer.send(raw: frames) }
         try peer.send(raw: [[], hello])
-        // The only reply is to the good message.
+        // The only reply belongs to the valid message.
         #expect(try peer.receive().reply.seq == 9)
         try peer.expectNothing()
         let statistics = try server.stop()
@@ -193,7 +193,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(try Reply(bytes: raw.last ?? []).seq == 3)
     }
 
-    @Test func `ten thousand messages of garbage stop nothing and leak no memory`() throws {
+    @Test func `ten thousand invalid messages don't stop the server and leak no memory`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc())
         let endpoint = try server.endpoints()[0]
         let peer = try Peer(.dealer, to: endpoint)
@@ -253,13 +253,13 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(isBack, "it grows")
     }
 
-    /// Returns a message that is wrong in some way.
+    /// Returns a random invalid message.
     private func garbage(_ player: Player, _ dice: inout Dice) -> [[UInt8]] {
         switch Int.random(in: 0..<8, using: &dice) {
         case 0: return (0..<Int.random(in: 1...20, using: &dice)).map { _ in dice.bytes(3) }
         case 1: return [[]] + (0..<Int.random(in: 3...20, using: &dice)).map { _ in dice.bytes(5) }
         case 2, 3:
-            // Protobuf's smallest field numbers, so that part of it can be read.
+            // Small bytes are small field numbers in protobuf, so that the server can decode a part of them.
             return [[], dice.bytes(.random(in: 1...40, using: &dice)).map { $0 & 0x3f }]
         default:
             let garbage = Garbage.all.randomElement(using: &dice)!

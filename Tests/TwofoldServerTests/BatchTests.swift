@@ -8,7 +8,7 @@ import ZeroMQ
 @Suite struct BatchTests {
     private let directory = ScratchDirectory()
 
-    /// 5,000 boards, which a queue processes in many chunks.
+    /// The number of boards of a large batch, which a queue processes in many chunks.
     private let lanes = 5000
 
     @Test func `one large batch gives the same bytes as many small ones`() throws {
@@ -65,7 +65,7 @@ import ZeroMQ
         try other.reset(seed: 1)
         var restore = RestoreRequest()
         restore.count = 1
-        // A head with matching sizes and a wrong checksum.
+        // A header with matching sizes and a wrong checksum.
         let rows = 1 << 22
         var blob = Array("TWOFOLDS".utf8) + [1, 0, 0, 0, 0, 0, 0, 0]
         blob += (0..<8).map { UInt8(truncatingIfNeeded: rows >> (8 * $0)) } + [16, 0, 0, 0]
@@ -118,7 +118,7 @@ import ZeroMQ
         let twin = try Player(try Peer(to: server.endpoint), lanes: 4)
         try player.reset(seed: 1)
         try twin.reset(seed: 1)
-        // Small steps are executed as they arrive.
+        // The server executes small steps as they arrive.
         for turn in 0..<50 {
             try player.peer.send(
                 Request(.step, session: player.id, seq: player.seq + 1 + UInt64(turn)),

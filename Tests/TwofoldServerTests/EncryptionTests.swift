@@ -50,7 +50,7 @@ import ZeroMQ
         #expect(!error.description.contains("nonsense"))
     }
 
-    @Test func `a key file instead of a list is reported as one`() throws {
+    @Test func `the error for a key file instead of a list says that it is a key file`() throws {
         let path = directory.path + "/alice"
         _ = try CurveFiles.generate(path)
         let error = try #require(throws: Reason.self) { try CurveFiles.readAllowed(path + ".key") }

@@ -16,9 +16,9 @@ import ZeroMQ
         try Peer(to: endpoint).ask(Request(.hello)).reply.hello
     }
 
-    /// Shrinks a pipe to 8 KB, two pages.
+    /// Shrinks a pipe to 8 KB, which are two pages.
     private func makeSmall(_ pipe: Pipe) {
-        // F_SETPIPE_SZ, which Swift's Glibc module leaves out.
+        // The number is F_SETPIPE_SZ, which Swift's Glibc module does not declare.
         let setSize: Int32 = 1031
         _ = fcntl(pipe.fileHandleForWriting.fileDescriptor, setSize, 8192)
     }
@@ -85,9 +85,9 @@ import ZeroMQ
         #expect(directory.files == [])
     }
 
-    @Test func `the server runs as long as its parent, and ends with it and its log`() throws {
+    @Test func `the server runs as long as its parent, and ends even if nobody reads its log`() throws {
         let program = try #require(ServerProcess.program)
-        // The parent's output from the server ends with the parent.
+        // The test closes the pipe with the log when it ends the parent.
         let log = Pipe()
         let script = "\"$0\" serve --endpoint \"$1\" --parent-pid $$ >/dev/null & echo $!; wait"
         let parent = try ServerProcess(
@@ -130,7 +130,7 @@ import ZeroMQ
         let player = try Player(peer, lanes: 1)
         try player.reset(seed: 1)
         for turn in 0..<100 {
-            // Two lines each.
+            // Each session logs two lines.
             try Player(peer, lanes: 1).close()
             try player.step(turn: turn)
         }
@@ -153,7 +153,7 @@ import ZeroMQ
         let log = Pipe()
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), errors: log)
         _ = try server.endpoints()
-        // Full from now on, regardless of the log so far.
+        // The pipe is full from now on, whatever the server has logged before.
         fill(log)
         server.signal(SIGTERM)
         #expect(try server.exit() == .code(0))
@@ -200,7 +200,7 @@ import ZeroMQ
     {
         let program = try #require(ServerProcess.program)
         let state = directory.path + "/state"
-        // Files of at most 20 KB: larger writes fail as on a full disk.
+        // With a limit of 20 KB for files, larger writes fail as on a full disk.
         let server = try ServerProcess(command: [
             "/bin/sh", "-c", "ulimit -f 40; exec \"$0\" \"$@\"", program, "serve",
             "--endpoint", directory.ipc(), "--state-dir", state,

@@ -5,7 +5,7 @@ import ZeroMQ
 
 @testable import TwofoldServer
 
-/// Tests the rules over arrays of boards, over a socket and without a session.
+/// Tests expand requests over a socket. They apply the rules to arrays of boards, without a session.
 @Suite struct ExpandTests {
     private static func legal(of boards: Int) -> (Request, [UInt8]) {
         var expand = ExpandRequest()
@@ -16,7 +16,7 @@ import ZeroMQ
         return (Request(.expand(expand), epoch: 0), dice.bytes(16 * boards).map { $0 % 4 })
     }
 
-    /// Boards of 8 x 8, which use the readable rules and take a while.
+    /// A slow request. Its boards of 8 x 8 use the readable rules.
     private static let slow: (Request, [UInt8]) = {
         var expand = ExpandRequest()
         expand.environmentID = "twofold/Game2048-v0"

@@ -22,7 +22,7 @@ import Testing
         #expect(directory.files == [])
     }
 
-    @Test func `the end removes the file at the path and no other file`() throws {
+    @Test func `the owner's end removes the file at the path and no other file`() throws {
         try directory.write("s2", "mine")
         try directory.write("s.lock2", "mine")
         do {
@@ -42,7 +42,7 @@ import Testing
             withExtendedLifetime(claim) {}
         }
         #expect(try refusal(of: longest + "x").contains("108 bytes"))
-        // Bytes are counted, not characters.
+        // The limit counts bytes, not characters.
         let umlauts = path + String(repeating: "ü", count: 53)
         #expect(umlauts.count < 107 && umlauts.utf8.count > 107)
         #expect(try refusal(of: umlauts).contains("107"))

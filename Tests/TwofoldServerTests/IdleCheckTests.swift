@@ -6,7 +6,7 @@ import TwofoldCore
 @Suite struct IdleCheckTests {
     private let start = Moment(nanoseconds: 0)
 
-    /// Makes a check with a timeout of 8 s, which looks every 2 s.
+    /// Returns a check with a timeout of 8 s, which takes place every 2 s.
     private func check() -> IdleCheck { IdleCheck(.seconds(8), at: start) }
 
     @Test func `a check happens once an interval, and ends sessions that were idle at the last check`() {
@@ -35,7 +35,7 @@ import TwofoldCore
                 check.turn(at: start + .seconds(second), hasReadAll: false)
                     == .idle(since: start - .seconds(6)))
         }
-        // Clients that never stop sending preserve the sessions of other clients for at most twice the
+        // Even if some clients never stop sending, the idle sessions of other clients end after at most twice the
         // timeout.
         #expect(check.turn(at: start + .seconds(12), hasReadAll: false) == .idle(since: start - .seconds(4)))
     }

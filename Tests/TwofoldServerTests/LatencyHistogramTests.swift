@@ -51,7 +51,7 @@ import TwofoldTestSupport
         var histogram = LatencyHistogram()
         histogram.add(1_000_000, now: start)
         #expect(histogram.quantiles([0.5], now: later(9))[0] > 0)
-        // In the previous window.
+        // These times are in the previous window.
         #expect(histogram.quantiles([0.5], now: later(11))[0] > 0)
         histogram.add(2_000_000, now: later(12))
         #expect(histogram.quantiles([0.5], now: later(12))[0] < 1.2e-3)

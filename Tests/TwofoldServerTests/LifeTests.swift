@@ -35,7 +35,7 @@ enum Manner: CaseIterable {
         let peer = try manner.peer(to: server.endpoint)
 
         let hello = try peer.ask(Request(.hello, seq: 77))
-        #expect(hello.reply.seq == 77, "the reply repeats the seq, which has no meaning here")
+        #expect(hello.reply.seq == 77, "the reply repeats the seq, which a hello does not use")
         #expect(hello.payload == nil)
         #expect(hello.reply.hello.protocolVersion == 1)
         #expect(hello.reply.hello.serverVersion == EnvironmentService.version)
@@ -117,7 +117,7 @@ enum Manner: CaseIterable {
         for turn in 0..<20 {
             player.peer = peers[turn % 2]
             #expect(try player.step(turn: turn) == alone.step(turn: turn))
-            // Repeats the request over the other peer.
+            // Repeat the request over the other peer.
             #expect(try player.repeatLast(over: peers[(turn + 1) % 2]).reply.result == .step(.init()))
         }
         #expect(try server.stop().resent == 20)
@@ -164,7 +164,7 @@ enum Manner: CaseIterable {
         try player.reset(seed: 1)
         let large = try Peer(.dealer, to: server.endpoint)
         try large.send([player.request(.step).bytes, [UInt8](repeating: 0, count: 10_001)])
-        // Messages sent over the closing connection are lost, too.
+        // Messages that are sent over the closing connection are also lost.
         var answer: Answer?
         let isAnswered = try eventually {
             try large.send(Request(.hello, seq: 77))
@@ -202,6 +202,6 @@ enum Manner: CaseIterable {
 }
 
 extension [UInt8] {
-    /// Returns this many copies, one after another.
+    /// Returns the concatenation of this many copies.
     func repeated(_ count: Int) -> [UInt8] { Array(repeatElement(self, count: count).joined()) }
 }

@@ -24,15 +24,15 @@ import ZeroMQ
             let answer = try player.ask(op, payload)
             #expect(answer.error == nil)
             for _ in 0..<3 { #expect(try player.repeatLast(over: second) == answer) }
-            // Also over the first peer, and over a new one.
+            // Repeat it over the first peer, and over a new one.
             #expect(try player.repeatLast(over: player.peer) == answer)
             #expect(try player.repeatLast(over: Peer(to: server.endpoint)) == answer)
             replies.append(answer)
         }
-        // The same requests without repeats.
+        // Send the same requests without repeats.
         let plain = Player(player.peer)
         for ((op, payload), reply) in zip(requests, replies) { #expect(try plain.ask(op, payload) == reply) }
-        // The close, too.
+        // Repeat the close.
         let close = try player.ask(.close)
         #expect(close.reply.result == .close(.init()))
         for _ in 0..<3 { #expect(try player.repeatLast(over: second) == close) }
@@ -99,7 +99,7 @@ import ZeroMQ
         #expect(try player.ask(.observe).error?.code == .notFound)
         let withPayload = try player.ask(.create(lanes: 3), [1])
         #expect(withPayload.error?.field == "payload")
-        // A large create, which is refused on another thread.
+        // This create is large, and is refused on another thread.
         let large = try player.ask(.create(lanes: 5000) { $0.game2048.goal = 3 })
         #expect(large.error?.field == "goal")
         try player.create(lanes: 3)

@@ -9,7 +9,7 @@ import ZeroMQ
 @testable import TwofoldServer
 @testable import TwofoldSessions
 
-/// Checks that unsent messages in libzmq keep their memory.
+/// Tests that the memory of unsent messages in libzmq stays valid and stays counted.
 @Suite struct ReplyMemoryTests {
     private let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
 

@@ -7,7 +7,7 @@ import ZeroMQ
 
 @testable import TwofoldServer
 
-/// Tests rollouts over a socket: searches must not delay other clients.
+/// Tests that rollouts with a search do not delay other clients.
 @Suite struct SearchTests {
     private static func rollout(_ change: (inout RolloutRequest) -> Void) -> Request.OneOf_Op {
         var request = RolloutRequest()

@@ -42,7 +42,7 @@ import TwofoldProtocol
         #expect(directory.fileNames == [])
     }
 
-    @Test func `a truncated file has all sessions that were written completely`() throws {
+    @Test func `all sessions that a truncated file contains completely can be read`() throws {
         let name = try write(1...3)
         let whole = try Data(contentsOf: URL(filePath: path(name)))
         let ends = try directory.records(of: name).map { try $0.get().range.upperBound }
@@ -54,7 +54,7 @@ import TwofoldProtocol
         }
     }
 
-    @Test func `a flipped bit costs one session, and in a head also the following ones`() throws {
+    @Test func `a flipped bit loses one session and, in a header, also the following sessions`() throws {
         let name = try write(1...3)
         let whole = try Data(contentsOf: URL(filePath: path(name)))
         let second = try Array(directory.records(of: name))[1].get().range

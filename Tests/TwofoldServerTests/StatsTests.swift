@@ -81,10 +81,10 @@ import ZeroMQ
         _ = try player.receive()
     }
 
-    @Test func `statistics are finished on another thread, and show the moment of their request`() throws {
+    @Test func `statistics are finished on another thread, and are from the time of their request`() throws {
         let machine = machine()
         let asked = try take(Request(.stats(.init())), machine)
-        // A session that is created meanwhile.
+        // A session is created in the meantime.
         let id = Data(repeating: 1, count: 16)
         let created = try take(Request(.create(lanes: 1), session: id, seq: 1), machine)
         guard case .perform(let stats) = asked, machine.place(of: stats) == .statistics,

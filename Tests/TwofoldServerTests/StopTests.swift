@@ -38,14 +38,14 @@ import ZeroMQ
     }
 
     @Test func `requests that arrived before the stop are answered`() throws {
-        /// Sends 200 requests to a server that is asked to stop before it starts to serve. Returns the number
-        /// of requests that it takes; each gets an answer.
+        /// Sends 200 requests to a server that is asked to stop before it starts to serve. Checks that each request
+        /// that the server takes gets an answer, and returns the number of executed requests.
         func taken() throws -> Int {
             let endpoint = directory.ipc()
             let gate = DispatchSemaphore(value: 0)
             let server = try RunningServer(endpoint, gate: gate)
             let peer = try Peer(.dealer, to: endpoint)
-            // More messages than the loop takes from one socket in one turn, or libzmq from one connection.
+            // These are more messages than the loop takes from one socket in one turn, or libzmq from one connection.
             for number: UInt8 in 1...200 {
                 let session = Data(repeating: number, count: 16)
                 try peer.send(Request(.create(lanes: 1), session: session, seq: 1))
@@ -60,7 +60,7 @@ import ZeroMQ
             }
             return Int(statistics.executed)
         }
-        // The server cannot know that more messages are on their way: the system decides when they arrive.
+        // The server cannot know that more messages are in transit, and the system decides when they arrive.
         let tookAll = try eventually { try taken() == 200 }
         #expect(tookAll)
     }
@@ -123,7 +123,7 @@ import ZeroMQ
                     $0.expectimax.tableBytes = 1 << 20
                 })
         }
-        // Requests without a session: each is answered in parts after a tenth of a second.
+        // These requests have no session. Each is answered in parts after a tenth of a second.
         var explain = ExpandRequest()
         explain.environmentID = "twofold/Game2048-v0"
         explain.operation = .explain
@@ -137,11 +137,11 @@ import ZeroMQ
         for seq: UInt64 in 1...300 { try asker.send(Request(.expand(explain), seq: seq), boards) }
         for player in rollers { try player.send(rollout { $0.random = .init() }) }
         for player in steppers { try player.send(.step, player.actions(turn: 0)) }
-        // The server has taken all of them.
+        // The server has taken all requests.
         while try asker.receive().reply.seq != 300 {}
         #expect(!(try Peer(to: endpoint).ask(Request(.stats(.init()))).reply.stats.draining))
 
-        // Long before the searches would end.
+        // The server stops long before the searches would end.
         server.signal(SIGTERM)
         #expect(try server.exit() == .code(0))
         let players = steppers + rollers + searchers
@@ -232,7 +232,7 @@ import ZeroMQ
     }
 }
 
-/// Checks `condition` until it holds or the patience ends.
+/// Checks `condition` repeatedly until it holds. Returns false if it does not hold within `patience`.
 func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     let deadline = ContinuousClock.now + patience
     while try !condition() {

@@ -146,7 +146,7 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
         },
     ]
 
-    /// Makes an invalid create request for Concentration.
+    /// Creates an invalid create request for Concentration.
     init(
         cards name: String, _ field: String, _ change: @escaping @Sendable (inout ConcentrationConfig) -> Void
     ) {
@@ -173,7 +173,7 @@ private func term(
 
 @Suite struct CreateTests {
     @Test(arguments: WrongCreate.all)
-    func `a wrong argument is refused by its name`(wrong: WrongCreate) throws {
+    func `the error for a wrong argument has its name`(wrong: WrongCreate) throws {
         var limits = Limits()
         limits.maxBoardsPerSession = 100
         let error = try #require(throws: ServiceError.self) {
@@ -191,7 +191,7 @@ private func term(
         #expect(error.message.contains("9223372036854775808"), "\(error.message)")
     }
 
-    @Test func `the error for an unknown environment id repeats it in short and lists known ids`() throws {
+    @Test func `the error for an unknown environment id has a short form of it and lists known ids`() throws {
         let name = String(repeating: "x", count: 1000)
         let error = try #require(throws: ServiceError.self) {
             try service().create(createRequest { $0.environmentID = name })
@@ -254,7 +254,7 @@ private func term(
         #expect(try session.stepped("truncated", lane: 0, of: step) == [0])
     }
 
-    @Test func `rows and columns are the board's`() throws {
+    @Test func `rows and columns set the board's size`() throws {
         let session = try Session { ($0.game2048.rows, $0.game2048.columns) = (3, 5) }
         #expect(try session.observed("observation", lane: 0, of: session.reset()).count == 15)
         #expect(session.created.observationSpace.box.shape == [3, 5])
@@ -311,14 +311,14 @@ private func term(
         func floats(_ values: Float...) -> [UInt8] {
             values.flatMap { value in withUnsafeBytes(of: value) { Array($0) } }
         }
-        // One merge; 14 empty cells before and after.
+        // There is one merge, and 14 cells are empty before and after the move.
         #expect(try session.stepped("reward_terms", lane: 3, of: answer) == floats(3, -7))
         #expect(try session.stepped("reward", lane: 3, of: answer) == floats(-8))
         #expect(try session.stepped("merges", lane: 3, of: answer).prefix(2) == [2, 0])
         #expect(try Session().created.rewardTerms == ["merge_score"])
     }
 
-    @Test func `max_episode_steps cuts the episode`() throws {
+    @Test func `max_episode_steps truncates the episode`() throws {
         let session = try Session { $0.maxEpisodeSteps = 2 }
         try session.reset()
         for expected: UInt8 in [0, 1] {
@@ -327,7 +327,7 @@ private func term(
         }
     }
 
-    @Test func `NEXT_STEP, the default, starts the next episode itself; DISABLED does not`() throws {
+    @Test func `NEXT_STEP, which is the default, starts the next episode, and DISABLED does not`() throws {
         for mode in [Twofold_V1_AutoresetMode.unspecified, .nextStep] {
             let session = try Session {
                 $0.autoresetMode = mode
@@ -360,7 +360,7 @@ private func term(
         #expect(created.boardSpace == created.observationSpace)
     }
 
-    @Test func `boards may have another shape than observations`() throws {
+    @Test func `the shape of boards may differ from that of observations`() throws {
         let session = try Session {
             $0.environmentID = "twofold/Concentration-v0"
             $0.numEnvs = 2

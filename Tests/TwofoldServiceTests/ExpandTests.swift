@@ -15,7 +15,7 @@ import TwofoldService
         return request
     }
 
-    /// Returns the reply and its payload; nil if the service requested no memory.
+    /// Returns the reply and its payload, which is nil if the service requested no memory.
     private func expand(
         _ request: ExpandRequest, _ payload: [UInt8]?, limits: Limits = Limits()
     ) throws -> (ExpandReply, [UInt8]?) {
@@ -57,8 +57,7 @@ import TwofoldService
     }
 
     @Test func `a long request is answered in parts, the first boards first`() throws {
-        // Two slides, a merge and a spawn for each board. The new tile is in another cell on each second
-        // board.
+        // Each board has two slides, a merge and a spawn. On every second board, the new tile is in another cell.
         let next: [[UInt8]] = [8, 15].map { cell in
             var board: [UInt8] = [0, 0, 0, 2] + [UInt8](repeating: 0, count: 12)
             board[cell] = 1
@@ -145,7 +144,7 @@ import TwofoldService
         limits.maxBoardsPerSession = 1
         #expect(
             try refusal(request(.legal, count: 2), good + good, limits: limits).code == .resourceExhausted)
-        // A count that overflows any multiplication.
+        // With this count, any multiplication overflows.
         #expect(try refusal(request(.legal, count: .max), good).code == .resourceExhausted)
     }
 }

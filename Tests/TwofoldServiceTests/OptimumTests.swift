@@ -6,9 +6,9 @@ import TwofoldService
 
 @testable import TwofoldOptimum
 
-/// Compares the infos of the optimum on 2 x 2 with their table.
+/// Compares the infos of optimal play on 2 x 2 boards with the values in the table.
 @Suite struct OptimumTests {
-    /// A directory with the table of 2 x 2, removed at the end.
+    /// A directory with the table for 2 x 2 boards. The deinitialiser removes it.
     final class Solved {
         let tables: TableDirectory
         private let table: OptimumTable
@@ -27,14 +27,14 @@ import TwofoldService
 
         deinit { try? FileManager.default.removeItem(atPath: path) }
 
-        /// Returns the table's values of a board's actions; -infinity for an action that the mask forbids.
+        /// Returns the values that the table has for a board's actions; -infinity for an action outside the mask.
         func actions(_ board: [UInt8], _ mask: [UInt8]) -> [Float] {
             var values = [Float](repeating: .nan, count: 4)
             table.values(of: board, masks: mask, count: 1, into: &values)
             return values
         }
 
-        /// Makes a session with boards of 2 x 2 and the infos of the optimum.
+        /// Returns a session with 2 x 2 boards and the infos of optimal play.
         func session(_ change: (inout CreateRequest) -> Void = { _ in }) throws -> Session {
             try Session(tables: tables) {
                 ($0.game2048.rows, $0.game2048.columns) = (2, 2)
@@ -44,7 +44,7 @@ import TwofoldService
         }
     }
 
-    /// Returns the best of a board's action values, 0 if no action is legal.
+    /// Returns the highest of a board's action values; 0 if no action is legal.
     private func best(_ actions: [Float]) -> Float {
         let best = actions.max()!
         return best == -.infinity ? 0 : best
@@ -105,8 +105,8 @@ import TwofoldService
         #expect(costly > 500 && ended > 100)
     }
 
-    /// Returns the values in the finals of some episodes that differ from the table's; `finals` is their
-    /// layout.
+    /// Returns the indices of the final rows whose values differ from the table's; `finals` is the layout of the final
+    /// rows.
     private func wrongFinals(
         _ session: Session, _ solved: Solved, _ answer: Answer, _ finals: PayloadLayoutMessage
     ) throws -> [Int] {
@@ -158,11 +158,11 @@ import TwofoldService
         #expect(session.created.finals.arrays.map(\.name) == names + ["action_values"])
     }
 
-    /// A player's choice among the legal actions.
+    /// A simple player, which chooses one of the legal actions.
     enum Play: CaseIterable {
         case uniform, lowestLegal, highestLegal
 
-        /// Returns the probabilities of these legal actions.
+        /// Returns the probabilities with which the player chooses these legal actions.
         func chances(of legal: [Int]) -> [Double] {
             switch self {
             case .uniform: legal.map { _ in 1 / Double(legal.count) }
@@ -177,7 +177,7 @@ import TwofoldService
         play: Play
     ) throws {
         let games = Games()
-        // Each action on each board of all games, in a separate lane.
+        // Play each action on each board of all games in a separate lane.
         let boards = games.playable()
         let session = try Solved().session { $0.numEnvs = UInt64(4 * boards.count) }
         try session.call(
@@ -195,7 +195,7 @@ import TwofoldService
         if play == .uniform { #expect(abs(score - 19.65654018) < 1e-8) }
     }
 
-    @Test func `without a table the refusal names the command that makes it`() throws {
+    @Test func `without a table the error names the command that makes it`() throws {
         let solved = try Solved()
         let infos = try #require(throws: ServiceError.self) {
             try solved.session { $0.game2048.startTiles = 1 }
@@ -221,11 +221,11 @@ import TwofoldService
     }
 }
 
-/// All games on 2 x 2 with two start tiles, by the readable rules.
+/// All games on 2 x 2 boards with two start tiles, played by the readable rules.
 private struct Games {
     typealias Exponents = [UInt8]
 
-    /// Returns the boards that result from one new tile, with their probabilities.
+    /// Returns the boards that may result from one spawn, with their probabilities.
     private func spawned(_ board: Exponents) -> [(board: Exponents, probability: Double)] {
         let empty = board.indices.filter { board[$0] == 0 }
         return empty.flatMap { cell in
@@ -252,7 +252,7 @@ private struct Games {
         }
     }
 
-    /// Returns the boards of all games on which play continues.
+    /// Returns all boards that have a legal action and occur in a game.
     func playable() -> [Exponents] {
         var found: Set<Exponents> = []
         var open = starts.map(\.board)
@@ -264,7 +264,7 @@ private struct Games {
         return Array(found)
     }
 
-    /// Returns the mean over all games of a sum over their moves.
+    /// Returns the mean over all games of the sum of `part` over a game's moves.
     func mean(_ play: OptimumTests.Play, of part: (Exponents, Int) -> Double) -> Double {
         var known: [Exponents: Double] = [:]
         func rest(_ board: Exponents) -> Double {

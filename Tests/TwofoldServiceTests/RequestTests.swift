@@ -45,7 +45,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
             WrongRequest("action 7", step, [0, 0, 7, 0], "actions", lane: 2),
             WrongRequest("action 255", step, [0, 0, 0, 255], "actions", lane: 3),
             WrongRequest("two wrong actions: the first is reported", step, [0, 9, 8, 0], "actions", lane: 1),
-            WrongRequest("seeds announced, none there", reset(seeds: true), nil, "payload"),
+            WrongRequest("seeds announced, none sent", reset(seeds: true), nil, "payload"),
             WrongRequest("seeds too short", reset(seeds: true), [UInt8](zeros.prefix(31)), "payload"),
             WrongRequest("seeds too long", reset(seeds: true), [UInt8](zeros.prefix(33)), "payload"),
             WrongRequest("a payload that is not announced", reset(), [1], "payload"),
@@ -95,7 +95,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
 
 @Suite struct RequestTests {
     @Test(arguments: WrongRequest.always)
-    func `a wrong request names field and lane, and changes nothing`(wrong: WrongRequest) throws {
+    func `the error for a wrong request has field and lane, and nothing changes`(wrong: WrongRequest) throws {
         let session = try Session()
         let twin = try Session()
         for one in [session, twin] {
@@ -110,7 +110,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(!error.message.isEmpty)
         if let lane = wrong.lane { #expect(error.message.contains("lane \(lane)")) }
         #expect(try session.observe().payload == before)
-        // The hidden part of the state: the streams of random numbers.
+        // The random streams are the hidden part of the state.
         for _ in 0..<5 {
             #expect(try session.step([0, 1, 2, 3]).payload == twin.step([0, 1, 2, 3]).payload)
         }
@@ -128,7 +128,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(try session.reset(seed: 3).payload == Session().reset(seed: 3).payload)
     }
 
-    @Test func `the error for a payload's length has the expected length, too`() throws {
+    @Test func `the error for a payload's length contains the expected length`() throws {
         let session = try Session()
         let step = try session.refusal(.step(.init()), [0, 0, 0])
         #expect(step.message.contains("3 bytes") && step.message.contains("[4]"), "\(step.message)")
@@ -155,7 +155,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         try session.step([0, 1, 2, 3])
     }
 
-    // MARK: each result in its slot, with its payload
+    // MARK: results and payloads
 
     @Test func `each request gets its own result and the payload that create has announced`() throws {
         let session = try Session()
@@ -181,7 +181,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
     func `the gaps between arrays are zero, and the arrays are complete`(lanes: UInt64) throws {
         let session = try Session { $0.numEnvs = lanes }
         let other = try Session { $0.numEnvs = lanes }
-        // The memory of the two sessions is filled with different bytes, so leftovers differ.
+        // The memory of the two sessions is filled with different bytes, so that unwritten bytes differ.
         try session.reset(seed: 9)
         try other.reset(seed: 9)
         _ = try other.observe()
@@ -251,10 +251,10 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         let answer = try session.call(
             .reset(announcing(seeds: true, mask: true, boards: true)),
             packed(seeds([1, 1 << 40]), [0, 1], stuckBoard, board))
-        // Lane 0 is outside the mask: its row of boards is ignored, stuck or not.
+        // Lane 0 is outside the mask, so its row of boards is ignored, even though it has no legal action.
         #expect(try session.observed("observation", lane: 0, of: answer) == loneTile)
         #expect(try session.observed("observation", lane: 1, of: answer) == board)
-        // Only lane 1 has received the seed: its next episode is the one of a board with the seed 2^40.
+        // Only lane 1 has received its seed, 2^40, so its next episode is the first one of that seed.
         let next = try session.call(.reset(.init()))
         let fresh = try Session { $0.numEnvs = 2 }
         let expected = try fresh.call(.reset(announcing(seeds: true)), seeds([7, 1 << 40]))
@@ -273,7 +273,7 @@ struct WrongRequest: CustomTestStringConvertible, Sendable {
         #expect(try twin.reset(seed: 6).payload != first)
     }
 
-    @Test func `a lane depends only on its seed, not on its place, the batch or the threads`() throws {
+    @Test func `a lane depends only on its seed, not on its index, the batch or the threads`() throws {
         let large = try Session(threads: 2) { $0.numEnvs = 1000 }
         let small = try Session { $0.numEnvs = 7 }
         try large.reset(seed: 100)

@@ -157,8 +157,7 @@ import TwofoldService
         }
         let answer = try session.call(request(50))
         let reply = try reply(answer)
-        // Room for all episodes to end twice. There are four lanes, so 8 rows would be too few for a third
-        // end.
+        // There is room for all episodes to end twice. With four lanes, 8 rows are too few for a third end.
         #expect(reply.steps == 14)
         let names = reply.finals.arrays.map(\.name)
         #expect(names.prefix(3) == ["steps", "lanes", "observation"])
@@ -176,7 +175,7 @@ import TwofoldService
         #expect(numbers(1) == [0, 1, 2, 3, 0, 1, 2, 3])
     }
 
-    @Test func `a wrong rollout names the field, and changes nothing`() throws {
+    @Test func `the error for a wrong rollout has the field, and nothing changes`() throws {
         let session = try session()
         let before = try session.observe().payload
         func expect(

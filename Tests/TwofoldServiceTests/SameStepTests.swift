@@ -2,7 +2,7 @@ import Testing
 import TwofoldProtocol
 import TwofoldService
 
-/// Tests SAME_STEP on the wire: a step's payload is followed by the final arrays of the ended episodes.
+/// Tests the payloads of SAME_STEP. In a step's payload, the final arrays of ended episodes follow the other arrays.
 @Suite struct SameStepTests {
     private func session(
         _ mode: Twofold_V1_AutoresetMode = .sameStep, lanes: UInt64 = 4, threads: Int = 1
@@ -50,7 +50,7 @@ import TwofoldService
         let twin = try self.session(.disabled, lanes: UInt64(lanes))
         for one in [session, twin] { try one.reset(seed: 9) }
         let actions = (0..<lanes).map { UInt8($0 % 4) }
-        // A third of the lanes starts a step later, so that not all episodes end together.
+        // One third of the lanes starts one step later, so that not all episodes end together.
         let late = (0..<lanes).map { UInt8($0 % 3 == 0 ? 1 : 0) }
         for one in [session, twin] {
             try one.step(actions)

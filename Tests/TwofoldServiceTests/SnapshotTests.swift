@@ -3,7 +3,7 @@ import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 
-/// Tests snapshot and restore on the wire.
+/// Tests the requests and payloads of snapshot and restore.
 @Suite struct SnapshotTests {
     private func restoring(
         _ count: UInt64, lanes: Bool = false, rows: Bool = false, seeds: Bool = false
@@ -39,7 +39,7 @@ import TwofoldService
         try session.step(actions)
         #expect(try session.step(actions).payload == next)
 
-        // Some lanes, into the places of other lanes, in a session that was never reset.
+        // Restore some lanes to other lanes of a session that was never reset.
         try session.call(restoring(200), blob)
         let some = try #require(try session.call(snapshot, seeds([7, 199])).payload)
         let other = try Session { $0.numEnvs = 3 }
@@ -68,7 +68,7 @@ import TwofoldService
         #expect(next.payload == fresh.payload)
     }
 
-    @Test func `wrong lanes, rows and payloads are refused by name, and change nothing`() throws {
+    @Test func `errors for wrong lanes, rows and payloads name them, and nothing changes`() throws {
         let session = try Session()
         let twin = try Session()
         for one in [session, twin] {
@@ -120,7 +120,7 @@ import TwofoldService
         try session.reset()
         let blob = try #require(try session.call(snapshot).payload)
         let own = blob[12..<16].reversed().reduce(0) { $0 << 8 | Int($1) }
-        /// Returns the same lanes with other rules and a matching checksum.
+        /// Returns a snapshot of the same lanes with other rules and a matching checksum.
         func forged(_ rules: [UInt8]) -> [UInt8] {
             let size = (0..<4).map { UInt8(truncatingIfNeeded: rules.count >> (8 * $0)) }
             let bytes = Array(blob[..<12]) + size + blob[16..<28] + rules + blob[(28 + own)...].dropLast(4)
@@ -160,7 +160,7 @@ import TwofoldService
         WrongCreate("start_tiles", "start_tiles") { $0.game2048.startTiles = 3 },
         WrongCreate("illegal_action", "illegal_action") { $0.game2048.illegalAction = .terminate },
     ])
-    func `a snapshot of other rules is refused by the argument's name`(other: WrongCreate) throws {
+    func `the error for a snapshot with other rules names the argument`(other: WrongCreate) throws {
         let source = try Session(other.change)
         try source.reset()
         let blob = try #require(try source.call(snapshot).payload)
@@ -197,7 +197,7 @@ import TwofoldService
             try one.call(restoring(100), blob)
             for reply in replies { #expect(try one.step(actions).payload == reply) }
         }
-        // Rows that change places take their returns with them.
+        // Rows that are restored to other lanes keep their returns.
         let swapped = try returning(lanes: 3)
         let rows = packed(seeds([2, 0, 1]), seeds([0, 1, 1]), some)
         try swapped.call(restoring(3, lanes: true, rows: true), rows)
@@ -222,7 +222,7 @@ import TwofoldService
         let blob = try #require(try session.call(snapshot).payload)
         let old = try #require(try plain.call(snapshot).payload)
         #expect(blob[8] == 2 && old[8] == 1)
-        // Only the returns are added: after the streams, before the checksum.
+        // Only the returns are added, between the streams and the checksum.
         #expect(blob.count == old.count + 4 * 8)
         #expect(blob[12..<old.count - 4] == old[12..<old.count - 4])
 
@@ -231,7 +231,7 @@ import TwofoldService
         #expect(error.code == .invalidArgument && error.field == "extra_infos")
         #expect(error.message.contains("episode_return"))
         #expect(try session.observe().payload == before)
-        // Without returns in the session, the snapshot needs none.
+        // A session without returns does not need them in the snapshot.
         try plain.call(restoring(4), blob)
         #expect(try plain.observe().payload == before)
         #expect(try plain.call(snapshot).payload == old)

@@ -5,23 +5,23 @@ import TwofoldOptimum
 import TwofoldProtocol
 import TwofoldService
 
-/// Makes a service with the given limits and tables that spreads batches over this many threads.
+/// Returns a service with these limits and tables, which distributes batches over this many threads.
 func service(
     threads: Int = 1, limits: Limits = Limits(), tables: TableDirectory = TableDirectory("/nowhere")
 ) -> EnvironmentService {
     EnvironmentService(limits: limits, workers: Workers(threads: threads), tables: tables)
 }
 
-/// A session and the memory for its replies, whose use it checks.
+/// A session and the memory for its replies. It checks how the service uses the memory.
 ///
-/// The memory starts at an odd address. Before each call, the session fills it with another byte. The margins must
-/// not change:
+/// The memory starts at an odd address. Before each call, the session fills it with a new byte. The margins must not
+/// change:
 ///
 ///     fill × 3 | the requested size | fill × 8
 final class Session {
     let created: CreateReply
     let session: ServedEnvironment
-    /// A flag that ends the running request early.
+    /// The flag that ends a request in progress early.
     let stop: Flag
     private var fill: UInt8 = 0x5a
 
@@ -38,7 +38,7 @@ final class Session {
 
     var lanes: Int { session.lanes }
 
-    /// Executes a request and returns its payload; nil if the request asked for no memory.
+    /// Executes a request and returns the answer. Its payload is nil if the service requested no memory.
     @discardableResult
     func call(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> Answer {
         fill = ~fill
@@ -79,28 +79,28 @@ final class Session {
 
     func afterstates() throws -> Answer { try call(.afterstates(.init())) }
 
-    /// Returns the error with which a request is refused. Records an issue if it is not refused.
+    /// Returns the error of a refused request. Records an issue if the request is not refused.
     func refusal(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> ServiceError {
         try #require(throws: ServiceError.self) { try self.call(op, payload) }
     }
 
     // MARK: a reply's arrays
 
-    /// Returns one array of a reply, by the layout in the create's reply.
+    /// Returns one array of a reply, with a layout from the create reply.
     func array(_ name: String, of answer: Answer, in layout: PayloadLayoutMessage) throws -> [UInt8] {
         let array = try #require(layout.arrays.first { $0.name == name })
         let payload = try #require(answer.payload)
         return Array(payload[Int(array.offset)..<Int(array.offset) + array.byteCount])
     }
 
-    /// Returns one lane's row of one array of a step.
+    /// Returns a lane's row of an array in a step reply.
     func stepped(_ name: String, lane: Int, of answer: Answer) throws -> [UInt8] {
         let bytes = try array(name, of: answer, in: created.step)
         let row = bytes.count / lanes
         return Array(bytes[lane * row..<(lane + 1) * row])
     }
 
-    /// Returns one lane's row of one array of a reset.
+    /// Returns a lane's row of an array in a reset reply.
     func observed(_ name: String, lane: Int, of answer: Answer) throws -> [UInt8] {
         let bytes = try array(name, of: answer, in: created.reset)
         let row = bytes.count / lanes
@@ -121,7 +121,7 @@ extension ArrayLayout {
 }
 
 extension Twofold_V1_DataType {
-    /// The number of bytes of one element in the protocol.
+    /// The size of an element in bytes.
     var size: Int {
         switch self {
         case .bool, .uint8, .int8: 1
@@ -134,7 +134,7 @@ extension Twofold_V1_DataType {
 
 // MARK: requests
 
-/// Makes a create request for four boards of 2048, changed by `change`.
+/// Returns a create request for four boards of 2048 after `change` has changed it.
 func createRequest(_ change: (inout CreateRequest) -> Void = { _ in }) -> CreateRequest {
     var request = CreateRequest()
     request.environmentID = "twofold/Game2048-v0"
@@ -151,15 +151,15 @@ func announcing(seeds: Bool = false, mask: Bool = false, boards: Bool = false) -
     return request
 }
 
-/// Returns the bytes of seeds on the wire: 8 bytes each, little-endian.
+/// Returns seeds in the protocol's encoding: 8 bytes each, little-endian.
 func seeds(_ seeds: [UInt64]) -> [UInt8] {
     seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
 }
 
-/// Joins arrays in the form that a reset takes.
+/// Joins arrays to the payload of a reset.
 func packed(_ arrays: [UInt8]...) -> [UInt8] { Array(arrays.joined()) }
 
-/// A 4x4 board that no action can move.
+/// A 4x4 board without legal actions.
 let stuckBoard: [UInt8] = [1, 2, 1, 2, 2, 1, 2, 1, 1, 2, 1, 2, 2, 1, 2, 1]
 
 /// A 4x4 board with one tile.

@@ -8,7 +8,7 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// Tests the sessions' reservations in their shared budget.
+/// Tests the memory that sessions reserve in their shared budget.
 @Suite struct EnvironmentHostTests {
     private let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 2))
 
@@ -96,7 +96,7 @@ import TwofoldTestSupport
         }
         #expect(throws: ServiceError.self) { try session.execute(tooDeep, payload: nil) }
         #expect(budget.used == before)
-        // A kept policy stays reserved, and a refused one does not change that.
+        // A stored policy stays reserved, and a refused policy does not change that.
         let search = rollout {
             $0.expectimax.depth = 1
             $0.expectimax.tableBytes = 1 << 20
@@ -116,12 +116,12 @@ import TwofoldTestSupport
         }
         let (one, block, two) = (try boards(1), try boards(64), try boards(65))
         #expect(one == block && one > 2880 + 24_576)
-        // The second thread's share comes with a second block.
+        // A second block adds memory for a second thread.
         #expect(two > one + 2880 + 24_576)
         #expect(try boards(6400) < 99 * 5000 + two)
     }
 
-    @Test func `memory is reserved as it is allocated, and a create that does not fit leaves nothing`() throws
+    @Test func `a create reserves what it allocates, and a create that does not fit reserves nothing`() throws
     {
         let request = createRequest(lanes: 1000) {
             $0.extraInfos = ["episode_return"]
@@ -142,8 +142,8 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `the request that made a session is reserved with it`() throws {
-        // Unknown fields are kept, too: another part of the same create, field 100 with 200,000 bytes.
+    @Test func `a session also reserves memory for its create request`() throws {
+        // Unknown fields are stored too. Here, the create request has a field 100 with 200,000 bytes.
         let unknown: [UInt8] = [0xa2, 0x06, 0xc0, 0x9a, 0x0c] + [UInt8](repeating: 1, count: 200_000)
         let piece: [UInt8] = [0x8a, 0x01, 0xc5, 0x9a, 0x0c] + unknown
         let header = Request(.create(lanes: 1)).bytes + piece
@@ -163,7 +163,7 @@ import TwofoldTestSupport
         return request
     }
 
-    @Test func `a rollout reserves its own arrays while it runs`() throws {
+    @Test func `a rollout reserves memory for its arrays while it runs`() throws {
         let lanes = 10_000
         let bytes = try session(lanes: lanes, MemoryBudget(limit: 1 << 30)).bytes
         let reply = lanes * 50

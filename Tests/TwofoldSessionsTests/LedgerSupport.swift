@@ -11,22 +11,22 @@ import TwofoldTestSupport
 func sessionBytes(_ byte: UInt8) -> Data { Data(repeating: byte, count: 16) }
 
 extension StoredReply {
-    /// Makes a reply that is only compared with other replies.
+    /// Creates a reply that tests only compare with other replies.
     convenience init(seq: UInt64 = 0) { self.init(.step(.init()), seq: seq) }
 }
 
 extension Route {
-    /// Makes a route without an address.
+    /// Creates a route without an address.
     convenience init(_ client: Client = .anonymous) { self.init(client, arrived: .start) }
 }
 
 extension Moment {
-    /// A moment for events whose time does not matter.
+    /// The time of events whose time does not matter.
     static let start = Moment(nanoseconds: 0)
 }
 
 extension EnvironmentHost {
-    /// Makes a session with one board.
+    /// Returns a host with one board.
     static func small() throws -> EnvironmentHost {
         let service = EnvironmentService(limits: Limits(), workers: Workers(threads: 1))
         guard case .create(let request) = Request.OneOf_Op.create(lanes: 1) else { fatalError() }
@@ -35,14 +35,14 @@ extension EnvironmentHost {
 }
 
 extension SessionLedger {
-    /// Makes a ledger with one limit and otherwise the defaults.
+    /// Creates a ledger with this session limit and the default values of all other limits.
     init(maxSessions: Int) {
         var limits = Limits()
         limits.maxSessions = maxSessions
         self.init(limits)
     }
 
-    /// Admits a request as it arrives from the wire, and starts it if it is to be executed.
+    /// Admits a request in its encoded form, and starts it if the ledger decides to execute it.
     mutating func admit(
         _ request: Request, header: [UInt8]? = nil, payload: [UInt8]? = nil, from route: Route? = nil,
         at now: Moment = .start
@@ -107,7 +107,7 @@ extension SessionLedger {
         return work
     }
 
-    /// Asks the ledger about a resume.
+    /// Returns the ledger's decision about a resume request.
     func resumption(_ request: Request, from route: Route = Route()) -> Result<Resumption, ServiceError> {
         Result { () throws(ServiceError) in try resume(request, from: route, at: .start) }
     }
@@ -120,9 +120,9 @@ extension SessionLedger {
 
 /// The ledger's decision about a request.
 struct Decision {
-    /// The entry to execute the request on.
+    /// The entry of the session that executes the request.
     var entry: SessionLedger.Entry?
-    /// The stored reply.
+    /// The stored reply that is resent.
     var resent: StoredReply?
     var isParked = false
     var refusal: ServiceError?

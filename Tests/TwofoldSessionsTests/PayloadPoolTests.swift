@@ -11,7 +11,7 @@ import TwofoldProtocol
         let buffer = try pool.take(size: size)
         #expect(buffer.bytes.count == size)
         #expect(UInt(bitPattern: buffer.bytes.baseAddress) % 64 == 0)
-        // All of the memory can be written.
+        // All of the memory is writable.
         buffer.bytes.initializeMemory(as: UInt8.self, repeating: 7)
     }
 
@@ -56,7 +56,7 @@ import TwofoldProtocol
         mine.bytes.initializeMemory(as: UInt8.self, repeating: 3)
     }
 
-    @Test func `the pool's end frees its buffers`() throws {
+    @Test func `a freed pool frees its buffers`() throws {
         let others = Others()
         do {
             let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
@@ -67,7 +67,7 @@ import TwofoldProtocol
     }
 }
 
-/// References to buffers that do not keep them alive.
+/// Weak references to buffers.
 private final class Others {
     private struct Watched {
         weak var buffer: PayloadPool.Buffer?

@@ -14,7 +14,7 @@ import TwofoldTestSupport
         Request(.step, session: one, epoch: epoch, seq: seq)
     }
 
-    /// Resumes a session as the holder whose id is 16 times this byte.
+    /// Resumes a session as the holder whose id repeats this byte 16 times.
     private func resume(
         _ holder: UInt8, from route: Route = Route()
     ) throws -> Result<SessionLedger.Resumption, ServiceError> {
@@ -23,7 +23,7 @@ import TwofoldTestSupport
         return ledger.resumption(Request(.resume(resume), session: one, epoch: 0, seq: 0), from: route)
     }
 
-    /// Returns true if the session has this epoch, so that its next request is executed.
+    /// Returns true if the session is at this epoch, so that the ledger executes its next request.
     private mutating func isHeld(by epoch: UInt32, next seq: UInt64) throws -> Bool {
         guard let entry = try ledger.admit(step(seq, epoch: epoch)).entry else { return false }
         _ = try ledger.abandon(entry)

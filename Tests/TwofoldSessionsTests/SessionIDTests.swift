@@ -24,7 +24,7 @@ import TwofoldTestSupport
         }
     }
 
-    @Test func `the description is eight hex digits of a hash, and nothing of the bytes`() throws {
+    @Test func `the description is eight hex digits of a hash, and reveals none of the bytes`() throws {
         var dice = Dice(seed: 1)
         var seen: Set<String> = []
         for _ in 0..<1000 {
@@ -34,7 +34,7 @@ import TwofoldTestSupport
             let hex = bytes.map { String(format: "%02x", $0) }.joined()
             let reversed = bytes.reversed().map { String(format: "%02x", $0) }.joined()
             #expect(!hex.contains(description) && !reversed.contains(description))
-            #expect(SessionID(bytes)?.description == description, "always the same for one id")
+            #expect(SessionID(bytes)?.description == description, "an id always has the same description")
             seen.insert(description)
         }
         #expect(seen.count > 990, "different ids have different descriptions")

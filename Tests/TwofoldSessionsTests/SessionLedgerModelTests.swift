@@ -6,17 +6,17 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// A second implementation of the ledger's rules, as simple as possible: each session is the complete list of
-/// its executed requests.
+/// A second, much simpler implementation of the ledger's rules. It represents a session by the complete list of its
+/// executed requests.
 private struct Model {
-    /// A request with all data that identifies it.
+    /// The data that identifies a request.
     struct Asked: Equatable {
         var isCreate = false
         var isClose = false
         var session = 0
         var epoch: UInt32 = 1
         var seq: UInt64 = 0
-        /// A number that stands for all other bytes of the request.
+        /// A number that represents all other bytes of the request.
         var variant = 0
     }
 
@@ -32,7 +32,7 @@ private struct Model {
         case park
         case refuse(ErrorCode, expected: UInt64?)
 
-        /// The request's kind without its numbers.
+        /// The kind of the outcome, without its numbers.
         var kind: String {
             switch self {
             case .execute: "execute"
@@ -147,7 +147,7 @@ private struct Model {
             }
             #expect(ledger.openCount == model.open, "turn \(turn)")
         }
-        // The test has reached every outcome.
+        // Check that the test has reached every outcome.
         for kind in ["execute", "resend", "park"] { #expect(seen[kind, default: 0] > 20, "\(kind)") }
         for code in [
             ErrorCode.notFound, .outOfSequence, .conflict, .invalidArgument, .staleEpoch, .resourceExhausted,
@@ -156,7 +156,7 @@ private struct Model {
         }
     }
 
-    /// Returns a request that is valid about half of the time. Sometimes replaces a closed id with a new one.
+    /// Returns a random request, which is valid about half of the time. New session ids gradually replace closed ones.
     private func random(_ model: Model, _ dice: inout Dice) -> Model.Asked {
         var asked = Model.Asked()
         let closed = model.sessions.values.filter(\.isClosed).count

@@ -31,7 +31,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [0, 2, 3, UInt64.max])
-    mutating func `a create with another seq is out of sequence and leaves nothing`(seq: UInt64) throws {
+    mutating func `a create with another seq is out of sequence and opens no session`(seq: UInt64) throws {
         let error = try #require(
             try ledger.admit(Request(.create(lanes: 1), session: one, seq: seq)).refusal)
         #expect(error.code == .outOfSequence)
@@ -42,7 +42,7 @@ import TwofoldTestSupport
     }
 
     @Test(arguments: [0, 2, UInt32.max])
-    mutating func `a create with another epoch is refused and leaves nothing`(epoch: UInt32) throws {
+    mutating func `a create with another epoch is refused and opens no session`(epoch: UInt32) throws {
         let error = try #require(
             try ledger.admit(Request(.create(lanes: 1), session: one, epoch: epoch, seq: 1)).refusal)
         #expect(error.code == .invalidArgument)
@@ -59,7 +59,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(other).refusal?.code == .conflict)
     }
 
-    @Test mutating func `a refused create leaves nothing`() throws {
+    @Test mutating func `a refused create leaves no session`() throws {
         let create = Request(.create(lanes: 1), session: one, seq: 1)
         let route = Route()
         let entry = try #require(try ledger.admit(create, from: route).entry)
@@ -78,7 +78,7 @@ import TwofoldTestSupport
             try ledger.admit(Request(.create(lanes: 1), session: one, seq: 2)).refusal)
         #expect(error.code == .conflict)
         #expect(error.field == "session")
-        #expect(try ledger.admit(step(2)).entry != nil, "seq 2 is still to come")
+        #expect(try ledger.admit(step(2)).entry != nil, "seq 2 is still the next one")
     }
 
     @Test mutating func `each session has a separate sequence`() throws {
@@ -103,7 +103,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(step(3), payload: [1, 2, 3]).resent === next)
     }
 
-    /// Requests that differ from a step with seq 2 and the payload 1, 2, 3.
+    // The arguments are requests that differ from a step with seq 2 and the payload 1, 2, 3.
     @Test(
         arguments: [
             (Request.OneOf_Op.step, [1, 2, 4]), (.step, [1, 2, 3, 0]), (.step, [1, 2]), (.step, []),
@@ -128,7 +128,7 @@ import TwofoldTestSupport
         #expect(try ledger.admit(step(3)).entry != nil)
     }
 
-    @Test mutating func `a payload is not confused with none, nor with an empty one`() throws {
+    @Test mutating func `a request without a payload differs from one with an empty payload`() throws {
         try ledger.open(one)
         let last = Request(.observe, session: one, seq: 2)
         let reply = try ledger.execute(last)
@@ -142,7 +142,7 @@ import TwofoldTestSupport
     @Test mutating func `a header with other bytes but the same meaning is another request`() throws {
         try ledger.open(one)
         try ledger.execute(step(2))
-        // The epoch written twice: the last one counts, so this decodes to the same request.
+        // The epoch occurs twice. The last one counts, so the bytes decode to the same request.
         let bytes: [UInt8] = [0x15, 1, 0, 0, 0] + step(2).bytes
         let request = try #require(bytes.withUnsafeBytes { Request(frame: $0) })
         #expect(request == step(2))
@@ -194,7 +194,7 @@ import TwofoldTestSupport
         for route in routes.dropFirst() {
             #expect(try ledger.admit(step(2), payload: [1], from: route).isParked)
         }
-        // A request with other bytes is refused and parks nothing.
+        // A request with other bytes is refused, not parked.
         #expect(try ledger.admit(step(2), payload: [2]).refusal?.code == .conflict)
         #expect(try ledger.complete(entry, StoredReply()).route === routes[3])
         #expect(entry.lastSeq == 2, "the request was executed once")
@@ -208,7 +208,7 @@ import TwofoldTestSupport
         #expect(try ledger.abandon(entry).route === newest)
     }
 
-    @Test mutating func `a create in progress parks its repeats, and everything else waits for its seq`()
+    @Test mutating func `while a create is in progress, its repeats are parked and other requests refused`()
         throws
     {
         let create = Request(.create(lanes: 1), session: one, seq: 1)
@@ -249,12 +249,12 @@ import TwofoldTestSupport
             #expect(error.code == .notFound)
             #expect(error.field == "session")
         }
-        // The seq of the close itself counts as used, like any other.
+        // The seq of the close request counts as used, like any other.
         #expect(try ledger.admit(step(3)).refusal?.code == .conflict)
         #expect(try ledger.admit(close).resent === reply)
     }
 
-    @Test mutating func `an unknown session is not found, and its id is not repeated`() throws {
+    @Test mutating func `an unknown session is not found, and the error does not contain its id`() throws {
         for op in [Request.OneOf_Op.step, .observe, .afterstates, .close, .seededReset] {
             let error = try #require(try ledger.admit(Request(op, session: one, seq: 1)).refusal)
             #expect(error.code == .notFound)
@@ -264,19 +264,19 @@ import TwofoldTestSupport
         #expect(ledger.openCount == 0)
     }
 
-    @Test mutating func `closed sessions are remembered up to a limit, the oldest is forgotten`() throws {
+    @Test mutating func `beyond a limit, the ledger forgets the oldest closed session`() throws {
         let session = try EnvironmentHost.small()
         let limit = Tombstones.limit
         func id(_ number: Int) -> Data { Data(bytes(of: [UInt64(number), 77])) }
         func close(_ number: Int) -> Request { Request(.close, session: id(number), seq: 2) }
         let create = Request.OneOf_Op.create(lanes: 1)
-        // Past twice the limit, where the ledger cleans up the list of tombstones.
+        // Beyond twice the limit, the ledger cleans up the list of tombstones.
         let count = 2 * limit + 100
         for number in 0..<count {
             try ledger.execute(Request(create, session: id(number), seq: 1), creating: session)
             try ledger.execute(close(number))
             if ledger.openCount != 0 { Issue.record("\(ledger.openCount) open after \(number)") }
-            // Directly after its close, and directly before and after it is forgotten.
+            // Check sessions directly after their close, and directly before and after the ledger forgets them.
             if try ledger.admit(close(number)).resent == nil { Issue.record("\(number) is forgotten") }
             let oldest = number - limit + 1
             if oldest > 0 {
@@ -292,7 +292,7 @@ import TwofoldTestSupport
 
     // MARK: limits, ids, epochs
 
-    @Test mutating func `the number of sessions is limited, without closed and refused ones`() throws {
+    @Test mutating func `the session limit does not count closed and refused sessions`() throws {
         for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
         #expect(ledger.openCount == 3)
         let create = Request(.create(lanes: 1), session: sessionBytes(4), seq: 1)
@@ -301,12 +301,12 @@ import TwofoldTestSupport
         #expect(error.field == "session")
         #expect(error.message.contains("3"))
         #expect(ledger.openCount == 3)
-        // Open sessions continue, and so do repeats of their creates.
+        // Requests of open sessions, and repeats of their creates, are still accepted.
         #expect(
             try ledger.admit(Request(.create(lanes: 1), session: sessionBytes(2), seq: 1)).resent != nil)
         try ledger.execute(Request(.close, session: sessionBytes(2), seq: 2))
         #expect(ledger.openCount == 2)
-        // A session whose create is running counts, too.
+        // A session whose create is in progress counts too.
         let entry = try #require(try ledger.admit(create).entry)
         #expect(ledger.openCount == 3)
         let fifth = Request(.create(lanes: 1), session: sessionBytes(5), seq: 1)
@@ -330,7 +330,7 @@ import TwofoldTestSupport
 
     @Test mutating func `an older epoch is stale, and a newer one belongs to a lost session`() throws {
         try ledger.open(one)
-        // With the last seq and with the next one.
+        // Check with the last seq and with the next one.
         for request in [step(2, epoch: 0), Request(.create(lanes: 1), session: one, epoch: 0, seq: 1)] {
             let error = try #require(try ledger.admit(request).refusal)
             #expect(error.code == .staleEpoch)

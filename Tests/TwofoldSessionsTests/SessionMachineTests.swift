@@ -7,7 +7,7 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// Tests the machine as carriers use it: bytes go in, effects come out.
+/// Tests the machine in the way that carriers use it: it takes bytes and returns effects.
 @Suite struct SessionMachineTests {
     private let id = sessionBytes(1)
     private let machine = SessionMachine(ServiceSettings(threads: 1), keys: { ([:], 0) }, at: .start)
@@ -79,7 +79,7 @@ import TwofoldTestSupport
         #expect(machine.ledger.openCount == 0)
     }
 
-    @Test func `a machine in a process counts no requests, because routes there have no time`() throws {
+    @Test func `an in-process machine counts no requests, because its routes have no time`() throws {
         let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
         var effects: [SessionMachine.Effect] = []
         var hello = HelloRequest()
@@ -90,7 +90,7 @@ import TwofoldTestSupport
         #expect(machine.statistics.executed == 0)
     }
 
-    @Test func `actions of a caller are compared as they are, and kept as bytes`() throws {
+    @Test func `a caller's actions may have any width, and are compared by value`() throws {
         let machine = SessionMachine(ServiceSettings(threads: 1), keys: nil, at: .start)
         var effects: [SessionMachine.Effect] = []
         func step<Value: FixedWidthInteger>(_ actions: [Value]) -> StoredReply? {

@@ -53,7 +53,7 @@ import Testing
         #expect(error == ZeroMQError(code: code, operation: "zmq_connect", subject: endpoint))
     }
 
-    @Test func `a socket's timeout throws wouldBlock, not before its time`() throws {
+    @Test func `a socket throws wouldBlock after its timeout, not before`() throws {
         let context = try Context()
         let socket = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
         try socket.set(.receiveTimeout, to: .milliseconds(50))
@@ -85,7 +85,7 @@ import Testing
     }
 }
 
-/// Tests `check` itself with calls that fail on request.
+/// Tests the function `check` with fake calls, which fail as each test requires.
 @Suite struct CheckTests {
     @Test func `an interrupted call is repeated until it has a result`() throws {
         var calls = 0
@@ -98,7 +98,7 @@ import Testing
         #expect(result == 7)
     }
 
-    @Test func `another failure is thrown at once`() {
+    @Test func `any other failure is thrown at once`() {
         var calls = 0
         let error = failure { () throws(ZeroMQError) in
             try check("fake", on: "subject") {
@@ -138,7 +138,7 @@ import Testing
         #expect(left[2] <= left[1] - 19)
     }
 
-    @Test func `a wait that is interrupted after its time continues with zero, not "forever"`() throws {
+    @Test func `a wait that is interrupted after its timeout continues with zero, not "forever"`() throws {
         var left: [CLong] = []
         _ = try check("fake", within: .milliseconds(10)) { milliseconds in
             left.append(milliseconds)
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test(arguments: [nil, .zero, .milliseconds(-5)] as [Duration?])
-    func `no timeout means forever, and no timeout is below zero`(timeout: Duration?) throws {
+    func `nil means forever, and a negative timeout counts as zero`(timeout: Duration?) throws {
         var left: [CLong] = []
         _ = try check("fake", within: timeout) { milliseconds in
             left.append(milliseconds)

@@ -82,7 +82,7 @@ import ZeroMQ
         }
     }
 
-    @Test func `a multipart receive without waiting gets no message, or all of it`() throws {
+    @Test func `a non-blocking multipart receive gets no message or a complete one`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -91,7 +91,7 @@ import ZeroMQ
         let nothing = try receiver.tryReceive(into: &parts)
         #expect(nothing == nil)
         #expect(parts.count == 0)
-        // Half a message does not count as a message.
+        // An incomplete message does not count.
         var first = try Message("a")
         let isSent = try sender.trySend(&first, more: true)
         #expect(isSent)
@@ -103,7 +103,7 @@ import ZeroMQ
         #expect(parts.texts == ["a", "b"])
     }
 
-    @Test func `a multipart send without waiting sends all frames or none`() throws {
+    @Test func `a non-blocking multipart send sends all frames or none`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let sender = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -119,7 +119,7 @@ import ZeroMQ
     }
 
     @Test(arguments: [(7, false), (8, false), (9, true)])
-    func `a message may have maxFrames frames and no more`(frames: Int, overlong: Bool) throws {
+    func `a message may have at most maxFrames frames`(frames: Int, overlong: Bool) throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)

@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import ZeroMQ
 
-/// A pipe: a descriptor to poll, and its writing end.
+/// A pipe. Tests poll its reading end.
 private final class Pipe: Sendable {
     let reader: CInt
     private let writer: Atomic<CInt>
@@ -92,7 +92,7 @@ private final class Pipe: Sendable {
         #expect(poller[item])
     }
 
-    @Test func `a poll ends when its time is over, not before`() throws {
+    @Test func `a poll ends after its timeout, not before`() throws {
         let context = try Context()
         let socket = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
         var poller = Poller()

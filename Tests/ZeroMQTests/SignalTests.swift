@@ -5,7 +5,7 @@ import ZeroMQ
 
 private let handled = Atomic(0)
 
-/// The installed handler of SIGUSR1. It only counts, and has no SA_RESTART, so the signal interrupts system calls.
+/// Whether the handler of SIGUSR1 is installed. It only counts. Without SA_RESTART, the signal interrupts system calls.
 private let installed: Bool = {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in handled.add(1, ordering: .relaxed) }
@@ -13,11 +13,11 @@ private let installed: Bool = {
     return sigaction(SIGUSR1, &action, nil) == 0
 }()
 
-/// Serialized, because the tests count the same signals.
+/// Tests that share a counter of signals, and therefore run one at a time.
 @Suite(.serialized) struct SignalTests {
     init() { #expect(installed) }
 
-    /// Interrupts a sleeping thread ten times, and requires that it goes back to sleep each time.
+    /// Interrupts a sleeping thread ten times, and checks that it goes back to sleep each time.
     private func disturb<Value>(_ worker: Worker<Value>) throws {
         for _ in 0..<10 {
             try #require(worker.waitUntilAsleep())
@@ -87,7 +87,7 @@ private let installed: Bool = {
             let ready = try poller.wait(timeout: timeout)
             return (ready, ContinuousClock.now - start)
         }
-        // More often than the timeout: if each signal restarted it, the poll would never end.
+        // The signals are more frequent than the timeout. If each signal restarted it, the poll would never end.
         let hasEnded = eventually {
             worker.kill(SIGUSR1)
             usleep(20_000)

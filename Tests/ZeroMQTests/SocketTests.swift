@@ -55,7 +55,7 @@ import ZeroMQ
         #expect(port.map { $0 > 0 } == true)
     }
 
-    @Test func `a receive without waiting gets nothing, or the message`() throws {
+    @Test func `a non-blocking receive gets nothing or the message`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -68,7 +68,7 @@ import ZeroMQ
         #expect(something?.text == "something")
     }
 
-    @Test func `a receive in place without a message leaves it empty`() throws {
+    @Test func `a receive into a message empties it if no message has arrived`() throws {
         let context = try Context()
         let receiver = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
         var message = try Message("old")
@@ -77,7 +77,7 @@ import ZeroMQ
         #expect(message.size == 0)
     }
 
-    @Test func `a send without waiting empties a sent message and keeps an unsent one`() throws {
+    @Test func `a non-blocking send empties a sent message and keeps an unsent one`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let sender = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -87,7 +87,7 @@ import ZeroMQ
         #expect(message.text == "patient")
 
         let receiver = try Socket.connected(.dealer, to: endpoint, in: context)
-        // A send may take a millisecond to see the new peer.
+        // The socket may take a millisecond to see the new peer.
         let late = try eventually { try sender.trySend(&message) }
         #expect(late)
         #expect(message.size == 0)
@@ -103,7 +103,7 @@ import ZeroMQ
         let client = try Socket.patient(.req, in: context)
         try client.set(.reqCorrelate, to: correlates)
         try client.connect(server.lastEndpoint)
-        /// Takes a request and returns its route: all frames but the last.
+        /// Receives a request and returns its route: all frames except the last.
         func route() throws -> Multipart {
             var request = Multipart()
             let reception = try server.receive(into: &request)
@@ -129,7 +129,7 @@ import ZeroMQ
         #expect(try client.receiveText() == (correlates ? "to b" : "to a"))
     }
 
-    /// With a limit, the large frame never arrives, and a later message is the next one.
+    /// With a limit, the large frame never arrives, and a later message arrives instead.
     @Test(arguments: [nil, 1000] as [Int64?])
     func `a frame above maxMessageSize never arrives`(limit: Int64?) throws {
         let context = try Context()
@@ -140,7 +140,7 @@ import ZeroMQ
         try client.send(Message(copying: [UInt8](repeating: 0, count: 1000)))
         #expect(try server.receive().size == 1000)
         try client.send(Message(copying: [UInt8](repeating: 0, count: 1001)))
-        // The server disconnects. The client reconnects, and may lose messages sent meanwhile.
+        // The server disconnects. The client reconnects, and may lose messages that it sends before that.
         var size: Int?
         #expect(
             try eventually {
@@ -153,7 +153,7 @@ import ZeroMQ
     }
 
     @Test(arguments: [nil, .milliseconds(500)] as [Duration?])
-    func `without a linger a context ends at once, with one it waits that long for a peer`(linger: Duration?)
+    func `a context waits for a peer as long as its sockets linger, by default not at all`(linger: Duration?)
         throws
     {
         let worker = Worker {
@@ -166,7 +166,7 @@ import ZeroMQ
             }
             return ContinuousClock.now - start
         }
-        // libzmq's own default is to wait forever.
+        // Without the module's default, libzmq would wait forever.
         try #require(eventually { !worker.isRunning })
         #expect(try worker.join() >= (linger ?? .zero) - slack)
     }

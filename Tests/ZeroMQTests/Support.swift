@@ -3,15 +3,15 @@ import Synchronization
 import Testing
 import ZeroMQ
 
-/// A timeout that only a defect exceeds. A test that would hang fails with `.wouldBlock`.
+/// A timeout that only a defect exceeds. Instead of hanging, a test then fails with `.wouldBlock`.
 let patience = Duration.seconds(300)
 
-/// The time by which libzmq may end a wait too early, because it counts whole milliseconds.
+/// The maximum time by which libzmq may end a wait too early, because it counts whole milliseconds.
 let slack = Duration.milliseconds(5)
 
 private let lastNumber = Atomic(0)
 
-/// Returns a number that no other caller in this process gets.
+/// Returns a number that is unique in this process.
 func uniqueNumber() -> Int {
     lastNumber.add(1, ordering: .relaxed).newValue
 }
@@ -22,21 +22,21 @@ func uniqueInproc() -> String { "inproc://test-\(uniqueNumber())" }
 /// An endpoint where nothing listens.
 let nowhere = "ipc:///tmp/zeromq-tests/no/such/directory"
 
-/// The transports, for tests that run on each of them.
+/// The transports on which tests run.
 enum Transport: CaseIterable {
     case inproc, ipc, tcp
 
     var wildcard: String {
         switch self {
         case .inproc: uniqueInproc()
-        case .ipc: "ipc://*"  // a path of libzmq's choice, which it also removes
+        case .ipc: "ipc://*"  // libzmq chooses the path, and removes it
         case .tcp: "tcp://127.0.0.1:*"
         }
     }
 }
 
 extension Socket {
-    /// Makes a socket that gives up after `patience`.
+    /// Creates a socket with a timeout of `patience`.
     static func patient(_ kind: Kind, in context: borrowing Context) throws(ZeroMQError) -> Socket {
         let socket = try Socket(kind, in: context)
         try socket.set(.receiveTimeout, to: patience)
@@ -44,7 +44,7 @@ extension Socket {
         return socket
     }
 
-    /// Makes a patient socket bound to `endpoint`.
+    /// Creates a patient socket bound to `endpoint`.
     static func bound(
         _ kind: Kind, to endpoint: String, in context: borrowing Context
     ) throws(ZeroMQError) -> Socket {
@@ -53,7 +53,7 @@ extension Socket {
         return socket
     }
 
-    /// Makes a patient socket connected to `endpoint`.
+    /// Creates a patient socket connected to `endpoint`.
     static func connected(
         _ kind: Kind, to endpoint: String, in context: borrowing Context
     ) throws(ZeroMQError) -> Socket {
@@ -66,14 +66,14 @@ extension Socket {
         try send(Message(text))
     }
 
-    /// Receives the next frame if one has arrived.
+    /// Receives the next frame; returns nil if none has arrived.
     func tryReceive() throws(ZeroMQError) -> Message? {
         var message = Message()
         guard try tryReceive(into: &message) else { return nil }
         return message
     }
 
-    /// Receives the next message once it has arrived.
+    /// Waits for the next message and receives it.
     func receive(into parts: inout Multipart, maxFrames: Int = 64) throws(ZeroMQError) -> Reception {
         var poller = Poller()
         _ = poller.add(self)
@@ -83,7 +83,7 @@ extension Socket {
         throw ZeroMQError(code: .wouldBlock, operation: "zmq_poll")
     }
 
-    /// Sends all frames once there is room for a message.
+    /// Waits until the socket has room for a message, and sends all frames.
     func send(_ parts: consuming Multipart) throws(ZeroMQError) {
         let deadline = ContinuousClock.now + patience
         while try !trySend(&parts) {
@@ -118,7 +118,7 @@ extension Message {
 
     var text: String { withUnsafeBytes { String(decoding: $0, as: UTF8.self) } }
 
-    /// The address of the bytes as a number, only for comparisons.
+    /// The address of the bytes as a number, for comparisons only.
     var address: UInt? { withUnsafeBytes { $0.baseAddress.map { UInt(bitPattern: $0) } } }
 }
 
@@ -141,7 +141,7 @@ func failure(of body: () throws(ZeroMQError) -> Void) -> ZeroMQError? {
     }
 }
 
-/// Checks `condition` until it holds or the patience ends.
+/// Checks `condition` repeatedly until it holds. Returns false if it does not hold within `patience`.
 func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     let deadline = ContinuousClock.now + patience
     while try !condition() {
@@ -151,7 +151,7 @@ func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     return true
 }
 
-/// A counter for all threads.
+/// A counter that all threads may use.
 final class Counter: Sendable {
     private let count = Atomic(0)
 
@@ -160,9 +160,9 @@ final class Counter: Sendable {
     func increment() { count.add(1, ordering: .acquiringAndReleasing) }
 }
 
-/// A heap buffer with a known pattern that counts how often it was released.
+/// A heap buffer with a known pattern. It counts how often it was released.
 ///
-/// Unchecked because the bytes are written here, before any other thread has them.
+/// `Sendable` is unchecked: only the initialiser writes the bytes, before another thread can read them.
 final class Buffer: @unchecked Sendable {
     let bytes: UnsafeMutableRawBufferPointer
     let releases = Counter()
@@ -176,13 +176,13 @@ final class Buffer: @unchecked Sendable {
 
     var address: UInt? { bytes.baseAddress.map { UInt(bitPattern: $0) } }
 
-    /// Makes a message of these bytes without a copy.
+    /// Returns a message that adopts these bytes without copying them.
     func message() throws(ZeroMQError) -> Message {
         try Message(adopting: bytes, keeping: AtTheEnd { self.releases.increment() })
     }
 }
 
-/// An object whose deinit calls a function.
+/// An object whose deinitialiser calls a function.
 final class AtTheEnd: Sendable {
     private let body: @Sendable () -> Void
 
@@ -191,9 +191,9 @@ final class AtTheEnd: Sendable {
     deinit { body() }
 }
 
-/// Returns true if a process in an exit test ended by the precondition with this text.
+/// Returns true if the process of an exit test failed the precondition with this text.
 ///
-/// An optimized build omits the texts, so there the result only shows that the process died.
+/// An optimised build omits the texts, so there the result only shows that the process failed.
 func died(_ result: ExitTest.Result?, saying text: String) -> Bool {
     guard let result else { return false }
     #if DEBUG

@@ -1,7 +1,7 @@
 import Platform
 import Synchronization
 
-/// A separate thread that a test can join, watch and send signals to.
+/// A separate thread. A test can wait for its end, observe it and send it signals.
 final class Worker<Value: Sendable>: Sendable {
     private enum State {
         case running

@@ -6,7 +6,7 @@ import ZeroMQ
     static let sizes = [1, 8, 33, 34, 1000, 1_000_000]
 
     @Test(arguments: sizes)
-    func `an adopted buffer is the message`(size: Int) throws {
+    func `a message uses the adopted buffer itself`(size: Int) throws {
         let buffer = Buffer(size: size)
         let message = try buffer.message()
         #expect(message.size == size)
@@ -39,7 +39,7 @@ import ZeroMQ
         #expect(buffer.releases.value == 1)
     }
 
-    @Test func `an adopted buffer of zero bytes is released, too`() throws {
+    @Test func `an adopted buffer of zero bytes is also released`() throws {
         let counter = Counter()
         do {
             let message = try Message(
@@ -99,7 +99,7 @@ import ZeroMQ
         #expect(buffer.releases.value == 1)
     }
 
-    @Test func `a kept copy keeps a buffer that was sent`() throws {
+    @Test func `a copy keeps the buffer of a sent message alive`() throws {
         let context = try Context()
         let receiver = try Socket.bound(.dealer, to: Transport.tcp.wildcard, in: context)
         let sender = try Socket.connected(.dealer, to: receiver.lastEndpoint, in: context)
@@ -178,7 +178,7 @@ import ZeroMQ
         #expect(buffers.allSatisfy { $0.releases.value == 1 })
     }
 
-    @Test func `an owner lives exactly as long as its message is on the way`() throws {
+    @Test func `an owner lives exactly as long as its message is in transit`() throws {
         let context = try Context()
         let endpoint = uniqueInproc()
         let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
@@ -195,7 +195,7 @@ import ZeroMQ
         #expect(isKnownUniquelyReferenced(&buffer))
     }
 
-    @Test func `an owner that only its message keeps is freed with the message`() throws {
+    @Test func `an owner that only its message references is freed with the message`() throws {
         weak var owner: Buffer?
         do {
             let message = try {
@@ -209,7 +209,7 @@ import ZeroMQ
         #expect(owner == nil)
     }
 
-    @Test func `a message may end on another thread`() throws {
+    @Test func `a message may be freed on another thread`() throws {
         let buffer = Buffer(size: 100)
         let releases = buffer.releases
         let worker = Worker {

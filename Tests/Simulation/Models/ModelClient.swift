@@ -3,7 +3,7 @@ internal import TwofoldProtocol
 internal import TwofoldSessions
 internal import TwofoldTestSupport
 
-/// A client that follows the protocol, and sometimes breaks it. It creates sessions, uses them, takes over
+/// A client that follows the protocol and sometimes deliberately breaks it. It creates and uses sessions, takes over
 /// sessions of other clients, repeats unanswered requests, and dies.
 ///
 ///     free ──► has a session ──request──► waits ──reply──► has a session
@@ -14,11 +14,11 @@ final class ModelClient {
     private let number: Int
     private let owner: Client
     private var dice: Dice
-    /// The dice for features that were added later. Separate dice keep runs of older seeds the same as far as possible.
+    /// The dice for features that were added later. With separate dice, most runs of older seeds stay the same.
     private var laterDice: Dice
     private var socket: Int?
     private var state = State.free
-    /// The simulated nanoseconds without a reply after which a request is sent again.
+    /// The simulated nanoseconds after which a request without a reply is sent again.
     private var patience = 0
 
     private enum State {
@@ -33,7 +33,7 @@ final class ModelClient {
         let session: ModelSession
         var epoch: UInt32
         var seq: UInt64
-        /// Whether a request was refused since the last reply.
+        /// Whether the server has refused a request since the last reply.
         var wasRefused = false
         /// The last request and its reply.
         var last: (header: [UInt8], payload: [UInt8]?, reply: World.Packet)?
@@ -48,7 +48,7 @@ final class ModelClient {
         var purpose = Purpose.request
         var tries = 0
         var retryAt = 0
-        /// Whether any attempt was damaged in the network.
+        /// Whether the network damaged the request in any attempt.
         var wasDamaged = false
     }
 
@@ -83,7 +83,7 @@ final class ModelClient {
         }
     }
 
-    /// Continues because a message has arrived or a timeout has passed.
+    /// Continues after a message has arrived or a timeout has passed.
     func proceed() {
         if run.world.faults.strikes(.killClient) { die() }
         while true {
@@ -175,7 +175,7 @@ final class ModelClient {
                 return send(again, last.payload, hold, .again(last.reply))
             }
         case 1:
-            // Sends the number of the last request with another body.
+            // Send a different request with the number of the last one.
             return send(request(.keepalive(.init()), ahead: 0), [1], hold, .wrong([.conflict]))
         case 2: return send(request(op, ahead: 1_000_000), payload, hold, .wrong([.outOfSequence]))
         case 3:
@@ -218,7 +218,7 @@ final class ModelClient {
 
     // MARK: replies
 
-    /// Handles the reply, or sends the request again. Returns false if the client must wait.
+    /// Handles a reply, or sends the request again after a timeout. Returns false if the client must wait.
     private func advance(_ waiting: Waiting) -> Bool {
         while let packet = run.world.receive(socket!) {
             guard let reply = packet.header.withUnsafeBytes({ Reply(frame: $0) }), reply.result != nil else {
@@ -248,22 +248,22 @@ final class ModelClient {
         return false
     }
 
-    /// Returns true if there is something to do at once.
+    /// Handles a decoded reply. Returns true if the client can continue at once.
     private func take(_ reply: Reply, _ packet: World.Packet, _ waiting: Waiting) -> Bool {
         let session = waiting.hold.session
         var hold = waiting.hold
         if case .error(let error) = reply.result { return refused(error, waiting) }
         switch waiting.purpose {
         case .wrong(let codes):
-            run.world.violate("a request should have been refused as \(codes[0]), but was answered")
+            run.world.violate("the server answered a request that it should have refused with \(codes[0])")
         case .again(let first):
             if first.header != packet.header || first.payload != packet.payload {
-                run.world.violate("a repeat of request \(waiting.request.seq) got another reply")
+                run.world.violate("a repeat of request \(waiting.request.seq) got a different reply")
             }
         case .intrusion:
             // If a session is lost, a create starts another one.
             guard run.world.oracle.mayBeLost(session.id) else {
-                run.world.violate("a client got a reply in session \(session.id.hex), which is not its own")
+                run.world.violate("a client got a reply in another client's session, \(session.id.hex)")
                 return false
             }
             state = .free

@@ -1,10 +1,10 @@
 internal import TwofoldSessions
 internal import TwofoldTestSupport
 
-/// A run with modelled clients: first the given number of requests, then a time without faults until each client
-/// has finished.
+/// A run with modelled clients. After the given number of requests, faults stop, and the run continues until each
+/// client has finished.
 final class ModelRun {
-    /// The time without faults after which each client must have finished.
+    /// The simulated nanoseconds without faults within which each client must finish.
     private static let patience = 600_000_000_000
 
     let world: World

@@ -3,28 +3,28 @@ internal import TwofoldProtocol
 internal import TwofoldSessions
 internal import TwofoldTestSupport
 
-/// The modelled clients' knowledge of a session. Several clients may use it, which share only its id.
+/// The modelled clients' knowledge of a session. Several clients may use a session; each has its own position in it.
 final class ModelSession {
     let id: SessionID
     let owner: Client
     let create: CreateRequest
-    /// The newest request for which any client has a reply.
+    /// The number of the newest request whose reply has reached a client.
     var acknowledged: UInt64 = 0
-    /// Whether any client knows of a reset.
+    /// Whether any client knows that the session's boards have been reset.
     var wasReset = false
-    /// The last snapshot of some boards of this session, or of the session from which it was forked.
+    /// The last snapshot of boards of this session; before its first snapshot, that of the session it was forked from.
     var snapshot: [UInt8]?
-    /// Whether any client has sent a close.
+    /// Whether the owner has sent a close request.
     var mayBeClosed = false
     /// The newest epoch that any client knows.
     var epoch: UInt32 = 1
-    /// Whether any client has sent a resume.
+    /// Whether a client has sent a resume request.
     var mayHaveMoved = false
-    /// The dice for features that were added later. Separate dice keep runs of older seeds the same as far as possible.
+    /// The dice for features that were added later. With separate dice, most runs of older seeds stay the same.
     var later: Dice
     /// Whether many of the session's requests concern its n-tuple network.
     let isNetworked: Bool
-    /// The size of the network's weights in bytes for the last form, and the number of bytes sent.
+    /// The size in bytes of the weights of the last network form, and the number of bytes that have been sent.
     var network = (bytes: 0, sent: 0)
 
     init(_ dice: inout Dice, of owner: Client, fork: ModelSession? = nil) {
@@ -77,7 +77,7 @@ final class ModelSession {
 
 /// The arguments of modelled sessions.
 enum ModelGames {
-    /// Returns arguments that differ from the defaults for some sessions.
+    /// Returns a create request in which some arguments may differ from their defaults.
     static func varied(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
         var create = create
         switch create.config {
@@ -148,8 +148,8 @@ enum ModelGames {
         return reward
     }
 
-    /// Returns the arguments of a fork. Sometimes a rule differs, so that the fork must refuse the snapshot. Sometimes
-    /// another argument differs, which a snapshot allows.
+    /// Returns the create request of a fork. Sometimes a rule differs, and the fork must refuse the snapshot. Sometimes
+    /// an argument differs that need not match the snapshot.
     static func changed(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
         var create = create
         switch (dice.below(6), create.config) {
@@ -170,7 +170,7 @@ enum ModelGames {
     }
 }
 
-/// The requests that a modelled client sends for its session, most of them valid.
+/// The requests that a modelled client sends for its session. Most of them are valid.
 enum ModelRequests {
     static func random(_ session: ModelSession, _ dice: inout Dice) -> (Request.OneOf_Op, [UInt8]?) {
         let lanes = session.lanes
@@ -206,7 +206,7 @@ enum ModelRequests {
         if session.later.once(in: 6) { (request.seeds, payload) = (false, []) }
         if dice.once(in: 2) {
             request.mask = true
-            // A 2 resets a lane that keeps its stream. A 3 is refused.
+            // A mask value of 2 resets a lane, which keeps its random stream. A 3 is refused.
             let most = [2, 2, 2, 3, 3, 4][session.later.below(6)]
             payload += (0..<session.lanes).map { _ in UInt8(dice.below(2)) }
             if most > 2 { payload[payload.count - 1] = UInt8(most - 1) }
@@ -268,7 +268,7 @@ enum ModelRequests {
         Array((0..<UInt64(session.lanes)).shuffled(using: &session.later).prefix(count))
     }
 
-    /// Returns a network request: its form, or its weights, all at once or in two parts.
+    /// Returns a policy request that sends the network's form, or its weights in one or two parts.
     static func policy(_ session: ModelSession) -> (Request.OneOf_Op, [UInt8]?) {
         var request = PolicyRequest()
         guard session.network.sent < session.network.bytes, !session.later.once(in: 10) else {
@@ -283,7 +283,7 @@ enum ModelRequests {
         var count = (session.network.bytes - session.network.sent) / 4
         if count > 1, session.network.sent == 0, session.later.once(in: 3) { count /= 2 }
         session.network.sent += 4 * count
-        // Between 64 and 256.
+        // Random float32 weights between 64 and 256.
         return (
             .policy(request),
             (0..<count).flatMap { _ in

@@ -1,17 +1,17 @@
 internal import TwofoldProtocol
 
-/// A session that follows the plain rules.
+/// A session under the plain rules. It checks a server's replies.
 protocol PlainSession {
     /// Whether all boards are known. After a policy unknown to these rules, boards are unknown until a reset.
     var isKnown: Bool { get }
 
-    /// Follows an executed request. Returns the first difference from its reply; nil without a difference.
+    /// Applies a request that the server has executed. Returns the first difference from the reply; nil without one.
     mutating func follow(
         _ op: Request.OneOf_Op, _ payload: [UInt8], _ result: Reply.OneOf_Result, _ reply: [UInt8],
         _ snapshots: PlainSnapshots
     ) -> String?
 
-    /// Returns true if a request restores a snapshot that was taken with other rules.
+    /// Returns true if a request restores a snapshot from a session with other rules.
     func hasOtherRules(_ op: Request.OneOf_Op, _ payload: [UInt8], _ snapshots: PlainSnapshots) -> Bool
 }
 
@@ -30,7 +30,7 @@ final class PlainSnapshots {
     func lanes(_ blob: [UInt8]) -> Any? { saved[blob]?.lanes }
 }
 
-/// Returns a session of any game that follows the plain rules; nil for an unknown game.
+/// Returns a session under the plain rules of its game; nil for an unknown game.
 func plainSession(_ create: CreateRequest, _ created: CreateReply) -> (any PlainSession)? {
     switch create.environmentID {
     case "twofold/Game2048-v0": PlainBatch<PlainBoard>(create, created)
@@ -45,7 +45,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
     /// The reward; nil if one of its terms is unknown.
     private let reward: PlainReward<Game>?
     private let autoreset: Twofold_V1_AutoresetMode
-    /// The step limit; nil without one.
+    /// The step limit; nil without a limit.
     private let maxSteps: Int?
     private let created: CreateReply
     private var lanes: [PlainLane<Game>?]
@@ -128,7 +128,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
         let saved = snapshots.lanes(blob) as? [PlainLane<Game>?]
         for (index, number) in numbers.enumerated() {
             var lane = saved?[rows[index]]
-            // A snapshot may come from other arguments.
+            // The snapshot may come from a session with other arguments.
             lane?.game.rules = rules
             if !seeds.isEmpty {
                 let seed = UInt64(bitPattern: Int64(seeds[index]))
@@ -147,7 +147,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
         return identity != rules.identity
     }
 
-    /// Returns the arrays of a restore and the snapshot.
+    /// Returns the parts of a restore request's payload: the arrays and the snapshot.
     private static func parts(
         _ request: RestoreRequest, _ payload: [UInt8]
     ) -> (lanes: [Int], rows: [Int], seeds: [Int], blob: [UInt8]) {
@@ -172,8 +172,8 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
         return wasKnown ? difference(finals, step.finals, reply) : nil
     }
 
-    /// Plays an action on a board, or starts its next episode. Appends the last row of an episode that ends
-    /// to `finals`.
+    /// Plays an action on a board, or starts its next episode. With same-step autoreset, appends the last row of an
+    /// ended episode to `finals`.
     private mutating func play(_ number: Int, _ action: Int, finals: inout [Row?]) -> Row? {
         guard let isOver = lanes[number]?.isOver else { return nil }
         if isOver {
@@ -240,7 +240,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
             for lane in lanes.indices {
                 var action = 0
                 if let policy {
-                    // Each step draws a word, even if it does not use it.
+                    // Each step draws one word, even if the policy does not use it.
                     if let word = lanes[lane]?.policy.next() { action = policy.action(lanes[lane]!, word) }
                 } else {
                     action = Int(payload[step * lanes.count + lane])

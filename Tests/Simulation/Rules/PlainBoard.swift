@@ -9,7 +9,7 @@ struct PlainBoard: PlainGame {
         private(set) var goal = 2048
         private(set) var goalEnds = false
         private(set) var illegalEnds = false
-        /// The threshold for new tiles: a random word below it makes a 4.
+        /// The threshold for new tiles: a random word below it gives a 4.
         private(set) var fours: UInt64
         /// The cells of each line for each action (0 up, 1 right, 2 down, 3 left), starting at the wall to
         /// which the tiles slide.
@@ -51,7 +51,7 @@ struct PlainBoard: PlainGame {
         let made: [UInt8]
     }
 
-    /// A board after slide and merge.
+    /// A board after slide and merge, and its merged tiles.
     private struct Slid {
         var cells: [UInt8]
         var made: [UInt8] = []

@@ -7,10 +7,10 @@ struct PlainCards: PlainGame {
         private(set) var columns = 4
         /// The number of different symbols.
         private(set) var symbols = 0
-        /// The number of peeks; nil for any number.
+        /// The number of allowed peeks; nil without a limit.
         private(set) var peeks: Int?
         private(set) var illegalAction = Twofold_V1_UnturnableCard.noop
-        // The form of observations. A snapshot may come from a session with another form.
+        // The format of observations. A snapshot may come from a session with a different format.
         private(set) var keepsMatched = false
         private(set) var observesLastAction = false
 
@@ -46,7 +46,7 @@ struct PlainCards: PlainGame {
         var isMismatch = false
         var isPeek = false
         var isIllegal = false
-        /// The number of cards that turn back because a matched or open card was touched.
+        /// The value of the term `face_up_touch`.
         var touched = 0
         var isCleared = false
     }
@@ -54,9 +54,9 @@ struct PlainCards: PlainGame {
     var rules: Rules
     private var deck: [UInt8] = []
     private var isMatched: [Bool] = []
-    /// Whether the last action left each card visible.
+    /// For each card, true if it is visible after the last action.
     private var isVisible: [Bool] = []
-    /// The first card of a turn.
+    /// The first card of the current turn; nil before it is chosen.
     private var open: Int?
     private var turns = 0
     private var peeks = 0

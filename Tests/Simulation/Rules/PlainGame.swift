@@ -1,6 +1,6 @@
 internal import TwofoldProtocol
 
-/// One board of a game under the plain rules, without the streams and counts that all games share.
+/// One board of a game under the plain rules. `PlainLane` adds the streams and counts that all games share.
 protocol PlainGame {
     /// The arguments of a game.
     associatedtype Rules: PlainRules
@@ -21,12 +21,12 @@ protocol PlainGame {
     mutating func play(_ action: Int, _ stream: inout PlainStream) -> Move
     func isTerminated(by move: Move) -> Bool
 
-    /// Returns the board's row of an array that only this game has; nil if it is unknown.
+    /// Returns the board's row of an array whose content depends on the game; nil if the array is unknown.
     func bytes(of array: String) -> [UInt8]?
     /// Returns the board after an action and before any random event; nil for a game without afterstates.
     func afterstate(_ action: Int) -> (cells: [UInt8], reward: Int)?
 
-    /// The terms of the game's own reward.
+    /// The terms of the game's default reward.
     static var reward: [PlainTerm] { get }
     /// Returns a term's value before weighting; nil for an unknown term.
     static func value(of term: PlainTerm, in move: Move, isTerminated: Bool, _ rules: Rules) -> Double?
@@ -36,7 +36,7 @@ protocol PlainRules {
     init(_ create: CreateRequest)
     /// The rules that a snapshot and the restoring session must share.
     var identity: [String] { get }
-    /// The known terms of rewards.
+    /// The names of the reward terms that these rules can compute.
     static var terms: [String] { get }
 }
 
@@ -50,14 +50,14 @@ struct PlainTerm {
     var table: [Double] = []
 }
 
-/// A reward: the sum of terms, a scale and a clip.
+/// A reward: the weighted sum of its terms, scaled and clipped.
 struct PlainReward<Game: PlainGame> {
     var terms = Game.reward
     private var scale = 1.0
     private var low = -Double.infinity
     private var high = Double.infinity
 
-    /// Returns nil if a term is unknown.
+    /// Creates the declared reward, or the game's default reward. Returns nil if a term is unknown.
     init?(_ create: CreateRequest) {
         guard create.hasReward else { return }
         let declared = create.reward
@@ -117,7 +117,7 @@ struct PlainLane<Game: PlainGame> {
 /// One board's row in each array of a reply.
 struct PlainRow<Game: PlainGame> {
     let number: Int
-    /// The step of a rollout.
+    /// The number of the step in a rollout.
     var step = 0
     var lane: PlainLane<Game>
     /// The reward; nil if it is unknown.

@@ -1,6 +1,6 @@
 internal import TwofoldProtocol
 
-/// The server's policies that these rules know.
+/// The policies of the server that the plain rules implement.
 enum PlainPolicy {
     case random
     case fixedOrder
@@ -31,7 +31,7 @@ enum PlainPolicy {
 
 /// The n-tuple network of a session.
 struct PlainNetwork {
-    /// The cells of each tuple on each image of the board.
+    /// For each tuple and each image of the board, the tuple's cells.
     private let tuples: [[[Int]]]
     private let exponents: Int
     private let size: Int
@@ -55,8 +55,8 @@ struct PlainNetwork {
         }
     }
 
-    /// Returns the sum of one weight for each tuple and image: first over a tuple's images, then over the
-    /// tuples.
+    /// Returns the network's value of a board: the sum of one weight per tuple and image. It is computed first over
+    /// the images of a tuple, then over the tuples.
     func value(_ cells: [UInt8]) -> Float {
         var (value, table): (Float, Int) = (0, 0)
         for images in tuples {
@@ -75,9 +75,9 @@ struct PlainNetwork {
         (0..<count).reduce(1) { power, _ in power * base }
     }
 
-    /// Returns the images of a board, each as the board's cells in the image's order: the board and its
-    /// transpose, both after a quarter turn anticlockwise, and so on. A board that is not square has only the
-    /// four images of its shape.
+    /// Returns the images of a board, each as the board's cells in the image's order. For each number of quarter turns
+    /// anticlockwise, these are the turned board and its transpose. A board that is not square has only the four
+    /// images that keep its shape.
     private static func images(_ rows: Int, _ columns: Int) -> [[Int]] {
         func cell(_ row: Int, _ column: Int) -> Int { row * columns + column }
         func image(_ cell: (_ row: Int, _ column: Int) -> Int) -> [Int] {

@@ -1,5 +1,5 @@
-// A second implementation of docs/reference/determinism.md, docs/environments and docs/guides/rollouts.md, written
-// to be read. The rules in this folder share no code with the sources, and are not fast.
+// A second implementation of docs/reference/determinism.md, docs/environments and docs/guides/rollouts.md. The rules
+// in this folder share no code with the sources. They are written to be readable, not fast.
 
 /// A stream of random words: xoshiro128++, seeded by SplitMix64.
 struct PlainStream {
@@ -20,7 +20,7 @@ struct PlainStream {
         )
     }
 
-    /// Makes the stream of a server's policy for a lane with this seed.
+    /// Returns the stream of the server's policies for a lane with this seed.
     static func policy(seed: UInt64) -> PlainStream { PlainStream(seed: seed ^ 0x706f_6c69_6379_0000) }
 
     mutating func next() -> UInt32 {

@@ -4,11 +4,11 @@ internal import TwofoldEmbedded
 internal import TwofoldProtocol
 internal import TwofoldTestSupport
 
-/// The library for callers in the same process. It gets the requests that a server has executed, and must
-/// return the same replies. It also gets repeats, requests that skip numbers, and too little memory.
+/// The in-process library. It gets the requests that a server has executed, and must return the same replies. It also
+/// gets repeated requests, requests that skip numbers, and too little memory for replies.
 final class EmbeddedTwin {
-    /// A session of the library. It counts its requests separately, because it never gets resumes or refused
-    /// requests.
+    /// A session of the library. It counts its requests separately because the library never gets resume requests or
+    /// requests that the server has refused.
     struct Session {
         let id: Data
         var last: UInt64 = 0
@@ -23,20 +23,20 @@ final class EmbeddedTwin {
     private var dice: Dice
     private var header = [UInt8](repeating: 0, count: 1 << 16)
     private var payload: [UInt8] = []
-    /// A description of the first wrong answer; nil without one.
+    /// A description of the last wrong answer; nil if all answers were right.
     private(set) var problem: String?
 
     init(seed: UInt64) {
         dice = Dice(seed: seed ^ 0x7477_696e)
         let status = TwofoldEmbedded.create(&service, nil, 0)
-        precondition(status == TWOFOLD_ANSWERED, "the settings in the environment's variables are invalid")
+        precondition(status == TWOFOLD_ANSWERED, "the settings in the environment variables are invalid")
     }
 
     deinit { _ = TwofoldEmbedded.destroy(service) }
 
     func session() -> Session { Session(id: Data(dice.bytes(16))) }
 
-    /// Executes a request of the server again.
+    /// Executes a request in the library after the server has executed it.
     func execute(_ op: Request.OneOf_Op, _ bytes: [UInt8]?, of session: inout Session) -> Answer {
         var request = Request(op, session: session.id, seq: session.last + 1)
         if session.last > 0, dice.once(in: 16) {
@@ -49,7 +49,7 @@ final class EmbeddedTwin {
         }
         if case .step = op, let bytes, dice.once(in: 16) {
             guard case .error(let error) = ask(request, bytes + [0]).result, error.field == "actions" else {
-                problem = "the library did not refuse a step with one action too many"
+                problem = "the library did not refuse a step with an extra action"
                 return Answer()
             }
         }
@@ -58,13 +58,13 @@ final class EmbeddedTwin {
         if case .error = answer.result { return answer }
         session.last += 1
         if dice.once(in: 4), ask(request, bytes) != answer {
-            problem = "the library gave two replies to request \(request.seq)"
+            problem = "the library gave different replies to request \(request.seq) and its repeat"
         }
         if case .step = op, let bytes, dice.once(in: 16) {
             let other = [(bytes[0] + 1) % 4] + bytes.dropFirst()
             if case .error(let error) = ask(request, other).result, error.code == .conflict {
             } else {
-                problem = "the library did not refuse request \(request.seq) with other actions"
+                problem = "the library did not refuse a repeat of request \(request.seq) with other actions"
             }
         }
         return answer
@@ -77,7 +77,7 @@ final class EmbeddedTwin {
 
     private func call(_ request: Request, _ bytes: [UInt8]?) -> Answer {
         let frame = request.frame
-        // One byte more than necessary, because an empty payload also has an address.
+        // Add one byte, so that an empty payload also has an address.
         let actions = bytes.map { $0 + [0] }
         return answer(to: request.seq) { reply in
             guard let actions else {
@@ -87,7 +87,7 @@ final class EmbeddedTwin {
         }
     }
 
-    /// Executes a step through the faster function, with actions of one byte or of eight.
+    /// Executes a step through the fast step function. Each action has one byte or eight bytes.
     private func step(_ request: Request, _ bytes: [UInt8]) -> Answer {
         var steps = twofold_steps()
         (steps.service, steps.epoch, steps.count) = (service, request.epoch, bytes.count)
@@ -123,7 +123,9 @@ final class EmbeddedTwin {
         switch Int(status) {
         case TWOFOLD_ANSWERED:
             let decoded = header[..<reply.header_size].withUnsafeBytes { Reply(frame: $0) }
-            if let decoded, decoded.seq != seq { problem = "the library answered \(seq) as \(decoded.seq)" }
+            if let decoded, decoded.seq != seq {
+                problem = "the library's reply to request \(seq) has the number \(decoded.seq)"
+            }
             return Answer(result: decoded?.result, payload: bytes)
         case TWOFOLD_STEPPED: return Answer(result: .step(.init()), payload: bytes)
         default: return Answer()

@@ -6,7 +6,7 @@ internal import TwofoldTestSupport
 // The second environment, which computes each result independently.
 
 extension Oracle {
-    /// Returns true if two payloads have the same arrays. The bytes between arrays mean nothing.
+    /// Returns true if two payloads have the same arrays. It ignores the bytes between arrays.
     private func isSame(_ left: [UInt8], _ right: [UInt8], _ layouts: [PayloadLayoutMessage]?) -> Bool {
         guard let layouts else { return left == right }
         return left.count == right.count
@@ -19,22 +19,22 @@ extension Oracle {
             }
     }
 
-    /// Executes the request again, without faults.
+    /// Executes the request again in the second environment, without faults, and compares the replies.
     func compare(
         _ question: Question, _ reply: Reply, _ packet: World.Packet, _ record: Record, _ isStopping: Bool
     ) {
         switch question.request.op {
         case .create(let create):
             guard let (shadow, expected) = try? service.create(create) else {
-                return world.violate("an invalid create was executed")
+                return world.violate("a server executed an invalid create request")
             }
             (record.shadow, record.created) = (shadow, expected)
-            // Only for some sessions, because these rules are slow.
+            // Only some sessions use the plain rules, because they are slow.
             var dice = Dice(seed: world.seed ^ question.clockSeed)
             if dice.once(in: 4) { record.plain = plainSession(create, expected) }
             if dice.once(in: 4) { record.twin = twin.session() }
             compareTwin(question, .create(expected), [], record)
-            if reply.create != expected { world.violate("a create got a wrong reply") }
+            if reply.create != expected { world.violate("a create request got a wrong reply") }
         case .close:
             record.shadow = nil
             compareTwin(question, .close(.init()), [], record)
@@ -45,8 +45,8 @@ extension Oracle {
                 let layouts = record.layouts(of: result)
                 if result != reply.result || !isSame(payload, packet.payload ?? [], layouts) {
                     world.violate(
-                        "request \(question.request.seq) of session \(question.name) has another "
-                            + "result than the second environment")
+                        "the result of request \(question.request.seq) of session \(question.name) "
+                            + "differs from the second environment's")
                 }
                 if let wrong = record.plain?.follow(
                     op, question.payload ?? [], result, payload, plainSnapshots)
@@ -58,13 +58,13 @@ extension Oracle {
                 compareTwin(question, result, payload, record)
                 note(result, asked: op, of: record)
             } catch {
-                world.violate("an invalid request was executed: \(error)")
+                world.violate("a server executed an invalid request: \(error)")
             }
         case nil: break
         }
     }
 
-    /// Executes the request again in the library.
+    /// Executes the request again in the in-process library, and compares the replies.
     private func compareTwin(
         _ question: Question, _ result: Reply.OneOf_Result, _ payload: [UInt8], _ record: Record
     ) {
@@ -90,7 +90,7 @@ extension Oracle {
         }
         if answer.result != result || !isSame(answer.payload, payload, record.layouts(of: result)) {
             world.violate(
-                "the library gives another reply to request \(question.request.seq) of \(question.name)")
+                "the library gives a different reply to request \(question.request.seq) of \(question.name)")
         }
         if let problem = twin.problem { world.violate(problem) }
         if case .create = op { world.reach(.askedLibrary) }
@@ -149,9 +149,9 @@ extension Oracle {
     }
 }
 
-/// The memory for the second environment's replies.
+/// The memory for the second environment's replies: one buffer, which only grows.
 ///
-/// This is the oracle's unsafe memory: one buffer, which only grows.
+/// The oracle has no other unsafe memory.
 final class OracleMemory {
     private var bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 64)
 

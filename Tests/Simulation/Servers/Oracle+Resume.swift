@@ -2,10 +2,10 @@ internal import FoundationEssentials
 internal import TwofoldProtocol
 internal import TwofoldSessions
 
-// The allowed answers to a resume.
+// The allowed answers to a resume request.
 
 extension Oracle {
-    /// The minimum number of holders that a server remembers.
+    /// The number of former holders that a server remembers at least.
     private static let rememberedHolders = 40
 
     func resumed(
@@ -17,15 +17,15 @@ extension Oracle {
         let holder = request.resume.holder
         func wrong(_ what: String) { world.violate("session \(session.hex) \(what)") }
         if resume.lastSeq != record.seq {
-            wrong("was resumed at seq \(resume.lastSeq); its last seq is \(record.seq)")
+            wrong("was resumed with seq \(resume.lastSeq); its last seq is \(record.seq)")
         }
         if Array(resume.lastReply) != record.header || payload != record.payload {
-            wrong("was resumed with another last reply")
+            wrong("was resumed with a wrong last reply")
         }
         if resume.create != record.create || resume.created != record.created {
-            wrong("was resumed with another create")
+            wrong("was resumed with a wrong create request or create reply")
         }
-        if resume.wasReset != record.wasReset { wrong("was resumed with was_reset \(resume.wasReset)") }
+        if resume.wasReset != record.wasReset { wrong("was resumed with a wrong was_reset") }
         if record.holder == holder ? resume.epoch != record.epoch : resume.epoch != record.epoch + 1 {
             wrong("went from epoch \(record.epoch) to \(resume.epoch)")
         }
@@ -36,14 +36,14 @@ extension Oracle {
             }
         }
         if record.formerHolders.suffix(Self.rememberedHolders).contains(holder) {
-            wrong("went back to a holder that was shut out")
+            wrong("was resumed by a holder that another one had displaced")
         }
         if let former = record.holder, former != holder { record.formerHolders.append(former) }
         (record.holder, record.epoch) = (holder, resume.epoch)
         record.pending = nil
     }
 
-    /// Checks that a resume is refused only if its session is gone or its sender has been displaced.
+    /// Checks that a resume request is refused only if its session is gone or its sender has been displaced.
     func refused(
         _ resume: ResumeRequest, _ request: Request, _ session: SessionID, _ error: WireError,
         _ server: SimulatedServer
@@ -64,7 +64,7 @@ extension Oracle {
         if isStale, error.code == .staleEpoch { world.reach(.fencedOut) }
         if !isRight {
             world.violate(
-                "a resume of session \(session.hex) for epoch \(request.epoch), which is at epoch "
+                "a resume request for epoch \(request.epoch) of session \(session.hex), which is at epoch "
                     + "\(record.epoch), was refused: \(error.message)")
         }
     }

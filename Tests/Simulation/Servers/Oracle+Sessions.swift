@@ -1,7 +1,7 @@
 internal import TwofoldProtocol
 internal import TwofoldSessions
 
-// The rules of open sessions: a session is open from its create to its close, unless it is idle for too long.
+// The rules for open sessions: a session is open from its create to its close request, unless it is idle for too long.
 
 extension Oracle {
     private func open(on server: SimulatedServer) -> [(id: SessionID, record: Record)] {
@@ -11,7 +11,7 @@ extension Oracle {
         }.map { ($0.key.session, $0.value) }
     }
 
-    /// Checks that a session is hidden from all clients but its owner. Returns true if the reply needs further checks.
+    /// Checks that only its owner can see a session. Returns true if the reply needs further checks.
     func isOwners(
         _ question: Question, _ session: SessionID, _ reply: Reply, _ server: SimulatedServer
     ) -> Bool {
@@ -22,12 +22,12 @@ extension Oracle {
         if case .error(let error) = reply.result, error.code == .notFound, error.field == "session" {
             return false
         }
-        world.violate("session \(session.hex) was not NOT_FOUND for another client")
+        world.violate("a request of another client for session \(session.hex) did not get NOT_FOUND")
         return false
     }
 
-    /// Records that a server checks its idle sessions. If more than half of the timeout has passed since its
-    /// last check, the time was a pause and does not count for any session.
+    /// Records that a server checks for idle sessions. If more than half of the timeout has passed since its last
+    /// check, the server was paused, and no session's idle time includes that time.
     func turned(_ server: SimulatedServer, after elapsed: Duration, _ timeout: Duration) {
         guard elapsed > timeout / 2 else { return }
         for (_, record) in open(on: server) {
@@ -35,21 +35,20 @@ extension Oracle {
         }
     }
 
-    /// Records that only these sessions of a server remain after its check for idle sessions.
+    /// Records which sessions of a server remain after its check for idle sessions.
     func expired(on server: SimulatedServer, after timeout: Duration, still open: Set<SessionID>) {
         for (id, record) in self.open(on: server) where !open.contains(id) {
             if idleTime(of: record) < timeout {
                 world.violate(
-                    "session \(id.hex) was ended as idle after \(idleTime(of: record)); the timeout is \(timeout)"
-                )
+                    "session \(id.hex) ended as idle after \(idleTime(of: record)); timeout \(timeout)")
             }
             record.isLost = true
             losable.insert(id)
         }
     }
 
-    /// Checks that none of these sessions, which have no request in progress, was idle for longer than twice
-    /// the timeout.
+    /// Checks that no session was idle for more than twice the timeout. None of the sessions may have a request in
+    /// progress.
     func checkIdle(_ sessions: [SessionID], on server: SimulatedServer, _ timeout: Duration) {
         for id in sessions {
             guard let record = records[Key(session: id, line: server.line)] else { continue }
@@ -59,8 +58,8 @@ extension Oracle {
         }
     }
 
-    /// Returns the bytes of a session's network and of a long kept request. They count in addition to the
-    /// bytes that its create reserves.
+    /// Returns the size of a session's network and of its last request's payload if that is long. These bytes count
+    /// in addition to those that the create request reserves.
     func countedBytes(of session: SessionID, on server: SimulatedServer) -> Int {
         guard let record = records[Key(session: session, line: server.line)], !record.isLost else { return 0 }
         let kept = record.question?.payload?.count ?? 0
@@ -69,7 +68,7 @@ extension Oracle {
 
     private func idleTime(of record: Record) -> Duration { .nanoseconds(world.now - record.idleSince) }
 
-    /// Checks that a server has exactly these sessions, idle or with a request in progress.
+    /// Checks that a server has exactly the sessions that it should have. `busy` ones have a request in progress.
     func checkOpen(_ idle: [SessionID], busy: [SessionID], on server: SimulatedServer) {
         let known = Set(open(on: server).map(\.id))
         for id in idle where !known.contains(id) {

@@ -5,14 +5,14 @@ internal import TwofoldServer
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// The oracle, which computes each result independently. A trajectory is a pure function of seed and actions. So
-/// a second environment, which executes each request once and without faults, must give the same bytes.
+/// The oracle, which computes each result independently. A trajectory is a pure function of seed and actions.
+/// Therefore a second environment that executes each request once, without faults, must give the same bytes.
 ///
 ///     request n, executed:     the second environment's bytes
 ///     request n, repeated:     the same reply, byte for byte
 ///     any other success:       a request was lost, or executed twice
 ///
-/// It sees all messages that servers send, even those lost later on their way.
+/// It sees all messages that servers send, including those that the network then loses.
 final class Oracle {
     /// A request in the form in which it reached a server.
     struct Question {
@@ -33,7 +33,7 @@ final class Oracle {
 
         var name: String { SessionID(request.session)?.hex ?? "" }
 
-        /// Whether the request has no session, so that the ledger does not see it.
+        /// Whether the request belongs to no session. The ledger does not see such requests.
         var isOfNoSession: Bool {
             switch request.op {
             case .hello, .stats, .expand: true
@@ -41,45 +41,45 @@ final class Oracle {
             }
         }
 
-        /// The seed of the clock while the request is executed.
+        /// The seed of the simulated clock during the request's execution.
         var clockSeed: UInt64 {
             request.session.reduce(request.seq) { $0 &* 0x100_0000_01b3 ^ UInt64($1) }
         }
     }
 
-    /// The oracle's record of a session. A line of servers is a server and its successors.
+    /// The oracle's record of a session.
     final class Record {
         let owner: Client
         var seq: UInt64 = 0
         var epoch: UInt32 = 1
-        /// The last reply and its request.
+        /// The header and payload of the last reply, and its request.
         var header: [UInt8] = []
         var payload: [UInt8]?
         var question: Question?
-        /// The second environment; nil if the session's start was not seen.
+        /// The second environment; nil before the create request and after the close request.
         var shadow: ServedEnvironment?
-        /// The same boards under the plain rules, for some sessions.
+        /// The same boards under the plain rules; nil for most sessions.
         var plain: (any PlainSession)?
-        /// The same boards in the library for callers in the same process, for some sessions.
+        /// The same boards in the in-process library; nil for most sessions.
         var twin: EmbeddedTwin.Session?
         var create = CreateRequest()
         var created = CreateReply()
-        /// Whether the boards were reset or restored since the create.
+        /// Whether the boards have been reset or restored since the create request.
         var wasReset = false
         /// The size of the session's network in bytes.
         var networkBytes = 0
-        /// The number of the server with this session.
+        /// The number of the server that has the session.
         var server = 0
-        /// The moment of the last request or reply, whichever was later.
+        /// The time of the last request or reply, whichever was later.
         var idleSince = 0
         /// The next request, and the sender of its newest copy, which gets the reply.
         var pending: (question: Question, place: SimulatedServer.Place)?
-        /// The client that resumed the session last, and all earlier ones.
+        /// The holder that resumed the session last, and all earlier holders.
         var holder: Data?
         var formerHolders: [Data] = []
-        /// Whether a server has saved the session, which the next one must restore.
+        /// Whether a server has saved the session. If so, the next server must restore it.
         var isSaved = false
-        /// Whether the session is lost. Only a new create may bring it back.
+        /// Whether the session is lost. Only a new create request may use its id again.
         var isLost = false
         var isClosed = false
 
@@ -106,11 +106,12 @@ final class Oracle {
     let memory = OracleMemory()
     private(set) lazy var twin = EmbeddedTwin(seed: world.seed)
     let plainSnapshots = PlainSnapshots()
-    /// The records by session and line of servers: a second server may have created the same session.
+    /// The records. The key contains the line of servers because a second server may have created the same session.
     var records: [Key: Record] = [:]
-    /// The sessions that may have disappeared for clients.
+    /// The sessions that may no longer exist when their client uses them.
     var losable: Set<SessionID> = []
 
+    /// The key of a record. A line is a server and its successors.
     struct Key: Hashable {
         let session: SessionID
         let line: Int
@@ -125,7 +126,7 @@ final class Oracle {
         service = settings.service(budget, clock: world.clock.clock)
     }
 
-    /// Returns true if a session may have disappeared for its client: its server has ended, or it was idle.
+    /// Returns true if a session may no longer exist because its server has ended or because it was idle.
     func mayBeLost(_ session: SessionID) -> Bool { losable.contains(session) }
 
     // MARK: servers
@@ -153,8 +154,8 @@ final class Oracle {
         }
     }
 
-    /// Records that a server has ended. If the end was not clean, its sessions may be lost. `hasSaved` means that
-    /// it has certainly saved all of them.
+    /// Records that a server has ended. If the end was not clean, its sessions may be lost. `hasSaved` is true if the
+    /// server has certainly saved all of them.
     func ended(_ server: SimulatedServer, isClean: Bool, hasSaved: Bool = false) {
         for record in records.values
         where record.server == server.number && !record.isClosed && !record.isLost {
@@ -173,7 +174,7 @@ final class Oracle {
         record(of: question, on: server)?.idleSince = world.now
     }
 
-    /// Returns the session of a request if it belongs to the sender.
+    /// Returns the record of a request's session; nil if the session does not belong to the sender.
     private func record(of question: Question, on server: SimulatedServer) -> Record? {
         guard let session = SessionID(question.request.session),
             let record = records[Key(session: session, line: server.line)], record.owner == question.owner
@@ -230,12 +231,13 @@ final class Oracle {
             records[key] = Record(of: question.owner)
         }
         guard let record = records[key] else {
-            return world.violate("session \(session.hex) was answered, but never created")
+            return world.violate("a server answered in session \(session.hex), which was never created")
         }
-        guard !record.isLost else { return world.violate("the lost session \(session.hex) is back") }
+        guard !record.isLost else { return world.violate("the lost session \(session.hex) exists again") }
         if request.epoch != record.epoch {
             return world.violate(
-                "epoch \(request.epoch) of session \(session.hex) was answered; it is at \(record.epoch)")
+                "a request for epoch \(request.epoch) of session \(session.hex) was answered; the session is "
+                    + "at epoch \(record.epoch)")
         }
         if request.seq == record.seq {
             if record.isClosed { world.reach(.tombstone) }
@@ -247,11 +249,11 @@ final class Oracle {
         }
         guard request.seq == record.seq + 1, reply.seq == request.seq else {
             return world.violate(
-                "request \(request.seq) of session \(session.hex) was executed after \(record.seq)")
+                "request \(request.seq) of session \(session.hex) was executed after request \(record.seq)")
         }
         if let pending = record.pending, pending.question.isSame(as: question), pending.place != place {
             world.violate(
-                "the reply to \(request.seq) of session \(session.hex) did not go to its newest route")
+                "the reply to request \(request.seq) of session \(session.hex) went to an older route")
         }
         record.pending = nil
         (record.server, record.idleSince) = (server.number, world.now)
@@ -267,8 +269,8 @@ final class Oracle {
         if case .close = request.op { record.isClosed = true }
     }
 
-    /// Checks that the ledger refuses only requests that it must refuse. If the environment refuses a
-    /// request, the second environment must refuse it, too.
+    /// Checks that the ledger refuses only requests that it must refuse. If the environment refuses a request, the
+    /// second environment must refuse it too.
     private func refused(
         _ question: Question, _ session: SessionID, _ error: WireError, _ server: SimulatedServer
     ) {
@@ -283,8 +285,8 @@ final class Oracle {
         let isWrong =
             switch error.code {
             case .staleEpoch: request.epoch >= record.epoch
-            // NOT_FOUND is right for a closed session, except for a repeat of its close, and for an epoch that the
-            // session has not reached.
+            // NOT_FOUND is right for an epoch that the session has not reached. It is also right for a closed session,
+            // except in reply to a repeat of the close request.
             case .notFound:
                 error.field == "session" && (!record.isClosed || isLast) && request.epoch <= record.epoch
             case .outOfSequence: isLast || isNext
@@ -310,17 +312,17 @@ final class Oracle {
         } catch {}
     }
 
-    /// Checks that a create is refused only if memory is short, and that an open session always has memory for
-    /// its steps.
+    /// Checks that a create request is refused for lack of sessions only at a session limit, and that an open session
+    /// always has memory for its steps.
     private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
         guard error.code == .resourceExhausted else { return }
         switch question.request.op {
         case .create where error.field == "session":
             if !server.isFull(for: question.owner) {
-                world.violate("a create was refused despite free memory: \(error.message)")
+                world.violate("a create request was refused below the session limits: \(error.message)")
             }
         case .step, .reset, .observe, .keepalive, .close:
-            world.violate("an admitted session has no memory for its steps: \(error.message)")
+            world.violate("an open session has no memory for its requests: \(error.message)")
         default: break
         }
     }
@@ -344,7 +346,7 @@ final class Oracle {
 }
 
 extension SessionID {
-    /// The session id as hex digits, which are the same in each run, unlike its description.
+    /// The first four bytes of the session id in hexadecimal. Unlike `description`, they are the same in each run.
     var hex: String {
         bytes.prefix(4).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }

@@ -11,17 +11,17 @@ internal import ZeroMQ
 enum ServerEvent {
     /// A queue of the server performs work.
     case work(SimulatedServer, Work, for: Oracle.Question?)
-    /// The server looks for idle sessions, or continues its stop.
+    /// The server checks for idle sessions, or continues its stop.
     case turn(SimulatedServer)
     /// A server starts at the address again.
     case start
-    /// The second server leaves, and clients reach the first one again.
+    /// The second server ends, and requests reach the first one again.
     case switchBack
-    /// A message arrives once this server runs again, or once there is any server.
+    /// A delayed message arrives at this server or, without one, at the server that runs now.
     case again(World.Packet, SimulatedServer?)
 }
 
-/// The servers at the one address that clients know: one at a time, and sometimes a second one next to it.
+/// The servers at the only address that clients know. There is usually one server, and sometimes also a second one.
 final class Servers {
     private unowned let world: World
     private let configuration: ServerConfiguration
@@ -29,9 +29,9 @@ final class Servers {
     /// The maximum frame size that a server accepts, in bytes.
     let maxMessageBytes: Int
     private var count = 0
-    /// The server of line 0. Its successors have the same disk.
+    /// The server of line 0; nil while it is down. Its successors have the same disk.
     private(set) var first: SimulatedServer?
-    /// A server with other sessions, which new requests reach while it exists.
+    /// A server with separate sessions. While it exists, it receives all new requests.
     private(set) var second: SimulatedServer?
 
     init(_ world: World) {
@@ -45,7 +45,7 @@ final class Servers {
         limits.idleTimeout = world.dice.once(in: 2) ? nil : .seconds(20 + world.dice.below(100))
         var later = Dice(seed: world.seed ^ 0x6b65_7973)
         if later.once(in: 4) { limits.maxSessionsPerClient = 1 + later.below(3) }
-        // Short enough that a slow request or a pause can last as long.
+        // A slow request or a pause can last longer than such a short timeout.
         if limits.idleTimeout != nil, later.once(in: 3) { limits.idleTimeout = .seconds(1 + later.below(4)) }
         if later.once(in: 4) { limits.maxMessageBytes = 2000 }
         settings.limits = limits
@@ -55,7 +55,7 @@ final class Servers {
         disk = world.dice.once(in: 3) ? nil : SimulatedDisk()
     }
 
-    /// Starts the server at the address with the disk's content.
+    /// Starts a server of line 0 with the content of the disk.
     func start() {
         guard first == nil else { return }
         count += 1
@@ -65,8 +65,8 @@ final class Servers {
 
     func take(_ packet: World.Packet) {
         guard let server = second ?? first else {
-            // If libzmq could not send the message yet, it arrives once there is a server again; otherwise it
-            // is lost.
+            // If libzmq has not yet sent the message, it arrives once there is a server again. Otherwise it is
+            // lost.
             if world.dice.once(in: 2) { world.add(.server(.again(packet, nil)), after: 100_000_000) }
             return
         }
@@ -124,7 +124,7 @@ final class Servers {
 
     func checkEmpty() { first?.checkEmpty() }
 
-    /// Starts the server again if it is down.
+    /// Ends the second server and any pause of the first one.
     func recover() {
         second?.kill()
         second = nil
@@ -135,7 +135,7 @@ final class Servers {
 /// The process of one server, from its start to its end: the real ``SessionMachine``, its work and its state
 /// directory.
 final class SimulatedServer {
-    /// The server's number. Successive servers at the address belong to line 0.
+    /// The server's number, and its line. The first server and its successors belong to line 0.
     let number: Int
     let line: Int
     private unowned let world: World
@@ -150,7 +150,7 @@ final class SimulatedServer {
     private(set) var hasEnded = false
     /// The number of created sessions when the statistics were last read.
     private var countedSessions = 0
-    /// Whether the server's messages answer the message that has just arrived.
+    /// Whether the server is taking a message, so that its replies are immediate.
     private var isTaking = false
     private var unanswered = Unanswered()
 
@@ -194,7 +194,7 @@ final class SimulatedServer {
         }
         let (before, inProgress) = (machine.statistics, machine.inProgress)
         var message = Multipart()
-        // A process without memory for a few bytes would have ended long before.
+        // A process that cannot allocate a few bytes would have ended long before.
         withUnsafeBytes(of: packet.socket) { message.append(try! Message(copying: $0)) }
         withUnsafeBytes(of: packet.number) { message.append(try! Message(copying: $0)) }
         message.append(Message())
@@ -217,7 +217,7 @@ final class SimulatedServer {
         checkLimits()
     }
 
-    /// Performs the work of a queue.
+    /// Performs work from one of the server's queues.
     func perform(_ work: Work, for question: Oracle.Question?) {
         guard !hasEnded else { return world.reach(.killedDuringJob) }
         guard world.now >= pausedUntil else {
@@ -227,7 +227,7 @@ final class SimulatedServer {
         if isLate {
             world.reach(.jobTooLate)
         } else if machine.phase.value >= .late, question?.isOfNoSession != true {
-            world.violate("work began in the last seconds of a stop")
+            world.violate("a server started work in the last seconds of its stop")
         }
         finish(work, isLate ? .failure(.stopping) : result(of: work, question))
         settle(for: question)
@@ -244,7 +244,7 @@ final class SimulatedServer {
         machine.finish(work, result, at: world.moment, into: &effects)
     }
 
-    /// Performs the effects of an event, like the loop.
+    /// Performs the effects of an event, as the server's loop does.
     private func settle(for question: Oracle.Question?) {
         var next = 0
         while next < effects.count {
@@ -273,7 +273,7 @@ final class SimulatedServer {
         let number = message[1].withUnsafeBytes { $0.loadUnaligned(as: UInt32.self) }
         let place = Place(socket: socket, number: number)
         guard let answered = unanswered.answer(at: place) else {
-            return world.violate("a message was answered twice, or after a newer copy had replaced it")
+            return world.violate("a server answered a message twice, or after a newer copy had replaced it")
         }
         let header = message[3].withUnsafeBytes { [UInt8]($0) }
         let payload = message.count > 4 ? message[4].withUnsafeBytes { [UInt8]($0) } : nil
@@ -285,8 +285,8 @@ final class SimulatedServer {
         world.deliver(packet)
     }
 
-    /// Checks that a server that refuses new requests executes and starts no request of a session. The
-    /// numbers are from before the request.
+    /// Checks that a server that refuses new requests neither executes nor starts a session's request. `before` and
+    /// `inProgress` are from before the request.
     private func checkBegin(of question: Oracle.Question?, after before: ServerStatistics, _ inProgress: Int)
     {
         guard machine.phase.value >= .refusing, let op = question?.request.op else { return }
@@ -295,7 +295,7 @@ final class SimulatedServer {
         default: break
         }
         if machine.statistics.executed > before.executed || machine.inProgress > inProgress {
-            world.violate("a server that refuses new requests has begun one")
+            world.violate("a server that refuses new requests has started one")
         }
     }
 
@@ -309,17 +309,17 @@ final class SimulatedServer {
             world.violate("\(machine.budget.used) bytes are in use; the limit is \(limits.maxBytes)")
         }
         guard machine.inProgress == 0 else { return }
-        // Each message has one of these ends.
+        // Exactly one of these numbers counts each message.
         let ends =
             statistics.executed + statistics.refused + statistics.resent + statistics.parked
             + statistics.dropped
         if statistics.received != ends {
-            world.violate("\(statistics.received) messages were received, but \(ends) are counted")
+            world.violate("\(statistics.received) messages were received, but \(ends) are counted as handled")
         }
         if statistics.received % 16 == 0 { checkBudget() }
     }
 
-    /// Checks that the budget counts at least all memory that is known to be in use.
+    /// Checks that the budget counts at least the memory that is known to be in use.
     private func checkBudget() {
         let known = machine.ledger.openEntries.reduce(0) {
             $0 + $1.bytes + world.oracle.countedBytes(of: $1.id, on: self)
@@ -345,11 +345,11 @@ final class SimulatedServer {
         }
         let clients = entries.reduce(into: [:]) { $0[$1.owner, default: 0] += 1 }
         if clients.contains(where: { $0.key != .anonymous && $0.value > limits.maxSessionsPerClient }) {
-            world.violate("a client has more sessions than \(limits.maxSessionsPerClient), its limit")
+            world.violate("a client has more sessions than its limit, \(limits.maxSessionsPerClient)")
         }
     }
 
-    /// Returns true if a limit forbids a client another session.
+    /// Returns true if a limit prevents this client from creating another session.
     func isFull(for owner: Client) -> Bool {
         let (limits, entries) = (machine.service.limits, Array(machine.ledger.openEntries))
         return entries.count >= limits.maxSessions
@@ -361,11 +361,11 @@ final class SimulatedServer {
 
     func stall(for time: Int) { pausedUntil = world.now + time }
 
-    /// Does the loop's work between messages: ends idle sessions and continues a stop.
+    /// Performs the loop's work between messages: continues a stop, or ends idle sessions.
     func turn() {
         guard !hasEnded else { return }
         guard world.now >= pausedUntil else {
-            // Like the loop, after the waiting messages.
+            // As in the loop, the waiting messages come first.
             return world.add(.server(.turn(self)), after: pausedUntil - world.now + 1)
         }
         if let stopping {
@@ -399,7 +399,7 @@ final class SimulatedServer {
         checkSessions()
     }
 
-    /// Checks that sessions are open from their create to their close.
+    /// Checks that sessions are open from their create request to their close request.
     private func checkSessions() {
         let entries = machine.ledger.openEntries
         world.oracle.checkOpen(
@@ -423,36 +423,38 @@ final class SimulatedServer {
         machine.endSessions(savingIn: directory, logger: world.logger, at: world.moment)
         hasEnded = true
         let isClean = files.map { !$0.isKilled } ?? false && machine.inProgress == 0
-        // A bit that flips later is detected and costs the session.
+        // If a bit flips later, the next server detects the damage, and the session is lost.
         world.oracle.ended(
             self, isClean: isClean,
             hasSaved: isClean && machine.statistics.sessionsLost == 0
                 && !world.faults.isPossible(.flippedBit))
     }
 
-    /// Ends the server at once.
+    /// Ends the server at once, without a stop.
     func kill() {
         guard !hasEnded else { return }
         hasEnded = true
         world.oracle.ended(self, isClean: false)
     }
 
-    /// Checks that each message has its answer if nothing is in progress.
+    /// Checks that all messages have been answered if no work is in progress.
     private func checkAnswers() {
         if machine.inProgress == 0, unanswered.count > 0 {
-            world.violate("\(unanswered.count) messages got no answer")
+            world.violate("\(unanswered.count) messages got no reply")
         }
     }
 
-    /// Checks at the end of a run that no sessions, and no bytes, remain in use.
+    /// Ends all sessions at the end of a run, and checks that no memory remains in use.
     func checkEmpty() {
         checkAnswers()
         checkSessions()
         machine.endIdle(since: world.moment + .seconds(1), at: world.moment, into: &effects)
         settle(for: nil)
         if machine.ledger.openCount != 0 || machine.ledger.openBoards != 0 {
-            world.violate("\(machine.ledger.openCount) sessions are left")
+            world.violate("\(machine.ledger.openCount) sessions are still open at the end of the run")
         }
-        if machine.budget.used != 0 { world.violate("\(machine.budget.used) bytes are still in use") }
+        if machine.budget.used != 0 {
+            world.violate("\(machine.budget.used) bytes are still in use at the end of the run")
+        }
     }
 }

@@ -2,8 +2,8 @@ internal import FoundationEssentials
 internal import Platform
 internal import TwofoldServer
 
-/// A disk with one directory, like a journaling file system. A flush of a file makes its bytes safe, and a flush
-/// of the directory makes names safe. A loss of power may undo unsafe changes, the newest first.
+/// A disk with one directory, like a journaling file system. Flushing a file makes its bytes safe, and flushing the
+/// directory makes names safe. A loss of power may undo unsafe changes, starting with the newest.
 final class SimulatedDisk {
     fileprivate enum Change {
         case append(String, Data)
@@ -20,10 +20,10 @@ final class SimulatedDisk {
     }
 
     fileprivate var files: [String: Data] = [:]
-    /// The names that are safe on the disk, and the later changes.
+    /// The safe state of the files, and all later changes.
     private var safe: [String: Data] = [:]
     fileprivate var unsettled: [Change] = []
-    /// For each file with unsafe bytes, the bytes that a flush has made safe.
+    /// The safe bytes of each file that also has unsafe changes.
     private var flushed: [String: Data] = [:]
 
     fileprivate func apply(_ change: Change) {
@@ -36,7 +36,7 @@ final class SimulatedDisk {
         unsettled.append(change)
     }
 
-    /// Makes the bytes of a file safe. A loss of power then keeps or undoes the file as a whole.
+    /// Makes the bytes of a file safe. A loss of power then keeps or undoes the file's changes as a whole.
     fileprivate func flush(_ name: String) {
         flushed[name] = nil
         let first = unsettled.firstIndex { $0.written == name }
@@ -79,11 +79,11 @@ final class SimulatedDisk {
     var names: [String] { files.keys.sorted() }
 }
 
-/// The disk as one server's process sees it until the process ends.
+/// The disk as seen by the process of one server.
 final class SimulatedFiles: StateFiles {
     private let disk: SimulatedDisk
     private let world: World
-    /// Whether the process was killed while it wrote. Its later calls have no effect.
+    /// Whether the process was killed during a write. Its later calls have no effect.
     private(set) var isKilled = false
 
     init(_ disk: SimulatedDisk, _ world: World) {

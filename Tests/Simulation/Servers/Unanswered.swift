@@ -1,10 +1,10 @@
 internal import TwofoldProtocol
 
-/// The messages that a server has taken but not answered. Each gets one reply, unless a newer message
+/// The messages that a server has taken but not yet answered. Each gets one reply, unless a newer message
 /// replaces it.
 ///
-///     a copy of a request in progress ──► replaces the copy before it
-///     a resume that waits             ──► replaces the resume of this session that waited before it
+///     a copy of a request in progress ──► replaces the previous copy
+///     a parked resume request         ──► replaces the previous parked resume request of the same session
 struct Unanswered {
     struct Message {
         let place: SimulatedServer.Place
@@ -25,8 +25,8 @@ struct Unanswered {
         messages.lastIndex { $0.place == place }.map { messages.remove(at: $0) }
     }
 
-    /// Removes the message that the newest one replaces. The server has taken the newest one and has not
-    /// answered it at once.
+    /// Removes the message that the newest one replaces. Called after the server has taken the newest message
+    /// without answering it at once.
     mutating func replaceOlder() {
         guard let newest = messages.last?.question else { return }
         let older = messages.dropLast().firstIndex { $0.question?.isReplaced(by: newest) ?? false }

@@ -1,4 +1,4 @@
-/// The events in order of time; events at the same time have the order of their insertion.
+/// A queue of events, ordered by time. Events at the same time keep the order of their insertion.
 struct EventQueue<Event> {
     private struct Entry {
         let time: Int
@@ -10,7 +10,7 @@ struct EventQueue<Event> {
         }
     }
 
-    /// A binary heap: each entry precedes the two entries at twice its index.
+    /// A binary heap: the entry at index `i` precedes those at `2 * i + 1` and `2 * i + 2`.
     private var heap: [Entry] = []
     private var added = 0
 

@@ -2,7 +2,7 @@ internal import TwofoldTestSupport
 
 /// The kinds of faults, numbered as in the C interface.
 enum Fault: Int, CaseIterable {
-    // Faults of a client, which requests them.
+    // Faults of a client, which the client asks for.
     case interrupt, killClient
     // Faults of a message.
     case dropRequest, dropReply, doubleRequest, doubleReply, delay, truncateRequest, truncateReply
@@ -20,11 +20,11 @@ enum Fault: Int, CaseIterable {
 ///
 ///     seed ──► kinds (about half of them) ──► rate of each ──► the n-th opportunity of a kind: yes or no
 ///
-/// A decision depends only on the seed, the kind and the number of the opportunity. Each fault that happens
-/// gets the next ordinal. Faults with a suppressed ordinal do not happen, so a failing run can be reduced to
-/// the faults that it needs.
+/// A decision depends only on the seed, the kind and the number of the opportunity. Each fault gets the next
+/// ordinal. Faults with suppressed ordinals do not happen, so that a failing run can be reduced to the faults that
+/// it needs.
 struct Faults {
-    /// Returns the highest probability per opportunity that a kind of fault may get.
+    /// Returns the maximum probability of a kind of fault per opportunity.
     private static func highest(_ fault: Fault) -> Double {
         switch fault {
         case .interrupt: 0.01
@@ -53,7 +53,7 @@ struct Faults {
     private(set) var isCalm = false
 
     /// - Parameters:
-    ///   - disabled: A bit for each kind that must not happen.
+    ///   - disabled: The kinds that must not happen, one bit each.
     ///   - suppressed: The ordinals of individual faults that must not happen.
     init(seed: UInt64, disabled: UInt64, suppressed: [UInt64]) {
         self.seed = seed
@@ -87,12 +87,12 @@ struct Faults {
 }
 
 extension Dice {
-    /// Draws a fraction from 0 up to 1.
+    /// Draws a number in [0, 1).
     mutating func fraction() -> Double { Double(next() >> 11) * 0x1p-53 }
 
-    /// Draws a number from 0 up to `count`.
+    /// Draws a whole number below `count`.
     mutating func below(_ count: Int) -> Int { Int(next() % UInt64(count)) }
 
-    /// Returns true once in `count` times on average.
+    /// Returns true with probability 1 / `count`.
     mutating func once(in count: Int) -> Bool { below(count) == 0 }
 }

@@ -1,7 +1,7 @@
 internal import TwofoldProtocol
 internal import TwofoldSessions
 
-/// Messages in the form of log lines.
+/// Log lines that describe messages.
 enum Log {
     static func request(_ packet: World.Packet) -> String {
         guard let request = packet.header.withUnsafeBytes({ Request(frame: $0) }) else { return "damaged" }

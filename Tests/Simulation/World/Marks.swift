@@ -1,4 +1,4 @@
-/// Rare situations that a campaign of runs must reach. A campaign that never reaches them proves nothing about them.
+/// Rare situations that a campaign of runs must reach. A campaign that never reaches a situation does not test it.
 enum Mark: Int, CaseIterable {
     case resent, parked, resumed, resumeWaited, fencedResume, fencedOut, tombstone, createRepeated
     case strangerRefused, conflict, outOfSequence, staleEpoch, notFound, invalidArgument, failedPrecondition

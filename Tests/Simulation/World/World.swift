@@ -8,22 +8,22 @@ internal import TwofoldTestSupport
 internal import ZeroMQ
 
 /// A simulated system in one thread: clients, servers with their disk, the network between them, and one clock. A
-/// queue of events drives it. All events follow from the seed and from the clients' actions.
+/// queue of events drives the system. The seed and the clients' actions determine all events.
 ///
 ///     client ──send──► network ──► server (the real SessionMachine, ledger, service, state directory)
 ///            ◄─inbox── network ◄──   │
 ///                                    └──► Oracle: checks each reply
 ///
-/// The clients are outside the world: ``next()`` returns the number of the client that has something to do.
+/// The clients' code is outside the world: ``next(until:)`` returns the number of the client that must act next.
 final class World {
-    /// An event at some moment.
+    /// An event at a point in time.
     indirect enum Event {
         case wake(client: Int, ticket: Int)
-        /// A message reaches the address or a client.
+        /// A message reaches the servers' address or a client.
         case request(Packet)
         case reply(Packet)
         case server(ServerEvent)
-        /// The time for faults of the network, of servers, of the disk and of the clock.
+        /// Faults of the network, of servers, of the disk and of the clock may happen.
         case trouble
         /// One end of the network is reachable again.
         case reconnected
@@ -32,9 +32,9 @@ final class World {
     /// A message on its way.
     struct Packet {
         let socket: Int
-        /// The number of the request on its socket, as in REQ_CORRELATE.
+        /// The number of the request among those of its socket, like the one that ZMQ_REQ_CORRELATE adds.
         let number: UInt32
-        /// The client whose key the connection has proved.
+        /// The client that the connection's key identifies.
         var owner = Client.anonymous
         var header: [UInt8]
         var payload: [UInt8]?
@@ -47,9 +47,9 @@ final class World {
         let owner: Client
         var number: UInt32 = 0
         var inbox: [Packet] = []
-        /// Whether the connection is cut: messages on their way over it never arrive.
+        /// Whether the connection is cut, so that messages in transit are lost.
         var isCut = false
-        /// Whether a request was truncated on its way.
+        /// Whether the network has truncated a request.
         var isRequestDamaged = false
     }
 
@@ -75,7 +75,7 @@ final class World {
     private var networkDownUntil = 0
     private let latency: Int
     private let timeBetweenTroubles: Int
-    /// The first violation found; nil without one.
+    /// The first violation; nil if none has been found.
     private(set) var violation: String?
     private(set) var events = 0
     private(set) var requests = 0
@@ -123,15 +123,15 @@ final class World {
     /// The marks that clients outside the world have reached, by name.
     var ownMarks: [String: Int] = [:]
 
-    /// Ends the run when no client is left. Messages on their way arrive, and then the servers must have no sessions
-    /// left.
+    /// Ends the run when no client is left. Delivers the messages in transit, and then checks that the servers have no
+    /// sessions left.
     func settle() {
         let end = now + 60_000_000_000
         while next(until: end) != nil {}
         servers.checkEmpty()
     }
 
-    /// The report, with one line for each number.
+    /// The report on the run: one name and its value per line.
     var report: String {
         var lines = ["time \(now)", "events \(events)", "requests \(requests)", "faults \(faults.ordinal)"]
         if let violation { lines.append("violation \(violation)") }
@@ -141,7 +141,7 @@ final class World {
         return lines.joined(separator: "\n")
     }
 
-    /// Stops all faults, and restores everything that has failed.
+    /// Stops all faults, and makes the network and the server available again.
     func calm() {
         faults.calm()
         networkDownUntil = 0
@@ -150,8 +150,8 @@ final class World {
 
     // MARK: events
 
-    /// Processes events until a client has something to do. Returns nil if no event is left or there was a
-    /// violation.
+    /// Processes events until a client must act, and returns its number. Returns nil at the time `end`, after a
+    /// violation, or if no event is left.
     func next(until end: Int = .max) -> Int? {
         while violation == nil, now < end, let (time, event) = queue.next() {
             if time > now { now = time }
@@ -205,7 +205,7 @@ final class World {
         servers.take(packet)
     }
 
-    /// Delivers a server's reply. The socket drops a reply to an older request, like a REQ.
+    /// Sends a server's reply through the network.
     func deliver(_ packet: Packet) {
         guard let socket = sockets[packet.socket], !socket.isCut, !faults.strikes(.dropReply) else { return }
         var packet = packet
@@ -219,7 +219,7 @@ final class World {
     private func truncate(_ packet: inout Packet) {
         packet.isDamaged = true
         if packet.payload != nil {
-            // An odd number of bytes, because the rest must not be a valid shorter request.
+            // Remove an odd number of bytes, because the rest must not be a valid shorter request.
             packet.payload!.removeLast(min(packet.payload!.count, 1 + 2 * dice.below(8)))
         } else {
             packet.header.removeLast(1 + dice.below(packet.header.count))
@@ -228,7 +228,7 @@ final class World {
 
     // MARK: for the clients
 
-    /// Wakes the client at this time, unless a message arrives earlier. A newer call replaces an older one.
+    /// Wakes the client at this time, unless a message arrives earlier. Replaces the client's previous call.
     func wake(_ client: Int, at time: Int) {
         clients[client].ticket += 1
         queue.add(.wake(client: client, ticket: clients[client].ticket), at: max(now, time))
@@ -250,11 +250,11 @@ final class World {
         guard sockets[socket] != nil else { return }
         let size = max(header.count, payload?.count ?? 0)
         if size > servers.maxMessageBytes {
-            // libzmq would close the connection without notice.
+            // libzmq would close the connection without an error message.
             violate("a client sent a frame of \(size) bytes; servers allow \(servers.maxMessageBytes)")
         }
         sockets[socket]!.number += 1
-        // Connections return automatically; messages on their way over them are lost.
+        // The socket reconnects automatically; messages in transit on the old connection are lost.
         sockets[socket]!.isCut = false
         var packet = Packet(
             socket: socket, number: sockets[socket]!.number, owner: sockets[socket]!.owner, header: header,
@@ -268,7 +268,7 @@ final class World {
         if faults.strikes(.doubleRequest) { add(.request(packet), after: delay()) }
     }
 
-    /// Returns a socket's next message that answers its newest request.
+    /// Returns a socket's next reply to its newest request. Like a REQ socket, drops replies to older requests.
     func receive(_ socket: Int) -> Packet? {
         guard sockets[socket] != nil else { return nil }
         while !sockets[socket]!.inbox.isEmpty {
@@ -281,20 +281,21 @@ final class World {
     /// Returns true if a request over this socket was truncated.
     func isDamaged(_ socket: Int) -> Bool { sockets[socket]?.isRequestDamaged ?? false }
 
-    /// Closes all sockets of a client. Messages on their way to it are lost.
+    /// Closes all sockets of a client. Messages in transit to the client are lost.
     func killClient(_ client: Int) {
         for socket in clients[client].sockets { sockets[socket] = nil }
         clients[client].sockets = []
     }
 }
 
-/// The clock that servers read while they work. Each reading takes time, sometimes much, so long requests are
-/// answered in parts. The amount follows from ``restart(_:)`` alone, so that the same work can be repeated.
+/// The clock that servers read while they work. Each reading takes time, sometimes a lot of it, so that long requests
+/// are answered in parts. Only the arguments of ``restart(_:at:isOver:)`` determine this time, so that the same work
+/// can be repeated.
 final class SimulatedClock: Sendable {
     private let time = Atomic(0)
     private let state = Atomic(0 as UInt64)
     private let isOver = Atomic(false)
-    /// One reading in this many takes half the time of an answer.
+    /// The average number of readings of which one takes 60 ms; the server answers a long request after 100 ms.
     private let slowness: UInt64
 
     init(seed: UInt64) {
@@ -315,7 +316,7 @@ final class SimulatedClock: Sendable {
 
     func set(_ now: Int) { time.store(now, ordering: .relaxed) }
 
-    /// Starts work whose readings are numbered by this seed. If the time is over, each reading takes an hour.
+    /// Starts a new piece of work. The seed determines the time that each reading takes; if `isOver`, it is an hour.
     func restart(_ seed: UInt64, at now: Int, isOver: Bool = false) {
         self.isOver.store(isOver, ordering: .relaxed)
         state.store(seed, ordering: .relaxed)

@@ -4,7 +4,7 @@ import Synchronization
 
 @testable import TwofoldServer
 
-/// A temporary directory with a short path, which is removed with its content at the end.
+/// A temporary directory with a short path. The deinitialiser removes it with its content.
 final class ScratchDirectory: Sendable {
     let path: String
 
@@ -14,22 +14,22 @@ final class ScratchDirectory: Sendable {
     }
 
     deinit {
-        // Tries again if a server that is just ending removes a file at the same time.
+        // Try again if a server that is just ending removes a file at the same time.
         for _ in 0..<3 where access(path, F_OK) == 0 { try? FileManager.default.removeItem(atPath: path) }
     }
 
-    /// The names of the files in order.
+    /// The sorted names of the files.
     var files: [String] { ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted() }
 
     func write(_ name: String, _ text: String) throws {
         try text.write(toFile: path + "/" + name, atomically: false, encoding: .utf8)
     }
 
-    /// Returns an ipc endpoint in the directory.
+    /// Returns the ipc endpoint with this name in the directory.
     func ipc(_ name: String = "s") -> String { "ipc://" + path + "/" + name }
 }
 
-/// A Unix socket of another program, bound, and listening if its kind allows it. It leaves its file behind.
+/// A bound Unix socket, like one of another program. It listens if its kind allows that, and never removes its file.
 final class UnixSocket {
     enum Kind: CaseIterable { case stream, datagram, packets }
 

@@ -7,7 +7,7 @@ import TwofoldTestSupport
 import ZeroMQ
 
 extension Socket {
-    /// Sends a message once there is room for it.
+    /// Waits until the socket has room for a message, and sends it.
     func send(_ message: inout Multipart, within time: Duration) throws(ZeroMQError) {
         let deadline = ContinuousClock.now + time
         while try !trySend(&message) {
@@ -18,7 +18,7 @@ extension Socket {
         }
     }
 
-    /// Receives the next message once it has arrived.
+    /// Waits for the next message and receives it.
     func receive(into message: inout Multipart, within time: Duration) throws(ZeroMQError) {
         var poller = Poller()
         _ = poller.add(self)
@@ -36,9 +36,9 @@ extension Socket {
 final class Peer {
     private let context: Context
     private let socket: Socket
-    /// Whether this class writes the delimiter: true for a DEALER; libzmq writes it for a REQ.
+    /// Whether this class writes the delimiter: true for a DEALER, false for a REQ, where libzmq writes it.
     private let writesDelimiter: Bool
-    /// The time that a send or a receive may take.
+    /// The maximum time that a send or a receive may take.
     private var timeout: Duration
 
     /// Creates a REQ or DEALER socket. `correlated` adds a request id to the route.
@@ -85,7 +85,7 @@ final class Peer {
         return try Answer(frames)
     }
 
-    /// Receives the next reply if it arrives in this time.
+    /// Receives the next reply; returns nil if none arrives within this time.
     func receive(within time: Duration) throws -> Answer? {
         let usual = timeout
         timeout = time
@@ -97,8 +97,8 @@ final class Peer {
         }
     }
 
-    /// Sends a request whose job a latch delays, and waits until the server has taken it. A DEALER's messages
-    /// are taken in order, and hello is answered at once.
+    /// Sends a request whose job a latch delays, and waits until the server has taken the request. The server takes a
+    /// DEALER's messages in order, and answers a hello at once.
     func sendAndWaitUntilTaken(_ request: Request, _ payload: [UInt8]? = nil) throws {
         precondition(writesDelimiter, "a REQ can't send two requests at a time")
         try send(request, payload)
@@ -106,7 +106,7 @@ final class Peer {
         #expect(hello.reply.seq == 4711, "the latch did not delay the request")
     }
 
-    /// Checks that no reply was on its way: the next reply belongs to a new request.
+    /// Checks that no reply is in transit: the next reply must belong to a new request.
     func expectNothing() throws { #expect(try ask(Request(.hello, seq: 4712)).reply.seq == 4712) }
 
     @discardableResult
@@ -140,7 +140,7 @@ struct Answer: Equatable {
 /// Returns a new session id.
 func newSessionID() -> Data { Data((0..<16).map { _ in UInt8.random(in: 0...255) }) }
 
-/// A session's client, which counts executed requests.
+/// The client of one session. It counts the executed requests.
 final class Player {
     let id: Data
     var peer: Peer
@@ -149,7 +149,7 @@ final class Player {
     /// The last request and its payload, for repeats.
     private(set) var last: (request: Request, payload: [UInt8]?) = (Request(), nil)
 
-    /// Creates a session with a random id.
+    /// Draws a session id, without creating the session.
     init(_ peer: Peer) {
         self.peer = peer
         id = newSessionID()
@@ -188,7 +188,7 @@ final class Player {
         return answer
     }
 
-    /// Makes the next request, which may be refused.
+    /// Sends the next request and receives the answer, which may be a refusal.
     @discardableResult
     func ask(_ op: Request.OneOf_Op, _ payload: [UInt8]? = nil) throws -> Answer {
         try send(op, payload)
@@ -240,5 +240,5 @@ final class Player {
     func close() throws { try execute(.close) }
 }
 
-/// A number of boards that is large enough for a step to go to a queue, even if its session is the only one.
+/// A number of boards so large that a queue executes a step, even if its session is the only one.
 let queuedBatch = 300_000

@@ -15,7 +15,7 @@ final class RunningServer: Sendable {
     private let bell: Bell
     private let serving: Background<ServerStatistics>
 
-    /// Starts a server and waits until it listens. Throws the reason if it refuses to start. With a gate, the
+    /// Starts a server and waits until it listens. Throws the server's error if it does not start. With a gate, the
     /// server listens but does not serve until the gate opens.
     init(
         _ endpoints: String..., threads: Int = 2, gate: DispatchSemaphore? = nil,
@@ -26,7 +26,7 @@ final class RunningServer: Sendable {
         let bell = Bell()
         let listening = Listening(expected: endpoints.count)
         let serving = Background { [configuration] in
-            // No further endpoints will come, whether the server has started or not.
+            // After this, the server reports no further endpoints, even if it has not started.
             defer { listening.end() }
             return try serve(
                 configuration, stopDescriptor: bell.descriptor,
@@ -39,16 +39,16 @@ final class RunningServer: Sendable {
         self.bell = bell
         self.serving = serving
         self.endpoints = try listening.wait()
-        // Either all endpoints are there, or the server has ended and gives the reason.
+        // If an endpoint is missing, the server has ended, and `value` throws its error.
         if self.endpoints.count < endpoints.count { _ = try serving.value }
     }
 
     var endpoint: String { endpoints[0] }
 
-    /// Asks the server to stop, and does not wait.
+    /// Asks the server to stop, without waiting.
     func ring() { bell.ring() }
 
-    /// Stops the server and returns its counts. Call it once.
+    /// Stops the server and returns its counts. Call it only once.
     @discardableResult
     func stop() throws -> ServerStatistics {
         bell.ring()
@@ -58,19 +58,19 @@ final class RunningServer: Sendable {
     deinit { bell.ring() }
 }
 
-/// A latch that delays the jobs of a server's queues while it is closed: they have started but do nothing yet.
+/// A latch that delays the jobs of a server's queues. While it is closed, jobs start but do nothing.
 final class Latch: Sendable {
     private let isOpen = DispatchSemaphore(value: 1)
     private let waiting = Atomic(0)
 
-    /// The number of jobs waiting for the latch.
+    /// The number of jobs that wait for the latch.
     var held: Int { waiting.load(ordering: .relaxed) }
 
     func close() { isOpen.wait() }
 
     func open() { isOpen.signal() }
 
-    /// Returns once the latch is open. Use it as the server's `jobDidBegin`.
+    /// Waits until the latch is open. Use this function as the server's `jobDidBegin`.
     @Sendable func pass() {
         // A test that fails before it opens the latch must not hang.
         waiting.add(1, ordering: .relaxed)
@@ -127,7 +127,7 @@ final class Background<Value: Sendable>: Sendable {
         }
     }
 
-    /// The result of the work. Waits for it; read it once.
+    /// The result of the work. Reading it waits for the end of the work. Read it only once.
     var value: Value {
         get throws {
             guard end.wait(timeout: .now() + patience.dispatched) == .success else { throw StillRunning() }
@@ -141,5 +141,5 @@ extension Duration {
     fileprivate var dispatched: DispatchTimeInterval { .seconds(Int(components.seconds)) }
 }
 
-/// The error that an operation did not end in time.
+/// The error of an operation that does not end in time.
 struct StillRunning: Error {}

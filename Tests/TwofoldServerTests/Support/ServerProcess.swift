@@ -2,7 +2,7 @@ import Foundation
 import Platform
 import Testing
 
-/// A running twofold-server: the executable that `swift test` has built next to the tests.
+/// A process of twofold-server. It runs the executable that `swift test` builds next to the tests.
 final class ServerProcess {
     let pid: pid_t
     private let files = ScratchDirectory()
@@ -18,7 +18,7 @@ final class ServerProcess {
         let description: String
     }
 
-    /// The server's executable: in the folder of the tests' executable, or else the checkout's release build.
+    /// The server's executable: in the folder of the tests' executable, or else in the checkout's builds.
     static let program: String? = {
         let tests = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
         let checkout = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -35,7 +35,7 @@ final class ServerProcess {
     convenience init(
         _ arguments: String..., variables: [String: String] = [:], output: Pipe? = nil, errors: Pipe? = nil
     ) throws {
-        let program = try #require(Self.program, "there is no twofold-server next to the tests")
+        let program = try #require(Self.program, "no twofold-server next to the tests: build it first")
         try self.init(command: [program] + arguments, variables: variables, output: output, errors: errors)
     }
 
@@ -54,12 +54,12 @@ final class ServerProcess {
                 continue
             }
             posix_spawn_file_actions_adddup2(&actions, pipe.fileHandleForWriting.fileDescriptor, number)
-            // The child has only this end of the pipe.
+            // The child inherits only this end of the pipe.
             for end in [pipe.fileHandleForReading, pipe.fileHandleForWriting] {
                 _ = fcntl(end.fileDescriptor, F_SETFD, FD_CLOEXEC)
             }
         }
-        // Signals as a shell leaves them, because the threads of a test block some.
+        // Set the signals to the state that a shell sets, because the threads of a test block some of them.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
