@@ -1,4 +1,4 @@
-"""Checks of arguments; each error names the argument and, if there is one, the lane."""
+"""Argument checks. Each error names the argument and, if there is one, the lane."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
 
 
 def boolean(name: str, value: object) -> bool:
-    """Returns `value` as a bool; accepts Python's and numpy's bool only."""
+    """Returns `value` as a bool; accepts only Python's and numpy's bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise _wrong(name, value, "True or False")
     return bool(value)

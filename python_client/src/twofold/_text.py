@@ -31,7 +31,7 @@ def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
 
     Args:
         path: The file.
-        field: The argument that names it.
+        field: The argument that names the file.
         longest: The largest allowed size in bytes.
 
     Raises:
@@ -53,7 +53,7 @@ def open_file(path: str | os.PathLike[str], field: str) -> Iterator[io.BufferedR
     """Opens a file for reading, without waiting for the writer of a pipe.
 
     Raises:
-        InvalidArgument: The file is not a regular file; `field` is the argument that names it.
+        InvalidArgument: The path does not name a regular file; `field` is the path's argument.
         OSError: The file can't be opened.
     """
     with open(path, "rb", opener=_open) as file:

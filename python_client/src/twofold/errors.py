@@ -45,7 +45,7 @@ from twofold.v1 import envelope_pb2 as envelope
 
 
 class TwofoldError(Exception):
-    """Base of all exceptions that this package defines."""
+    """The base class of all exceptions that this package defines."""
 
 
 class RequestError(TwofoldError):
@@ -69,7 +69,7 @@ class RequestError(TwofoldError):
 
 
 class InvalidArgument(RequestError, ValueError, code="INVALID_ARGUMENT"):
-    """An argument is wrong, in any state of the session.
+    """An argument is wrong, whatever the session's state.
 
     Fix: Correct the argument that `field` and the message name.
     """
@@ -97,7 +97,7 @@ class OutOfSequence(RequestError, RuntimeError, code="OUT_OF_SEQUENCE"):
 
 
 class Conflict(RequestError, RuntimeError, code="CONFLICT"):
-    """The request's number was used with other bytes, or the session id is taken.
+    """The request's number was already used for other bytes, or the session id is in use.
 
     Fix: Make a new environment, and report this as a bug, because the package numbers the requests.
     """
@@ -139,7 +139,7 @@ class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
     Fix: Start a server at the same address, and repeat the call.
 
     Attributes:
-        retry_after: The seconds to wait before another try; None if the server gives no time.
+        retry_after: The seconds to wait before another try; None if the server does not say.
     """
 
     retry_after: float | None = None
@@ -155,13 +155,13 @@ class InternalError(RequestError, RuntimeError, code="INTERNAL"):
 class TransportError(TwofoldError):
     """A request got no answer; it may or may not have been executed.
 
-    Fix: Check the address with `twofold doctor --endpoint ADDRESS`. If the process may open no more
+    Fix: Check the address with `twofold doctor --endpoint ADDRESS`. If the process can't open more
     files, close environments or raise `ulimit -n`.
     """
 
 
 class DeadlineExceeded(TransportError, TimeoutError):
-    """No answer came in time. The request stays pending, and repeating the call gets the answer.
+    """No answer came in time. The request stays pending, and a repeated call returns its answer.
 
     Fix: Repeat the call, or raise `timeout=`. `twofold doctor --endpoint ADDRESS` checks the
     connection to the server.
@@ -280,7 +280,7 @@ class GameFailed(PolicyError):
     Fix: Correct the program or the prompt. `Evaluation.failures` lists every failed game.
 
     Attributes:
-        call: The same as `step`, for any number of boards; `row` is None.
+        call: The same number as `step`, whatever the number of boards. `row` is None.
         step: The number of steps before the failure.
         reason: The kind of failure in one word; the page "Judging programs and chat models"
             lists the words.

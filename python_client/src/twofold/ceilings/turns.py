@@ -243,7 +243,7 @@ def _half(
 
 
 def _joined(halves: Sequence[Half]) -> Half:
-    """Concatenates the ways of consecutive batches of states."""
+    """Concatenates halves that describe consecutive ranges of states."""
     unknown, known = zip(*halves, strict=True)
     return Half(*(Ways(*map(np.concatenate, zip(*ways, strict=True))) for ways in (unknown, known)))
 

@@ -57,7 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--against", metavar="POLICY", help="compare with this policy, specified like the first")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
-        "--episodes", type=int, metavar="N", help="number of games (default: 1,000; with --chat 10)"
+        "--episodes",
+        type=int,
+        metavar="N",
+        help="number of games (default: 1,000, or 10 with --chat)",
     )
     number.add_argument("--protocol", choices=PROTOCOLS, help=f"preset number of games: {presets}")
     seeds = parser.add_mutually_exclusive_group()

@@ -87,7 +87,7 @@ class Carrier(abc.ABC):
         server_version: The service's version.
         threads: The number of threads over which the service spreads a batch.
         is_remote: Whether the service is another process. Such a service may end before this
-            process and lose its sessions. It executes a request from `begin` in the background.
+            process and lose its sessions. It executes requests sent with `begin` in the background.
     """
 
     is_remote = True
@@ -114,13 +114,13 @@ class Carrier(abc.ABC):
 
     @abc.abstractmethod
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        """Returns actions (N,) as bytes for `step`, and their `Operation.width`.
+        """Returns actions (N,) as bytes for `step`, and the `Operation.width` of the bytes.
 
         Args:
             actions: An array of any integer dtype, in this machine's byte order.
 
         Raises:
-            InvalidArgument: An action does not fit into its bytes; `lane` is its board.
+            InvalidArgument: An action is too large for its bytes; `lane` is its board.
         """
 
     @abc.abstractmethod
@@ -133,7 +133,7 @@ class Carrier(abc.ABC):
         deadline: float,
         room: Buffer | None,
     ) -> Answer:
-        """Makes a step and returns its reply, which is `DONE` if the payload contains all results.
+        """Plays a step and returns its reply: `DONE` if the payload contains all results.
 
         The returned array may be longer than the payload.
         """
@@ -191,8 +191,8 @@ class Carrier(abc.ABC):
         self.threads = reply.hello.threads
         if self._is_ours and self.server_version != VERSION:
             warnings.warn(
-                f"twofold-server has version {self.server_version}, this package {VERSION}: "
-                "rebuild it",
+                f"twofold-server has version {self.server_version}, but this package has "
+                f"{VERSION}: rebuild the server",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -1,4 +1,4 @@
-"""CURVE, ZeroMQ's encryption: keys for encrypted endpoints, and a watch for failed handshakes."""
+"""CURVE, ZeroMQ's encryption: keys for encrypted endpoints, and a monitor for failed handshakes."""
 
 from __future__ import annotations
 
@@ -56,11 +56,12 @@ class CurveKeys:
         for name in ("server_key", "public_key", "secret_key"):
             key = getattr(self, name)
             if not isinstance(key, str) or not _KEY.fullmatch(key):
-                # Without the value: it may be a secret with a typo.
+                # The message omits the value, which may be a secret with a typo.
                 raise InvalidArgument(f"{name} is not a key of 40 characters of Z85", field="keys")
         if zmq.curve_public(self.secret_key.encode()).decode() != self.public_key:
             raise InvalidArgument(
-                "secret_key and public_key are not a pair; take both from one file", field="keys"
+                "secret_key and public_key are not a pair; take both from the same file",
+                field="keys",
             )
 
     @classmethod
@@ -103,7 +104,7 @@ class CurveKeys:
 
 
 def _load(path: str | os.PathLike[str]) -> tuple[str, str | None]:
-    """Returns a file's public key and its secret key, which is None in a public file."""
+    """Returns the file's public key and secret key; the latter is None for a public file."""
     try:
         with _text.open_file(path, "keys"):
             public, secret = zmq.auth.load_certificate(path)
@@ -123,11 +124,11 @@ class HandshakeWatch:
     """A monitor for the handshakes with one endpoint, across successive sockets.
 
     libzmq silently repeats a failed handshake, and reports the failure only to a socket's monitor.
-    The watch of a socket ends with the first reply, because nobody reads the events of an idle
+    Monitoring of a socket ends with the first reply, because nobody reads the events of an idle
     connection.
 
     Attributes:
-        is_unreachable: Whether nothing has accepted the newest connection.
+        is_unreachable: Whether all connection attempts of the newest socket have failed.
     """
 
     is_unreachable = False
@@ -143,11 +144,11 @@ class HandshakeWatch:
         """Starts watching an unconnected socket; does nothing if the endpoint is not tcp."""
         self._was_connected = False
         if self._endpoint.startswith("tcp://"):
-            # pyzmq's default address contains a descriptor's number. libzmq may give the number to
-            # this socket while an earlier one still holds the address.
+            # pyzmq's default address contains a descriptor's number. libzmq may give that number to
+            # this socket while an earlier socket still holds the address.
             address = f"inproc://twofold-handshakes-{next(_watches)}"
             self._monitor, self._socket = socket.context.socket(zmq.PAIR), socket
-            # Without a limit: libzmq's only I/O thread waits while the queue of events is full.
+            # No limit, because libzmq's only I/O thread blocks while the queue of events is full.
             self._monitor.set(zmq.RCVHWM, 0)
             socket.monitor(address, _EVENTS)
             self._monitor.connect(address)
@@ -157,7 +158,7 @@ class HandshakeWatch:
         socket, self._socket = self._socket, None
         monitor, self._monitor = self._monitor, None
         if socket is not None and monitor is not None:
-            # In this order: otherwise libzmq waits forever for a closed monitor to read its events.
+            # This order matters: libzmq would wait forever for a closed monitor to read its events.
             socket.disable_monitor()
             monitor.close()
 

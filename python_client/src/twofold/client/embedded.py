@@ -72,7 +72,9 @@ def _load(path: Path) -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         raise Unavailable(f"{path} can't be loaded: {error}") from None
     if interface != _INTERFACE or version != VERSION:
-        raise Unavailable(f"{path} has version {version}, this package {VERSION}: rebuild it")
+        raise Unavailable(
+            f"{path} has version {version}, but this package has {VERSION}: rebuild the library"
+        )
     number: Any = ctypes.c_uint64
     text, size, reply = ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(_Reply)
     library.twofold_create.argtypes = [ctypes.POINTER(number), text, size]
@@ -104,14 +106,14 @@ def _start() -> tuple[ctypes.CDLL, int]:
     return library, number.value
 
 
-# The bytes of one action of each dtype, negative for signed dtypes.
+# The size of an action of each dtype in bytes, negative for signed dtypes.
 _WIDTHS = {np.dtype(kind): np.dtype(kind).itemsize for kind in np.typecodes["UnsignedInteger"]}
 _WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["Integer"]}
 
 # Reentrant, because a signal handler may need a service while the interrupted call starts one.
 _lock = threading.RLock()
 _service: tuple[ctypes.CDLL, int] | None = None
-# Whether the parent process used the library before the fork, and no warning has said so yet.
+# Whether the parent process used the library before the fork, and no warning was given yet.
 _is_confined = False
 
 
@@ -148,15 +150,15 @@ class EmbeddedCarrier(Carrier):
         with _lock:
             if _service is None:
                 started = _start()
-                # A signal handler may have started a service meanwhile and made boards there.
+                # A signal handler may meanwhile have started a service and made boards there.
                 _service = _service or started
             library, self._number = _service
         self._call, self._step = library.twofold_call, library.twofold_step
         self._buffers = BufferPool()
-        # Steps have a separate reply, since the size of their payloads does not change.
+        # Steps have a separate reply structure, because the size of their payloads is constant.
         self._reply, self._step_reply = _Reply(), _Reply()
         self._make_header_room(_HEADER_BYTES)
-        # The arguments of the last step, and the `Steps` that they were made from.
+        # The arguments of the last step, and the `Steps` from which they were made.
         self._steps = _Steps(service=self._number, reply=ctypes.pointer(self._step_reply))
         self._kind: tuple[Steps | None, int, int] = None, 0, 0
 

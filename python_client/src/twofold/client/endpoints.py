@@ -36,7 +36,7 @@ def check_address(endpoint: str) -> str:
     """Returns the endpoint if it is a valid address.
 
     Raises:
-        InvalidArgument: It is not an address.
+        InvalidArgument: The endpoint is not a valid address.
     """
     path = endpoint.removeprefix("ipc://")
     match = _TCP.fullmatch(endpoint)

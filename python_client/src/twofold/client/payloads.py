@@ -70,7 +70,7 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 
 
 class Layout:
-    """The places of the arrays in the payload of one kind of reply.
+    """The positions of the arrays in the payload of one kind of reply.
 
     Args:
         wire: The server's description.

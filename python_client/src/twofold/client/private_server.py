@@ -23,8 +23,8 @@ from twofold.client import system
 from twofold.client.lookup import find_program
 from twofold.errors import ServerDied, ServerStartFailed
 
-# Seconds before an unused server stops, so that a loop that makes and closes environments starts
-# only one.
+# Seconds before an unused server stops. This lets a loop that makes and closes environments reuse
+# one server.
 _GRACE = 2.0
 # Seconds that a server may take to stop before it is killed.
 _STOP_DEADLINE = 2.0
@@ -38,8 +38,8 @@ class PrivateServer:
     """A running server, its directory and a count of the environments that use it.
 
     The directory is /tmp/twofold-private-xxxxxxxx, open to this user only. It contains the socket
-    `s` and the file `log`. This process holds a lock on it. Later processes remove the unlocked
-    directories that killed processes have left.
+    `s` and the file `log`. This process holds a lock on it. Later processes remove unlocked
+    directories that killed processes left behind.
 
     Raises:
         ServerStartFailed: No server program was found, or it did not start before the deadline.
@@ -51,14 +51,14 @@ class PrivateServer:
         self._log = self._directory / "log"
         self.endpoint = f"ipc://{self._directory}/s"
         self.users = 0
-        # TWOFOLD_ENDPOINT is the address of another server.
+        # TWOFOLD_ENDPOINT would be the address of another server.
         environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
         command = [str(program), "serve", "--endpoint", self.endpoint]
         # Days may pass between two steps.
         command += ["--parent-pid", str(os.getpid()), "--idle-timeout", "0"]
         try:
             with self._log.open("wb") as log:
-                # In a separate session, because a terminal's Ctrl-C is meant for Python only.
+                # A separate session, because a terminal's Ctrl-C is meant only for Python.
                 self._process = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -91,7 +91,7 @@ class PrivateServer:
             )
 
     def release(self) -> None:
-        """Decrements the number of users. The server stops a moment after the last one has gone."""
+        """Decrements the number of users. An unused server stops after a short delay."""
         global _timer
         with _lock:
             self.users -= 1
@@ -162,7 +162,9 @@ class PrivateServer:
 
 
 def temporary_directory() -> str:
-    """Returns the parent of servers' directories: tempfile's, or /tmp if that path is too long.
+    """Returns the parent of the servers' directories.
+
+    This is tempfile's directory, or /tmp if a socket's path would be too long there.
 
     Raises:
         FileNotFoundError: No directory is writable.
@@ -195,7 +197,7 @@ def _make_directory() -> tuple[Path, int]:
 _lock = threading.RLock()
 _current: PrivateServer | None = None
 _timer: threading.Timer | None = None
-# Servers of the process that forked this one: kept, so that nothing here touches them.
+# Servers of the processes that this one was forked from, kept so that nothing finalises them.
 _inherited: list[PrivateServer | None] = []
 
 
@@ -213,7 +215,7 @@ def acquire(deadline: float) -> PrivateServer:
         if _current is None:
             _current = PrivateServer(deadline)
             if multiprocessing.parent_process() is not None:
-                # A child of multiprocessing may end without atexit.
+                # A child process of multiprocessing may end without calling atexit's functions.
                 multiprocessing.util.Finalize(None, stop_at_exit, exitpriority=10)
         _current.users += 1
         return _current
@@ -249,5 +251,5 @@ def _forget_in_child() -> None:
 
 
 system.after_fork_in_child(_forget_in_child)
-# Runs before the sessions are closed, since the last registered function is called first.
+# Runs before the sessions are closed, because the last registered function is called first.
 atexit.register(stop_at_exit)

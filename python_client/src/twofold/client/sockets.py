@@ -13,8 +13,8 @@ from twofold.client import system
 from twofold.client.curve import CurveKeys, HandshakeWatch
 from twofold.errors import TransportError
 
-# A context allows 1,023 sockets by default, and an environment uses up to three of them. With this
-# many sockets, the limit on open files is reached first.
+# A context allows 1,023 sockets by default, and an environment uses up to three of them. This
+# number is high enough that the limit on open files is reached first.
 _MAX_SOCKETS = 16_384
 
 
@@ -25,7 +25,7 @@ class Socket(Protocol):
         """Sends a frame."""
 
     def recv(self) -> bytes:
-        """Returns the next frame; raises zmq.Again after the time that RCVTIMEO sets."""
+        """Returns the next frame; raises zmq.Again if none arrives within RCVTIMEO."""
 
     def recv_into(self, buffer: Any) -> int:
         """Writes the next frame to a buffer; returns its size, which may exceed the buffer's."""
@@ -46,7 +46,7 @@ def connect(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> Soc
     Args:
         endpoint: A checked address.
         keys: Keys for an encrypted endpoint.
-        watch: The watch of the socket's handshakes; the caller must detach it before it closes the
+        watch: The monitor of the socket's handshakes. The caller must detach it before closing the
             socket.
 
     Raises:
@@ -77,7 +77,8 @@ def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> 
             socket.curve_publickey = keys.public_key.encode()
             socket.curve_secretkey = keys.secret_key.encode()
         watch.attach(socket)
-        # libzmq connects later, in its own thread. Without free files it would retry forever.
+        # libzmq connects later, in its own thread. If no more files can be opened, it retries
+        # forever.
         system.check_descriptors(socket.FD)
         socket.connect(endpoint)
         return socket

@@ -17,7 +17,7 @@ from twofold.errors import DeadlineExceeded
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# The server would execute a repeat too, so a request is repeated only after it is likely lost.
+# The server would also execute a repeat, so a request is repeated only if it is probably lost.
 _PATIENCE = 1.0
 
 
@@ -25,8 +25,8 @@ class Client:
     """The carrier to one service, for one caller at a time.
 
     Args:
-        endpoint: From `resolve`. A private server stays until the process ends.
-        keys: Keys, or None for the files that environment variables name.
+        endpoint: An endpoint from `resolve`. A private server stays until the process ends.
+        keys: The keys, or None for the files that environment variables name.
         within: The clock and the connections.
     """
 
@@ -38,7 +38,7 @@ class Client:
         self._carrier: Carrier | None = None
 
     def deadline(self, timeout: float) -> float:
-        """Returns the deadline of a call that starts now and may take this many seconds."""
+        """Returns the deadline of a call that starts now, with a timeout in seconds."""
         return self._surroundings.now() + timeout
 
     def limits(self, deadline: float) -> environment.Limits:
@@ -75,8 +75,8 @@ class Client:
         if self._is_busy:
             self._lock.release()
             raise gym.error.AlreadyPendingCallError(
-                f"this call interrupts an unfinished call to {self._endpoint}, because a signal "
-                "handler or a finalizer makes it; set a flag there, and make the call later",
+                "a signal handler or a finalizer made this call during another call to "
+                f"{self._endpoint}; set a flag there instead, and make the call later",
                 "expand",
             )
         try:

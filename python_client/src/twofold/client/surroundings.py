@@ -1,4 +1,4 @@
-"""Everything that a session takes from outside: time, random bytes and connections."""
+"""The external resources of a session: time, random bytes and connections."""
 
 from __future__ import annotations
 

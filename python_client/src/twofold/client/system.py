@@ -1,4 +1,4 @@
-"""Functions that differ between operating systems; each imports the modules that it needs."""
+"""Functions that differ between operating systems. Each imports the modules that it needs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# A socket's sun_path has 108 bytes with the closing zero; on macOS 104.
+# A socket's sun_path has 108 bytes, including the terminating zero; on macOS it has 104.
 LONGEST_IPC_PATH = 103 if sys.platform == "darwin" else 107
 
-# A different object in a forked child; quicker to compare than process ids.
+# A different object in each forked child, which is faster to compare than process ids.
 generation = object()
 
 
@@ -57,7 +57,7 @@ def lock_directory(directory: Path) -> int:
 
 
 def allow_open_files(count: int) -> None:
-    """Raises this process's limit on open files to `count` or the highest allowed limit."""
+    """Increases this process's limit on open files to `count`, or to the hard limit if lower."""
     if sys.platform == "win32":
         return
     import resource

@@ -55,12 +55,12 @@ class ZeroMQCarrier(Carrier):
 
     After a failure, the carrier drops the socket and sends the same bytes over a new one. The
     server answers a repeat with the stored reply. So a deadline or a KeyboardInterrupt leaves no
-    half-read reply behind.
+    partly read reply behind.
 
     Args:
         endpoint: A checked address.
         keys: Keys for an encrypted endpoint.
-        server: The private server at this address, which is released at the end.
+        server: The private server at this address. `close` releases it.
         surroundings: The clock for deadlines and retries, and the sockets.
     """
 
@@ -77,8 +77,8 @@ class ZeroMQCarrier(Carrier):
         self._keys = keys
         self._socket: Socket | None = None
         self._handshakes = HandshakeWatch(endpoint, keys)
-        # True from before a request is sent until its reply has arrived: after an interrupt the
-        # next request needs another socket.
+        # True from before a request is sent until its reply has arrived. If it is still true
+        # after an interrupt, the next request needs another socket.
         self._is_under_way = False
         # The request that was sent ahead, until `exchange` asks for its reply.
         self._begun: Call | None = None
@@ -136,7 +136,7 @@ class ZeroMQCarrier(Carrier):
     ) -> Answer:
         """Sends one request, repeats it as necessary, and waits for its reply.
 
-        `plain` is the encoded reply to a successful step, which then needs no decoding.
+        `plain` is the encoded reply to a successful step. A reply with these bytes is not decoded.
         """
         sent = self._surroundings.now()
         tries = 0
@@ -226,15 +226,15 @@ class ZeroMQCarrier(Carrier):
                 return None
         has_payload = socket.get(zmq.RCVMORE)
         if has_payload and frame == plain:
-            # Nearly every step has this reply, which needs no decoding.
+            # Nearly every step gets this reply, which needs no decoding.
             return DONE, self._receive_payload(call, socket, room)
         try:
             reply = envelope.Reply.FromString(frame)
         except DecodeError:
             raise self._bad_reply(call, "a header that is not a twofold.v1.Reply") from None
         slot = reply.WhichOneof("result")
-        # The server answers an unreadable request with seq 0. The payload of another request stays
-        # unread, since the socket is dropped.
+        # The server answers an unreadable request with seq 0. The payload of a reply to another
+        # request stays unread, because the socket is dropped.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
             self._surroundings.sleep(max(0.0, until - self._surroundings.now()))
             return None

@@ -92,7 +92,7 @@ def to_huggingface(
 
     Raises:
         InvalidArgument: The folder exists.
-        InvalidDataset: The file is not a dataset, or damaged.
+        InvalidDataset: The file is not a dataset, or is damaged.
         MissingDependency: pyarrow is not installed.
     """
     dataset, folder = DatasetFile(path), Path(folder)

@@ -51,7 +51,7 @@ def to_minari(
 
     Raises:
         InvalidArgument: Minari already has a dataset with this id, or the id is malformed.
-        InvalidDataset: The file is not a dataset, or damaged.
+        InvalidDataset: The file is not a dataset, or is damaged.
         TransportError: The service did not answer.
         MissingDependency: minari, h5py or pyarrow is not installed.
     """

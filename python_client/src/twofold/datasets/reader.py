@@ -48,7 +48,9 @@ class DatasetFile:
         except PermissionError:
             raise
         except (arrow.ArrowException, OSError) as error:
-            raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
+            raise InvalidDataset(
+                f"{path}: not a Parquet file, or an incomplete one: {error}"
+            ) from None
         self.metadata = self._read_metadata()
         self.arguments = dict(self.metadata["arguments"])
         self.game = self._read_game()
@@ -68,7 +70,7 @@ class DatasetFile:
             is_right = found["format"] == file_format.FORMAT
             is_right &= isinstance(found["arguments"], dict)
             is_right &= all(isinstance(found[name], str) for name in TEXTS)
-            # A reward given as a path would read one of the reader's own files.
+            # If the reward were a path, the client would read that file on the reader's machine.
             is_right &= not isinstance(found["arguments"].get("reward"), str)
             is_right &= ServiceArguments.__optional_keys__.isdisjoint(found["arguments"])
             for name in ("num_envs", "seed", "transitions", "steps"):
@@ -152,7 +154,7 @@ def read(path: str | Path) -> Iterator[dict[str, Array]]:
         action_mask is int8 (n, actions).
 
     Raises:
-        InvalidDataset: The file is not a dataset, or damaged.
+        InvalidDataset: The file is not a dataset, or is damaged.
         MissingDependency: pyarrow is not installed.
     """
     yield from DatasetFile(path).transitions()

@@ -87,7 +87,7 @@ def write(
 
 @dataclass(frozen=True)
 class Plan:
-    """The checked arguments of `write`. They can be pickled if the policy can."""
+    """The checked arguments of `write`. A plan can be pickled if its policy can be pickled."""
 
     policy: Chooser
     transitions: int
@@ -146,7 +146,7 @@ class Plan:
 
 
 class Executor(Protocol):
-    """A player of datasets outside this process, such as `twofold.integrations.ray.RayExecutor`."""
+    """An object that plays datasets outside this process, such as `RayExecutor`."""
 
     def write(self, path: str | Path, plan: Plan, progress: Progress | None, /) -> int:
         """Plays a dataset, writes its file, and returns the number of transitions."""
@@ -191,7 +191,7 @@ class RowGroups:
 
 
 class Facts(NamedTuple):
-    """Facts that only the environment knows: the cells of a board, and the service's version."""
+    """Facts that only the environment knows: a board's number of cells, and the service version."""
 
     cells: int
     server: str

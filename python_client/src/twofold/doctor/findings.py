@@ -15,8 +15,8 @@ class Finding:
     Args:
         check: The name of the check, such as "library".
         status: "failed" if something does not work, "warning" if it could work better.
-        found: What was found, in one line.
-        fix: The sentence that says how to fix it, or "" if nothing is wrong.
+        found: A one-line description of the result.
+        fix: A sentence that says how to fix the problem, or "" if nothing is wrong.
     """
 
     check: str
@@ -26,15 +26,15 @@ class Finding:
 
 
 def ok(check: str, found: str) -> Finding:
-    """Returns the finding of a check that passed."""
+    """Returns the result of a check that passed."""
     return Finding(check, "ok", found)
 
 
 def warning(check: str, found: str, fix: str) -> Finding:
-    """Returns the finding that something works, but could work better."""
+    """Returns the result of a check of something that works, but could work better."""
     return Finding(check, "warning", found, fix)
 
 
 def failed(check: str, found: str, fix: str) -> Finding:
-    """Returns the finding that something does not work."""
+    """Returns the result of a check that failed."""
     return Finding(check, "failed", found, fix)

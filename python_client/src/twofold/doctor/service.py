@@ -25,7 +25,7 @@ _UNSET = "Unset {variable}, or set it to the file that `make server` builds."
 
 
 def service_findings() -> Iterator[Finding]:
-    """Yields the findings about the library, a step by default, the server program and libzmq."""
+    """Checks the library, a step with the default endpoint, the server program and libzmq."""
     library = _library()
     yield library
     if library.status != "failed":

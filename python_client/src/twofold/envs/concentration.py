@@ -21,11 +21,11 @@ class ConcentrationInfos(AllInfos):
     pairs: NDArray[np.int32]
     """The number of pairs found."""
     turns: NDArray[np.int32]
-    """The number of turns ended."""
+    """The number of completed turns."""
     peeks: NDArray[np.int32]
     """The number of peeks used."""
     open_card: NDArray[np.int32]
-    """The index of the turn's first card, -1 between turns."""
+    """The index of the first card flipped in this turn, -1 between turns."""
     deck: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the symbols of all cards. Present with deck_info=True."""
     flips: NotRequired[NDArray[np.uint8]]
@@ -52,20 +52,20 @@ class ConcentrationVectorEnvArguments(ConcentrationArguments, VectorEnvArguments
 class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     """N games of Concentration; `gymnasium.make_vec("twofold/Concentration-v0", num_envs=N)`.
 
-    Two cards with one symbol are a pair. An action flips one card; cards are numbered row by row. A
-    turn is two flips, and the observation after the second shows both cards. If they are not a
-    pair, both are face down in the next observation. The episode ends when all pairs are found. If
-    the game has peeks, the action with the highest number is a peek: it shows all remaining cards
-    for one observation.
+    Two cards with the same symbol are a pair. An action flips one card; cards are numbered row by
+    row. A turn is two flips, and the observation after the second flip shows both cards. If they
+    are not a pair, both are face down in the next observation. The episode ends when all pairs are
+    found. If the game has peeks, the action with the highest number is a peek: it shows all
+    remaining cards for one observation.
 
-    Observations: uint8 (N, rows, columns). A visible card has the number of its symbol, from 0 to
-    symbols - 1. A card that is face down has `symbols`, and a removed card `symbols + 1`.
+    Observations: uint8 (N, rows, columns). A face-up card has the number of its symbol, from 0 to
+    symbols - 1. A face-down card has the number `symbols`, and a removed card `symbols + 1`.
 
     Reward, float32, by default: 1 for a pair, -0.5 for a peek, and -0.1 for two cards that are not
     a pair or for an action on a card that is not face down.
 
     Infos: see `ConcentrationInfos`. The mask allows the cards that can be flipped, and the peek
-    while any is left. `extra_infos` may request `reward_terms`, `episode` and `flips`.
+    action while peeks remain. `extra_infos` may request `reward_terms`, `episode` and `flips`.
 
     Args:
         num_envs: The number of games N.

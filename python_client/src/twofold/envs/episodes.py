@@ -24,7 +24,7 @@ _OF_EVERY_GAME = (
     Measure("length_mean", "episode_length", np.add),
 )
 _NO_LANES = np.empty(0, np.intp)
-# The number of steps with ended episodes to sum up at a time, fewer if a step ends many.
+# The number of steps whose ended episodes are summed up together; fewer if one step ends many.
 _STEPS_AT_A_TIME = 64
 _MANY = 1024
 
@@ -68,7 +68,7 @@ class Episodes:
         self.begin()
 
     def begin(self, lanes: NDArray[np.bool_] | None = None) -> None:
-        """Starts the clocks of these lanes' episodes, bool (N,); None for all lanes."""
+        """Starts the clocks of the episodes of `lanes`, bool (N,); None for all lanes."""
         if lanes is None:
             lanes = np.ones(self._num_envs, np.bool_)
         self._began[lanes] = time.perf_counter()
@@ -78,7 +78,7 @@ class Episodes:
     def add(self, stepped: Stepped[Any, Any], step: object) -> None:
         """Adds the episodes that a step has ended to the step's infos and to the statistics.
 
-        `step` identifies the step: the same object again means the same results.
+        `step` identifies the step. A repeated call with the same object does not count it again.
         """
         now = time.perf_counter()
         self._steps += 1
@@ -100,9 +100,9 @@ class Episodes:
             self._window = _Window(step, number, window.totals, (*window.rest, ended))
 
     def add_inherited(self, stepped: Stepped[Any, Any], step: object) -> None:
-        """Adds the last step before a resume to its infos.
+        """Adds the episodes that the last step before a resume ended to that step's infos.
 
-        The statistics count this step only if they have counted no other.
+        The statistics count this step only if they have not counted any other step.
         """
         if self._window.last is None:
             self.add(stepped, step)
@@ -112,7 +112,7 @@ class Episodes:
     def _report(
         self, stepped: Stepped[Any, Any], now: float
     ) -> tuple[NDArray[np.intp], dict[str, Array]]:
-        """Adds ended episodes to the infos only; returns their lanes (k,) and last infos (k,)."""
+        """Adds ended episodes only to the infos; returns their lanes (k,) and last infos (k,)."""
         _, _, terminations, truncations, infos = stepped
         if not np.count_nonzero(terminations) and not np.count_nonzero(truncations):
             return _NO_LANES, {}
@@ -129,7 +129,7 @@ class Episodes:
         return lanes, ended
 
     def _spread(self, values: Array, lanes: NDArray[np.intp]) -> Array:
-        """Returns an array (N,) with the values (k,) at their lanes, and 0 at the others."""
+        """Returns an array (N,) with the values (k,) at these lanes, and 0 at all others."""
         array = np.zeros(self._num_envs, values.dtype)
         array[lanes] = values
         return array
@@ -151,7 +151,7 @@ class Episodes:
         return statistics
 
     def _totals(self, window: _Window) -> dict[str, float]:
-        """Returns the totals of all episodes."""
+        """Returns the window's totals, including the episodes in `rest`."""
         if not window.rest:
             return window.totals
         infos = {name: np.concatenate([one[name] for one in window.rest]) for name in self._infos}

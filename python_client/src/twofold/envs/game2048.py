@@ -25,7 +25,7 @@ class Game2048Infos(AllInfos):
     moves: NDArray[np.int32]
     """The number of legal actions in the episode so far."""
     goal_reached: NDArray[np.bool_]
-    """Whether the highest tile is the goal or above."""
+    """Whether the highest tile is at least the goal."""
     merges: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the exponents of merged tiles, at their cells in the afterstate."""
     chance: NotRequired[NDArray[np.int32]]
@@ -152,7 +152,7 @@ class Game2048Env(TwofoldEnv[BoardsT]):
         super().__init__(batch)
 
     def get_keys_to_action(self) -> dict[str, int]:
-        """Returns the actions of the keys W, D, S and A, for `gymnasium.utils.play`.
+        """Returns the action for each of the keys W, D, S and A, for `gymnasium.utils.play`.
 
         Pass wait_on_player=True to `play`, so that each move waits for a key.
         """

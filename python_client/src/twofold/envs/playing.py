@@ -1,4 +1,4 @@
-"""The loop that plays episodes, for evaluations, datasets and rollouts by a Python function."""
+"""The loop that plays episodes, for evaluations, datasets and rollouts of Python functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Source(Protocol[_Followed, _Played]):
         ...
 
     def play(self, schedule: _Followed, /) -> _Played:
-        """Plays one segment, some steps of all lanes, and returns it."""
+        """Plays and returns one segment: some steps of all lanes."""
         ...
 
 

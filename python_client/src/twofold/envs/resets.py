@@ -24,7 +24,7 @@ def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
     unknown = options.keys() - {"reset_mask", "boards"}
     if unknown:
         raise InvalidArgument(
-            f"unknown options {sorted(map(str, unknown))}; known are reset_mask and boards",
+            f"unknown options {sorted(map(str, unknown))}; expected reset_mask or boards",
             field="options",
         )
     mask = options.get("reset_mask")
@@ -72,7 +72,7 @@ def reset_request(
 ) -> tuple[envelope.Request, bytes | None]:
     """Returns the request and payload of a reset of the lanes in `mask`, some with new seeds."""
     has_seeds = bool(seeded.any())
-    # 1 resets a lane, with a seed if seeds are sent. 2 resets it and continues its stream.
+    # 1 resets a lane, with its seed if the request has seeds. 2 resets it and continues its stream.
     numbers = mask.view(np.uint8) + (mask & ~seeded & has_seeds)
     reset = environment.ResetRequest(
         seeds=has_seeds, mask=bool((numbers != 1).any()), boards=boards is not None

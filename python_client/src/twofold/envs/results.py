@@ -103,7 +103,7 @@ def plain(infos: Infos) -> Infos:
 
 @dataclass(eq=False)
 class Target:
-    """The arrays and dicts that all calls return with copy=False, overwritten in place.
+    """The arrays and dicts that every call overwrites and returns with copy=False.
 
     Attributes:
         buffer: The memory of a payload, followed by the masks of the infos.
@@ -111,7 +111,7 @@ class Target:
         mask: The server's action mask in the buffer.
         stepped: The results of a step.
         observed: The results of a reset.
-        own: The infos of both, each with a copy that lacks finals and the keys that wrappers add.
+        own: The infos of `stepped` and of `observed`, each with a copy to restore it from.
         last_masks: The masks of infos that belong to an episode's last step.
         has_finals: Whether the last step had final infos.
     """
@@ -126,7 +126,7 @@ class Target:
     has_finals = False
 
     def clear(self) -> None:
-        """Removes everything that only the last call returned."""
+        """Removes final infos and keys that wrappers added since the last call."""
         for infos, own in self.own:
             if len(infos) != len(own):
                 infos.clear()
@@ -244,7 +244,7 @@ class Results:
             observations, rewards, terminations, truncations, infos = target.stepped
         if reply is not DONE and reply.step.HasField("finals"):
             if target is not None:
-                # This comes first, so that the next call clears what an interrupted call leaves.
+                # Set first, so that the next call clears the finals that an interrupted call left.
                 target.has_finals = True
             infos |= self._finals(reply, memory, infos)
         return observations, rewards, terminations, truncations, infos
@@ -312,8 +312,8 @@ class Results:
             reply: The reply, with the layout of the finals: the lanes of the k episodes that ended,
                 and (k, …) rows of a reset's arrays and of the optimum's infos.
             memory: The payload.
-            infos: The step's infos. Infos that a reset lacks belong to the old episodes. They are
-                moved to the final infos, and the masks of these boards are cleared.
+            infos: The step's infos. Those that a reset lacks belong to the old episodes. For the
+                ended lanes, this method copies them to the final infos and clears their masks.
         """
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)

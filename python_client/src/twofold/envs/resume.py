@@ -86,7 +86,7 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
             "made the session, or its arguments can't be written as JSON",
             field="token",
         )
-    # Older clients stored the number of boards here, and a fork has another number.
+    # Older clients stored the number of boards here, which is wrong for a fork.
     arguments.pop("num_envs", None)
     recovers_by_default = arguments.pop("recover", False)
     spec, others = game.spec.split(arguments)

@@ -161,7 +161,7 @@ def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[
     try:
         # A list becomes a new array each time; an array's or a tensor's memory is shared.
         array, again = np.asanyarray(given), np.asanyarray(given)
-    except Exception as error:  # also from a tensor's library
+    except Exception as error:  # a tensor's library may raise anything
         raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
     if array.dtype != dtype or array.shape != shape:
         raise InvalidArgument(

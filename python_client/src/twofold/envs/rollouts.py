@@ -25,8 +25,8 @@ from twofold.v1 import rollout_pb2 as wire
 
 Progress = Callable[[int], object]
 
-# The bytes of one reply: enough that the round trip does not matter, and few enough for the caches.
-# Large steps get more, because each reply repeats the last boards of the previous reply.
+# The size of one reply in bytes: the round trip is negligible, but the reply still fits the caches.
+# Large steps get larger replies, because each reply repeats the previous reply's last boards.
 _REPLY_BYTES = 2 << 20
 _STEPS_OF_A_REPLY = 8
 _MAX_REPLY_BYTES = 16 << 20
@@ -87,7 +87,7 @@ def rollout(
                 request.policy_seeds = True
                 payload = seeds.astype("<u8").tobytes()
         if sent is not None:
-            # The request itself must fit into the limit too.
+            # The limit also applies to the request itself.
             largest = session.link.largest_payload(wanted)
             left = min(left, max(1, largest // num_envs))
             request.actions.SetInParent()
@@ -107,7 +107,7 @@ def _play(
     room: int,
     progress: Progress | None,
 ) -> Rollout:
-    """Plays the steps in as many requests as necessary; `room` is the largest reply in bytes."""
+    """Plays the steps in as many requests as necessary; `room` limits a reply's size in bytes."""
     steps = collected.steps
     session.is_busy = True  # except for `progress`
     following = request(0)
@@ -130,7 +130,7 @@ def _play(
 class _StepCount:
     """The number of remaining steps, and the lanes that begin an episode or play in the next step.
 
-    Each step's results determine the lanes, bool (N,).
+    `advance` computes the lanes, bool (N,), from the last step's results.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class _StepCount:
 
 
 class _FunctionSteps:
-    """A source of steps whose actions a function chooses, with one request and one call per step.
+    """A rollout whose actions a function chooses, with one request and one call per step.
 
     Each request is a rollout of one step, so that the service tracks waiting boards and the ends of
     episodes.
@@ -232,7 +232,7 @@ class _FunctionSteps:
 
 
 def _largest_step(session: Session) -> int:
-    """Returns the largest size in bytes of a reply with one step, to which no limit applies."""
+    """Returns the largest possible size of a one-step reply, in bytes; no limit applies to it."""
     spec = session.spec
     return 4 * spec.reset.size + spec.step.size + 40 * session.create.num_envs + 4096
 
@@ -259,6 +259,6 @@ def _actions_to_play(session: Session, actions: object, steps: int) -> NDArray[n
 
 
 def reply_bytes(session: Session) -> int:
-    """Returns the limit on a reply to a rollout in bytes; a reply with one step may be larger."""
+    """Returns the size limit of a rollout's reply, in bytes; a one-step reply may be larger."""
     several = _STEPS_OF_A_REPLY * session.spec.step.size
     return max(_REPLY_BYTES, min(several, _MAX_REPLY_BYTES))

@@ -22,7 +22,7 @@ def draw_seed(num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.rando
 
     Seeds from 2^63 up are reserved for evaluation.
     """
-    # From 128 bits, so that the probabilities of two remainders differ by one part in 2^65 at most.
+    # With 128 bits, the probabilities of any two remainders differ by at most one part in 2^65.
     return int.from_bytes(random_bytes(16), "little") % (2**63 - num_envs)
 
 
@@ -70,7 +70,7 @@ def worker_seeds(
 
 
 class BoardSeeds:
-    """The seeds that the boards got in executed resets and restores.
+    """The seeds that executed resets and restores gave to the boards.
 
     A reset may stay pending, or may never be sent. Therefore `plan` records the new seeds before
     the request, and `done` applies them when the reply arrives.
@@ -115,11 +115,12 @@ class BoardSeeds:
     def plan(
         self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
     ) -> None:
-        """Records that the request with this payload gives the lanes, bool (N,), new streams.
+        """Records that the request with this payload gives new streams to `lanes`, bool (N,).
 
-        `seeds`, uint64 (N,), are the lanes' seeds; None for the streams of a snapshot.
+        `seeds`, uint64 (N,), are the lanes' seeds; None if the streams come from a snapshot.
         """
-        # Some plans belong to requests that were never sent. A pending one is among the last five.
+        # Some plans belong to requests that were never sent. The last five plans include that of a
+        # pending request.
         self._plans = [*self._plans[-4:], (payload, lanes, seeds)]
 
     def done(self, operation: object, payload: bytes | None) -> None:
@@ -163,7 +164,7 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def board_seeds(
     seed: Seed, num_envs: int, name: str = "seed"
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Returns the seed of each board, and which boards have one.
+    """Returns the seed of each board, and a mask of the boards that have one.
 
     Args:
         seed: An int for seed + i, a sequence with one int (or None) for each board, or None.

@@ -57,7 +57,7 @@ class Settings:
 
     @classmethod
     def read(cls, owner: str, game: GameSpec, arguments: Mapping[str, Any]) -> Settings:
-        """Returns the settings of these arguments; `owner` is the name of the environment's class.
+        """Creates the settings from arguments; `owner` is the name of the environment's class.
 
         Raises:
             TypeError: An argument is unknown.

@@ -82,7 +82,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         board = options.pop("board", None)
         if options:
             raise InvalidArgument(
-                f"unknown options {sorted(map(str, options))}; the only option is board",
+                f"unknown options {sorted(map(str, options))}; expected only board",
                 field="options",
             )
         batch_options = None
@@ -108,13 +108,13 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """Returns the results of a step that got no answer or was interrupted.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: No step lacks its results.
+            gymnasium.error.NoAsyncCallError: No step has outstanding results.
             TransportError: No answer has come yet.
         """
         return self._stepped(self._batch.collect())
 
     def discard(self) -> None:
-        """Waits for the results of a pending step, if there is one, and drops them."""
+        """Waits for the results of a pending step, if there is one, and discards them."""
         self._batch.discard()
 
     def render(self) -> str | Picture | None:
@@ -126,12 +126,15 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return None if boards is None else boards[0]
 
     def close(self) -> None:
-        """Ends the session without waiting long for a server. Safe to call twice."""
+        """Ends the session; waits only briefly for a server. Safe to call twice."""
         self._batch.close()
 
     @property
     def np_random_seed(self) -> int:
-        """The seed of the board's stream; before the first reset, the seed that it would get."""
+        """The seed of the board's stream.
+
+        Before the first reset, it is the seed that a reset without a seed would use.
+        """
         seed = self._batch.np_random_seed
         assert seed is not None
         return seed
@@ -150,10 +153,10 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return self._batch.snapshot()
 
     def restore(self, blob: bytes, *, row: int = 0, seed: int | None = None) -> tuple[ObsT, Infos]:
-        """Replaces the board by a snapshot's board; see `TwofoldVectorEnv.restore`.
+        """Replaces the board with a snapshot's board; see `TwofoldVectorEnv.restore`.
 
         Args:
-            blob: A snapshot of this or a vector environment.
+            blob: A snapshot of this environment or of a vector environment.
             row: The index of the board in the snapshot.
             seed: The seed of a new stream of random numbers; None continues the snapshot's stream.
 
@@ -188,7 +191,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
         Returns:
             Boards (actions, …), rewards float32 (actions,), and mask int8 (actions,), 1 for legal
-            actions. Rows of illegal actions have no meaning.
+            actions. Rows of illegal actions are meaningless.
         """
         boards, rewards, mask = self._batch.afterstates()
         return boards[0], rewards[0], mask[0]
@@ -201,7 +204,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return observation, only
 
     def _stepped(self, stepped: Stepped[ObsT, Any]) -> tuple[ObsT, float, bool, bool, Infos]:
-        """Returns the only board's results of a step."""
+        """Returns a step's results for the only board."""
         observations, rewards, terminations, truncations, infos = stepped
         observation, only = self._seen(observations, infos)
         flags = bool(terminations[0]), bool(truncations[0])

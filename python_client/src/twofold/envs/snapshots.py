@@ -36,8 +36,8 @@ def restore_request(
 ) -> tuple[envelope.Request, bytes, NDArray[np.bool_], NDArray[np.uint64] | None]:
     """Returns the request and payload for these arguments of `TwofoldVectorEnv.restore`.
 
-    Also returns the replaced boards, bool (N,), and the seeds of their new streams, uint64 (N,).
-    The seeds are None to keep the snapshot's streams.
+    Also returns a mask of the replaced boards, bool (N,), and the seeds of their new streams,
+    uint64 (N,). The seeds are None if the boards continue the snapshot's streams.
     """
     if not isinstance(blob, (bytes, bytearray, memoryview)):
         raise InvalidArgument(
@@ -70,7 +70,7 @@ def restore_request(
 
 
 def check_spawns(game: GameSpec, spawns: str, seed: Seed) -> None:
-    """Refuses spawns that this game does not support, and a seed with spawns="same"."""
+    """Refuses a value of `spawns` that the game does not support, and a seed for "same"."""
     _arguments.choice("spawns", spawns, ("fresh", "same"))
     if spawns == "fresh" and game.unseen is not None:
         raise InvalidArgument(
@@ -85,7 +85,7 @@ def check_spawns(game: GameSpec, spawns: str, seed: Seed) -> None:
 
 
 def finished(blob: bytes) -> NDArray[np.bool_]:
-    """Returns which of a snapshot's boards have ended their episode, bool (k,)."""
+    """Returns a mask of the snapshot's boards whose episodes have ended, bool (k,)."""
     return np.asarray(_boards(blob)[:, 16] != 0)
 
 

@@ -62,7 +62,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         extra_infos: The names of the infos to add to each step.
         num_actions: The number of actions.
         server_version: The version of the service.
-        reward_terms: The names of the reward's terms, which are the columns of that info.
+        reward_terms: The names of the reward's terms: the columns of the info `reward_terms`.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
@@ -86,7 +86,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def _around(cls, session: Session, settings: Settings, others: Mapping[str, Any]) -> Self:
         """Creates an environment for an existing session. `others` are attributes to set."""
         envs = cls.__new__(cls)
-        # In one update, so that an interrupt finds either no session or this one to close.
+        # One update, so that after an interrupt either no session or this one needs closing.
         vars(envs).update(others, _session=session)
         envs._begin(settings)
         return envs
@@ -128,7 +128,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.reward_terms = tuple(spec.reward_terms)
         self._results = Results(spec, self.num_envs, self.game, form)
-        # Only resets and steps use it; the results of other methods are always new.
+        # Only resets and steps use the target; the results of other methods are always new.
         self._target = None if self._settings.copy else self._results.target(spec)
         self._episodes = (
             Episodes(self.num_envs, self.autoreset_mode, self.game.measures)
@@ -153,7 +153,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         )
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the session quickly, without an error if the server has ended."""
+        """Ends the session quickly, without an error if the server is gone."""
         # Gymnasium also closes a partly constructed environment.
         session: Session | None = vars(self).get("_session")
         if session is not None:
@@ -168,7 +168,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Args:
             seed: An int s seeds board i with s + i (modulo 2^64). A list has a seed for each board,
                 or None to continue that board's stream. None continues all streams. In the first
-                reset, a seed from the system replaces None; `np_random_seed` returns it.
+                reset, the system draws a seed instead of None; `np_random_seed` returns it.
             options: "reset_mask", bool (N,), selects the boards to reset; the first reset must
                 reset all boards. "boards", uint8 (N, rows, columns), are the boards to start from;
                 boards outside the mask are ignored.
@@ -185,7 +185,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._reset_once(seed, options)
 
     def _reset_once(self, seed: Seed, options: dict[str, Any] | None) -> tuple[ObsT, InfosT]:
-        """Resets the boards. Only methods with the decorator `exactly_once` may call it."""
+        """Resets the boards. Only methods decorated with `exactly_once` may call it."""
         seeds, seeded = board_seeds(seed, self.num_envs)
         options = _arguments.options(options)
         mask = reset_mask(options, self.num_envs)
@@ -229,7 +229,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         seeds: NDArray[np.uint64],
         boards: Array | None,
     ) -> NDArray[np.uint64] | None:
-        """Returns the seeds of the first reset, uint64 (N,). Draws those that the caller omits.
+        """Returns the seeds of the first reset, uint64 (N,). Draws seeds that the caller omits.
 
         Returns None after an earlier reset, because boards without a seed continue their streams.
         """
@@ -264,14 +264,14 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first bad
                 action.
             FailedPrecondition: A board was never reset, or is finished and autoreset is disabled.
-            StepPending: The last step has no answer yet, and it had other actions.
+            StepPending: The last step has no answer yet, and its actions were different.
             ShuttingDown, TransportError: No answer came. Repeating the call returns the results,
                 and so does `collect`.
         """
         return self._step_once(actions)
 
     def _step_once(self, actions: ArrayLike) -> Stepped[ObsT, InfosT]:
-        """Plays a step. Only methods with the decorator `exactly_once` may call it."""
+        """Plays a step. Only methods decorated with `exactly_once` may call it."""
         # The carrier checks the range when it sends the actions.
         numbers = self._server_actions(actions, checks_range=False)
         buffer = self._results.buffer(self._target)
@@ -285,7 +285,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._stepped(reply, buffer[0])
 
     def _stepped(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the newest step from its reply and payload."""
+        """Returns the results of the newest step, read from its reply and payload."""
         stepped = self._results.of_step(reply, memory, self._target)
         if self._episodes is not None:
             self._episodes.add(stepped, self._session.operation)
@@ -293,18 +293,19 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @exactly_once
     def step_async(self, actions: ArrayLike) -> None:
-        """Begins a step, whose results `step_wait` returns. No other call may come in between.
+        """Begins a step; `step_wait` returns its results. No other call may come in between.
 
-        Over ZeroMQ it only sends the request, which the server executes in the background. In this
-        process it executes the step, which with copy=False changes the arrays of the last step.
+        Over ZeroMQ, this method only sends the request, which the server executes in the
+        background. In this process, it executes the step at once. With copy=False, that changes the
+        arrays of the last step.
 
         Raises:
             InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first bad
                 action. After this or any other error no step is in progress.
             gymnasium.error.AlreadyPendingCallError: A step is in progress. Every other call raises
-                this too, except `collect`, which acts as `step_wait`, and `discard` and `close`,
+                this too, except `collect`, which acts like `step_wait`, and `discard` and `close`,
                 which drop the step.
-            FailedPrecondition, TransportError: As in `step`, if the error is known already.
+            FailedPrecondition, TransportError: As in `step`, if the error is already known.
         """
         numbers = self._server_actions(actions, checks_range=True)
         self._awaited = self._results.buffer(self._target)
@@ -312,7 +313,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def step_wait(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the step that `step_async` has begun, like `step`.
+        """Returns the results of the step that `step_async` began, in the form of `step`.
 
         Raises:
             gymnasium.error.NoAsyncCallError: No step was begun.
@@ -327,7 +328,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Returns the results of a step that got no answer, was interrupted, or was only begun.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: No step lacks its results.
+            gymnasium.error.NoAsyncCallError: No step has outstanding results.
             FailedPrecondition: As in `step`; the step was refused and changed nothing.
             ShuttingDown, TransportError: No answer has come yet.
         """
@@ -342,7 +343,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def discard(self) -> None:
-        """Finishes a step that has not returned its results, if any, and drops the results.
+        """Finishes a step that has not returned its results, if any, and discards the results.
 
         Raises:
             ShuttingDown, NotFound, TransportError: No answer has come yet.
@@ -382,7 +383,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         rows: ArrayLike | None = None,
         seed: Seed = None,
     ) -> tuple[ObsT, InfosT]:
-        """Replaces boards by a snapshot's boards.
+        """Replaces boards with a snapshot's boards.
 
         The snapshot may come from another environment, process or server. Its rules must be the
         same (size, goal, spawns, start tiles, illegal actions); everything else may differ. The
@@ -390,22 +391,22 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Args:
             blob: A snapshot.
-            lanes: The boards to replace, numbers (k,), all different; None for all. Before the
-                first reset, all are required.
+            lanes: The numbers (k,) of the boards to replace, all different; None for all. Before
+                the first reset, all boards must be replaced.
             rows: For each replaced board, the index of its new state in the snapshot, (k,) from 0;
                 an index may repeat. None takes the snapshot's boards in order.
-            seed: The seeds of new streams: an int s seeds the i-th replaced board with s + i, a
+            seed: The seeds of new streams: an int s seeds the i-th replaced board with s + i; a
                 list has a seed for each. None continues the snapshot's streams.
 
         Returns:
             The current observations and infos of all boards, like `reset`.
 
         Raises:
-            InvalidArgument: The snapshot is damaged or of another version (`field` is "blob"), or
-                has other rules (`field` names the first that differs), or lacks the episode returns
-                that this environment reports (`field` is "extra_infos"), or another argument is
-                wrong. Nothing has changed.
-            FailedPrecondition: Some boards were never reset, and are not among the lanes.
+            InvalidArgument: An argument is wrong; nothing has changed. `field` is "blob" if the
+                snapshot is damaged or has another version. It names the first rule that differs if
+                the rules differ. It is "extra_infos" if the snapshot lacks the episode returns that
+                this environment reports.
+            FailedPrecondition: Some boards were never reset, and `lanes` does not contain them.
             TransportError: No answer came.
         """
         asked = snapshots.restore_request(self.num_envs, blob, lanes, rows, seed)
@@ -432,8 +433,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
                 future: it is **clairvoyant** and scores more than any policy can, so do not publish
                 its results. Concentration supports only "same", because its copies share the unseen
                 cards.
-            seed: With fresh spawns, the copies' seeds as in `reset`: the same seeds make the same
-                copies of the same boards. None draws a seed from the system.
+            seed: With fresh spawns, the copies' seeds, as in `reset`. The same seeds make the same
+                copies of the same boards. With None, the system draws a seed.
 
         Returns:
             An environment of k * copies boards with the same arguments. Its board i is a copy of
@@ -495,15 +496,15 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             policy: A policy as for `evaluate`: "random", "fixed-order", "greedy", "expectimax",
                 "optimal" or another name, one of `twofold.policies`, or a function (observations,
                 action_mask) -> actions.
-            actions: Integers (T, N) to play instead of a policy's.
+            actions: Integers (T, N) to play instead of a policy's actions.
             policy_seed: The seeds of a server-side policy's streams: an int s seeds lane i with
-                s + i, a list has an int for each lane. None continues the streams. A reset with
-                seeds also seeds them.
+                s + i; a list has an int for each lane. None continues the streams. A reset with
+                seeds also seeds these streams.
             infos: The names of the infos to return after each step.
             out: The arrays to write to: a `Rollout`, or a mapping with any of its arrays by name
                 (infos in a nested mapping). They are numpy arrays or CPU tensors of the exact
-                shapes and dtypes, and the returned rollout contains them. After an error they
-                contain some steps.
+                shapes and dtypes, and the returned rollout contains them. After an error they may
+                contain only some of the steps.
             progress: A function to call with the number of executed steps after each request.
 
         Raises:
@@ -546,7 +547,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Returns:
             Boards uint8 (N, actions, …), rewards float32 (N, actions), and mask int8 (N, actions),
-            1 for legal actions. Rows of illegal actions have no meaning.
+            1 for legal actions. Rows of illegal actions are meaningless.
         """
         _, payload = self._session.call("afterstates", _AFTERSTATES)
         arrays = self._afterstates_layout.split(payload)
@@ -587,7 +588,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Keeps the session from expiring; changes nothing.
 
         A server ends a session that makes no request during the idle timeout, a day by default. A
-        private server never does. If the boards may stay idle for longer, call this now and then.
+        private server never does. If the boards may stay idle for longer, call this periodically.
 
         Raises:
             NotFound: The session has ended already.
@@ -604,9 +605,9 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def requests(self) -> int:
         """The number of requests that the service has executed in the session with this `token`.
 
-        It includes the creation and, with recover=True, occasional snapshots. After a loss, the
-        token changes, and the number starts with the requests that recreate the boards. Compare
-        only numbers of the same token.
+        It includes the session's creation and, with recover=True, occasional snapshots. After a
+        loss, the token changes, and the number restarts with the requests that recreate the boards.
+        Compare only numbers of the same token.
         """
         return self._session.last_seq
 
@@ -635,8 +636,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Returns an attribute of each board, or the result of calling its method.
 
-        Each board has the methods "action_masks" and "render". Only the batch has the others, such
-        as `envs.keepalive()`.
+        Each board has the methods "action_masks" and "render". All other methods, such as
+        `envs.keepalive()`, exist only for the batch.
 
         Args:
             name: "action_masks", "render" or an attribute.
@@ -647,7 +648,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             N values.
 
         Raises:
-            AttributeError: The attribute does not exist, or only the batch has the method.
+            AttributeError: The attribute does not exist, or the method exists only for the batch.
         """
         if name == "action_masks":
             return tuple(self._action_masks(*args, **kwargs))
@@ -672,7 +673,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Args:
             name: The attribute.
-            values: The value, or a list or tuple that repeats the value for each board.
+            values: The value, or a list or tuple that contains the same value for each board.
 
         Raises:
             AttributeError: The values differ.
@@ -726,7 +727,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def _server_actions(
         self, actions: ArrayLike, *, checks_range: bool
     ) -> NDArray[np.integer[Any]]:
-        """Returns actions (N,) as the server's numbers, in the same dtype."""
+        """Converts actions (N,) to the server's numbers."""
         numbers = _arguments.integers("actions", actions, (self.num_envs,))
         if checks_range or self.game.server_actions is not None:
             self._check_range(numbers)

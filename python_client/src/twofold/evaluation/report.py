@@ -186,7 +186,7 @@ def markdown(summary: dict[str, Any]) -> str:
     commands = [line for line in lines if line[0] == "repeat with"]
     card = table(["rule card", ""], [line for line in lines if line not in commands], "ll", "pipe")
     title, tables = f"### {escaped(_title(summary))}", _tables(summary, "pipe")
-    # As code, to copy: a cell of a table is escaped.
+    # Formatted as code for copying, because table cells are escaped.
     code = [f"{name}\n\n    {printable(command)}" for name, command in commands]
     return printed([title, *tables, _speed(summary), card, *code, *_prompt(summary)])
 

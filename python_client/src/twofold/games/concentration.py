@@ -50,17 +50,18 @@ class ConcentrationArguments(GameArguments, total=False):
     """"playground" (the default: 4 x 4 cards, 8 pairs and peeks), or "popgym-easy", "popgym-medium"
     or "popgym-hard": the observations, rewards, lengths and decks of POPGym's Concentration."""
     size: int | tuple[int, int] | None
-    """The number of cards along both sides, or (rows, columns): each 1 ... 16, together an even
-    number of at most 128 cards."""
+    """The number of rows and of columns, or (rows, columns): each 1 ... 16. The total number of
+    cards is even and at most 128."""
     symbols: int | None
-    """The number of different symbols, each on the same even number of cards; by default the
-    preset's, or half the number of cards."""
+    """The number of different symbols. Each is on the same even number of cards. By default, the
+    preset's number, or half the number of cards."""
     peeks: int | Literal["unlimited"] | None
     """The number of peeks in an episode; 0 removes the action, "unlimited" allows any number."""
     matched_cards: Literal["removed", "face_up"] | None
     """The appearance of a matched pair in later observations."""
     illegal_action: Literal["noop", "end_turn", "terminate"] | None
-    """The effect of an action that the mask forbids; "end_turn" also turns an open card back."""
+    """The effect of an action that the mask forbids; "end_turn" also turns an open card face
+    down."""
     observe_last_action: bool
     """Whether observations are (N, cards + 1), and the last entry is the last action. At the start
     of an episode, this entry is the number of actions. False by default."""
@@ -72,10 +73,11 @@ class ConcentrationArguments(GameArguments, total=False):
 def _popgym(size: tuple[int, int], symbols: int, steps: int) -> ConcentrationArguments:
     """Returns POPGym's rules for this size, number of symbols and number of steps.
 
-    They are the rules of popgym.envs.concentration in release 1.0.7. An episode of n cards has
+    They are the rules of popgym.envs.concentration in release 1.0.7. An episode with n cards has
     ceil(2 n - n / (2 n - 1)) steps. The reward is 2 / n for a pair, and -1 / steps for each card
-    turned without finding one. ConcentrationEasy has one deck of 52 cards and ConcentrationMedium
-    two, with the two colours as symbols. ConcentrationHard has one deck, with the 13 ranks.
+    turned without finding a pair. ConcentrationEasy has one deck of 52 cards and
+    ConcentrationMedium has two; their symbols are the two colours. ConcentrationHard has one deck;
+    its symbols are the 13 ranks.
     """
     pairs = size[0] * size[1] // 2
     return {
@@ -262,7 +264,7 @@ class Concentration(GameSpec):
         return draw_board(self._table(observation), size, _TABLE, card)
 
     def number(self, action: object) -> int:
-        """Returns the number of a card, or of the word "peek"."""
+        """Returns the number of the action that flips a card, or of the word "peek"."""
         if isinstance(action, str) and action in self.actions:
             return self.cards
         return _arguments.integer("card", action, 0, self.cards - 1)
@@ -279,7 +281,7 @@ class Concentration(GameSpec):
         }
 
     def standing(self, infos: Infos) -> str:
-        """Returns a sentence with the pairs found and the turns ended."""
+        """Returns a sentence with the numbers of pairs found and turns ended."""
         pairs = self.cards // 2
         return f"Pairs found: {infos['pairs']} of {pairs}. Turns ended: {infos['turns']}."
 
@@ -325,7 +327,7 @@ _BACK_PATTERN: Colour = (92, 128, 190)
 
 
 def _symbol_colour(symbol: int, symbols: int) -> Colour:
-    """Returns a symbol's colour: hues around the colour wheel, alternately dark and light."""
+    """Returns a symbol's colour. Hues follow the colour wheel, alternately dark and light."""
     lightness = 0.36 if symbol % 2 == 0 else 0.48
     red, green, blue = colorsys.hls_to_rgb(symbol / symbols, lightness, 0.75)
     return round(red * 255), round(green * 255), round(blue * 255)

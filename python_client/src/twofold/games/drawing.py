@@ -1,7 +1,8 @@
 """Draws boards as rounded squares with numbers, with Pillow.
 
 A square is drawn at several times its size and scaled down, so that its edges are smooth. Squares
-are cached, because a board repeats a few of them. Drawing the first square imports Pillow.
+are cached, because a board contains only a few different ones. Drawing the first square imports
+Pillow.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Colour: TypeAlias = tuple[int, int, int]
 
 _WALL: Colour = (250, 248, 239)
 
-# Pixels of a drawing per pixel of the picture, along a side; fewer for large pictures.
+# Pixels of a drawing per pixel of the picture, along each side; fewer for large pictures.
 _SCALE = 4
 _LARGEST_DRAWING = 4096
 # The gap between two cells as a share of a cell.
@@ -79,7 +80,7 @@ def _scaled_down(image: Image.Image, size: int) -> Picture:
 
 
 def _write(draw: ImageDraw.ImageDraw, text: str, ink: Colour, side: int) -> None:
-    """Writes a number in a square's centre; its size depends only on the number of digits."""
+    """Writes a number in a square's centre; the font size depends only on the number of digits."""
     from PIL import ImageFont
 
     def font_of(size: float) -> ImageFont.FreeTypeFont:
@@ -99,11 +100,11 @@ def _write(draw: ImageDraw.ImageDraw, text: str, ink: Colour, side: int) -> None
 def draw_board(
     board: NDArray[np.uint8], size: int, ground: Colour, draw_cell: Callable[[int, int], Picture]
 ) -> Picture:
-    """Draws a board (rows, columns). Its longer side has `size` pixels, one less if that is odd.
+    """Draws a board (rows, columns). Its longer side has `size` pixels, or size - 1 if size is odd.
 
-    `draw_cell` draws a square, from a number of the board and the square's side in pixels. All
-    squares have the same whole number of pixels, and so have all gaps; the margins take the rest.
-    Height and width are even, as video codecs require.
+    `draw_cell` draws one square. Its arguments are the number in the cell, and the square's side in
+    pixels. All squares have the same size in whole pixels, and so do all gaps; the margins take up
+    the remaining pixels. Height and width are even, as video codecs require.
     """
     rows, columns = board.shape
     longer, shorter = max(rows, columns), min(rows, columns)
@@ -123,7 +124,7 @@ def draw_board(
 
 
 def side_by_side(pictures: Sequence[Picture], columns: int, gap: int) -> Picture:
-    """Draws pictures of one even size in a grid, row by row, with an even `gap` between them."""
+    """Draws pictures of the same, even size in a grid, row by row, with an even `gap` between."""
     height, width = pictures[0].shape[:2]
     rows = -(-len(pictures) // columns)
     shape = rows * (height + gap) + gap, columns * (width + gap) + gap, 3

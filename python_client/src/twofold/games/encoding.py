@@ -54,10 +54,10 @@ def one_hot(
             f"out has shape {getattr(out, 'shape', None)}; expected {shape}", field="out"
         )
     if not is_first:
-        # Clipped, because out is buffered otherwise; no exponent is out of range.
+        # Without mode="clip", numpy would buffer `out`. No exponent is out of range.
         np.take(np.eye(planes, dtype=out.dtype), boards, axis=0, out=out, mode="clip")
         return out
-    # Computing the index of each cell's one is five times as fast as comparing with each exponent.
+    # Computing the index of each cell's 1 is five times as fast as comparing with each exponent.
     cells = rows * columns
     flat = boards.reshape(-1, cells).astype(np.intp) * cells
     flat += np.arange(0, flat.size * planes, cells * planes)[:, np.newaxis] + np.arange(cells)

@@ -23,7 +23,7 @@ _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
     "; to compute a reward in Python, write a gymnasium.vector.VectorWrapper (for gymnasium.make, "
     'a gymnasium.Wrapper); the page "Rewards" of the documentation has one under '
-    '"When the terms do not suffice"'
+    '"When the terms are not enough"'
 )
 
 
@@ -41,8 +41,8 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
             a JSON file that contains one of these.
 
     Raises:
-        InvalidArgument: It has another form, or the file can't be read; `field` names the part,
-            such as "reward.empty_cells.gamma".
+        InvalidArgument: The reward has another form, or the file can't be read. `field` names the
+            wrong part, such as "reward.empty_cells.gamma".
     """
     if reward is None or (isinstance(reward, str) and reward == "score"):
         return None
@@ -96,7 +96,7 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
     """Returns the names of extra infos, as a list of strings.
 
     Raises:
-        InvalidArgument: They are not a list of strings.
+        InvalidArgument: `extra_infos` is not a list of strings.
     """
     names = None if isinstance(extra_infos, str) else _as_list(extra_infos)
     if names is None or not all(isinstance(name, str) for name in names):

@@ -40,7 +40,7 @@ class Argument(NamedTuple):
     check: Callable[[str, Any], Any]
     """A function from the argument's name and a given value to the value that the game uses.
 
-    It raises InvalidArgument for a wrong value. It is not called for None if that is the default.
+    It raises InvalidArgument for a wrong value. It is not called for a default of None.
     """
     flag: Mapping[str, Any] = {}
     """The arguments of `add_argument` for a flag on the command line; empty for no flag."""
@@ -74,14 +74,14 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class GameSpec(abc.ABC):
-    """A game with its arguments. `of` creates it, and it can be pickled.
+    """A game with its arguments. `of` creates a game. Games can be pickled.
 
     Attributes:
         arguments: The given arguments, with a reward's file replaced by its content.
         request: The create request, with every field that the game determines.
         rows: The number of rows of the board.
         columns: The number of columns of the board.
-        planes: One more than the highest number in observations of normal play.
+        planes: The highest number in observations of normal play, plus one.
         actions: The word for each action.
         server_actions: The server's number for each action; None if it equals the user's.
     """
@@ -129,7 +129,7 @@ class GameSpec(abc.ABC):
 
     @classmethod
     def split(cls, arguments: Mapping[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Makes the game from an environment's arguments; returns it and the other arguments.
+        """Creates the game from an environment's arguments; returns it and the other arguments.
 
         The arguments may come from `as_json`.
         """
@@ -138,7 +138,7 @@ class GameSpec(abc.ABC):
 
     @classmethod
     def played_by(cls, envs: Any) -> Self | None:
-        """Returns the game that an environment plays; None if it is not of this class."""
+        """Returns the game that an environment plays; None if the game is not of this class."""
         game = getattr(envs.unwrapped, "game", None)
         return game if isinstance(game, cls) else None
 
@@ -153,7 +153,7 @@ class GameSpec(abc.ABC):
 
     @functools.cached_property
     def server_order(self) -> NDArray[np.uint8] | None:
-        """The array of `server_actions`, uint8 (actions,); None for the user's order."""
+        """The array form of `server_actions`, uint8 (actions,); None if the orders are equal."""
         order = self.server_actions
         return None if order is None else np.array(order, np.uint8)
 
@@ -186,9 +186,9 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """Draws a board. Its longer side has `size` pixels, one less if that is odd."""
+        """Draws a board. Its longer side has `size` pixels, or size - 1 if size is odd."""
 
-    # The following methods are for programs that play by words.
+    # The following methods are for programs that play with words.
 
     @abc.abstractmethod
     def number(self, action: object) -> int:
@@ -208,7 +208,7 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def choices(self, legal: list[Any], infos: Infos) -> str:
-        """Returns a sentence with the possible actions; `legal` has the words of legal actions."""
+        """Returns a sentence with the possible actions; `legal` contains their words."""
 
     @abc.abstractmethod
     def refusal(self, number: int, board: NDArray[Any]) -> str:
@@ -217,7 +217,7 @@ class GameSpec(abc.ABC):
     def outcome(self, number: int, board: NDArray[Any], before: Infos, infos: Infos) -> str:
         """Returns the effect of an action as a sentence, or "" if the board shows it.
 
-        `before` contains the infos before the action, `board` and `infos` the state after it.
+        `before` contains the infos before the action; `board` and `infos` are the state after it.
         """
         return "" if before["action_mask"][number] else f"{self.refusal(number, board)}."
 

@@ -279,7 +279,7 @@ class ServedGames:
         if game is None or game.owner != _owner(context):
             raise refusal
         with game.lock:
-            if game_id not in self._games:  # another call ended it meanwhile
+            if game_id not in self._games:  # another call has ended the game in the meantime
                 raise refusal
             game.used = time.monotonic()
             yield game

@@ -130,7 +130,7 @@ class _RemoteLanes:
         for facts in others:
             if facts != first:
                 raise FailedPrecondition(
-                    f"the machines differ: {first} and {facts}; install the same version on all"
+                    f"the machines report {first} and {facts}; install the same version on all"
                 )
         return first
 
@@ -139,7 +139,7 @@ class _RemoteLanes:
         self._ask("play", 0, groups.steps)
 
     def play(self, groups: writer.RowGroups) -> writer.Columns:
-        """Waits for a row group, requests the next one, and returns the first."""
+        """Waits for a row group, requests the next one, and returns the finished one."""
         each = self._answers()
         columns = {name: np.concatenate([some[name] for some in each]) for name in each[0]}
         following = groups.steps_after(len(columns["action"]))

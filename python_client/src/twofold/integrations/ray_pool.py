@@ -167,6 +167,6 @@ def unpacked(packed: list[Any]) -> Any:
 
 
 def stop_if_canceled(*_: object) -> None:
-    """Raises if the pool has canceled the part that this actor plays. Used as `progress`."""
+    """Raises if the pool has cancelled the part that this actor plays. Used as `progress`."""
     if _ray.get_runtime_context().is_canceled():
         raise _ray.exceptions.TaskCancelledError

@@ -70,7 +70,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
     """
 
     def __init__(self, envs: TwofoldVectorEnv[Any, Any]) -> None:
-        # Without the base class's __init__, which makes a worker for each environment.
+        # Does not call the base class's __init__, which makes a worker for each environment.
         self.envs = envs
         self.env_num = envs.num_envs
         self.workers: list[Any] = []
@@ -82,8 +82,8 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
 
         Args:
             env_id: The boards.
-            seed: An integer, with which board i gets seed + i, or a list with a seed for every
-                board. None continues the boards' random streams.
+            seed: An integer seeds board i with seed + i; a list has a seed for every board. None
+                continues the boards' random streams.
         """
         lanes = self._lanes(env_id)
         if lanes.size == self.env_num:

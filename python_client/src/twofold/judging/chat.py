@@ -119,7 +119,7 @@ def _check_options(options: object) -> None:
     """Raises InvalidArgument if `options` can't be sent as fields of a request."""
     try:
         if not isinstance(options, Mapping) or options.get("stream"):
-            raise ValueError("expected a mapping without the key stream")
+            raise ValueError("expected a mapping in which `stream` is not set")
         json.dumps(dict(options), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(

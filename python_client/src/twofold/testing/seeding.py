@@ -112,8 +112,8 @@ def unseeded_goes_on(subject: Subject) -> None:
         )
     if all_equal([subject.transcript(subject.player()) for _ in range(3)]):
         raise Violation(
-            "expected environments that were never seeded to differ from each other; three runs "
-            "were equal"
+            "expected different runs from an environment that was never seeded; three runs were "
+            "equal"
         )
 
 

@@ -1,4 +1,4 @@
-"""The calls of an environment: they run one at a time, take effect once, and lose no result."""
+"""The calls of an environment, which run one at a time, take effect once, and lose no result."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Calls:
     """The calls of a session, and the state of its newest request.
 
     Args:
-        timeout: The time limit in seconds of a call, and of waiting for another thread's call.
+        timeout: The time limit for a call, and for waiting for another thread's call, in seconds.
 
     Attributes:
-        is_busy: Whether a call is running that must not contain another call. An interrupt may
+        is_busy: Whether a call is running during which no other call may begin. An interrupt may
             leave it true.
-        lock: The lock that the thread in a call holds.
+        lock: The lock that a thread holds during a call.
         state: The newest request's state; only the lock's holder changes it.
     """
 
@@ -52,7 +52,7 @@ class Calls:
         return operation if operation is not None and operation.slot == "step" else None
 
     def enter(self, is_wait: bool = False) -> int:
-        """Begins a call once no other thread is in one; takes the lock.
+        """Waits for other threads' calls, takes the lock, and begins a call.
 
         Args:
             is_wait: Whether the call may follow a `step_async`.
@@ -62,11 +62,11 @@ class Calls:
 
         Raises:
             ClosedError: The session is closed, or belongs to the process that forked this one.
-            DeadlineExceeded: Another thread's call has lasted for the whole timeout.
+            DeadlineExceeded: Another thread's call did not end within the timeout.
             gymnasium.error.AlreadyPendingCallError: A step is in progress, or this call interrupts
                 another one.
         """
-        # First, since a forked child has no thread that would release the lock.
+        # Checked before the lock, because a forked child has no thread that would release it.
         if self._owner is not system.generation:
             raise ClosedError(
                 "this environment is closed"
@@ -76,7 +76,7 @@ class Calls:
             )
         if not self.lock.acquire(False) and not self.lock.acquire(timeout=self._timeout):
             raise DeadlineExceeded(
-                f"another thread's call of this environment has not ended within the timeout of "
+                f"another thread's call to this environment did not end within the timeout of "
                 f"{self._timeout:.3g} s"
             )
         if self.is_busy or not self.state.is_settled:
@@ -85,18 +85,18 @@ class Calls:
         return self._number
 
     def _take_turn(self, is_wait: bool) -> None:
-        """Refuses a call that interrupts another one, or that should wait for a `step_wait`."""
+        """Refuses a call that interrupts another one, or that must come after `step_wait`."""
         if self._is_interrupting():
             self.lock.release()
             raise gym.error.AlreadyPendingCallError(
-                "this call interrupts an unfinished call of the same environment, because a signal "
-                "handler or a finalizer makes it; set a flag there, and step after that call",
+                "a signal handler or a finalizer made this call during another call to the same "
+                "environment; set a flag there instead, and step after the other call",
                 "step",
             )
-        # The previous call failed before `failed` ran, or contains this one.
+        # The previous call failed before `failed` ran, or this call runs within it.
         self.is_busy, before = False, self.state
         after = before.left()
-        if self.state is before:  # no signal handler's call came between
+        if self.state is before:  # no signal handler's call came in between
             self.state = after
         if self.state.is_awaited and not is_wait:
             self.lock.release()
@@ -122,11 +122,11 @@ class Calls:
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
         """Keeps an unreturned result for a repeated call, and adds a note to an interrupt.
 
-        If an interrupt stops this method too, the next `enter` does the same. `kept` is the state
-        before the return, if the call had its result; else None.
+        If an interrupt stops this method too, the next `enter` keeps the result. `kept` is the
+        state before the return if the call had its result, else None.
         """
         if self._number != call:
-            # Another thread's call has begun meanwhile.
+            # Another thread's call began in the meantime.
             return
         before = kept or self.state
         self.state = before.left()
@@ -143,14 +143,14 @@ def explain(interrupt: KeyboardInterrupt, text: str) -> None:
 def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Makes a method's requests one unit whose result is never lost.
 
-    Other threads wait until the call ends. If anything interrupts it before it returns, repeating
-    the call returns the same result. A KeyboardInterrupt gets a note with the call's outcome.
+    Other threads wait until the call ends. If anything interrupts the call before it returns,
+    repeating it returns the same result. A KeyboardInterrupt gets a note with the call's outcome.
     """
     return _guarded(method, is_wait=False, is_busy=True)
 
 
 def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Guards a method like `exactly_once`, and allows the method after `step_async`."""
+    """Guards a method like `exactly_once`, but allows calls of it after `step_async`."""
     return _guarded(method, is_wait=True, is_busy=True)
 
 
@@ -173,7 +173,7 @@ def _guarded(
                 result = method(*args, **kwargs)
                 kept = session.state
                 after = kept.returned()
-                if session.state is kept:  # no signal handler's call came between
+                if session.state is kept:  # no signal handler's call came in between
                     session.state = after
                 return result
             finally:

@@ -25,7 +25,8 @@ from twofold.v1 import environment_pb2 as environment
 # A snapshot is due after this many operations, or this many bytes of them.
 _MAX_OPERATIONS = 1000
 _MAX_BYTES = 64 << 20
-# Bytes of a reply to compare after a recovery; comparing all would cost more than a small step.
+# Bytes of a reply to compare after a recovery. Comparing the whole reply would cost more than a
+# small step.
 _COMPARED_BYTES = 4096
 
 # Requests that change the boards; a recovery skips the others.
@@ -33,25 +34,25 @@ _CHANGES = ("reset", "step", "restore", "rollout")
 
 
 class Done(NamedTuple):
-    """An executed operation."""
+    """An executed operation in the journal."""
 
     operation: Operation
     steps: int = 0
-    """The number of steps that a rollout executed, perhaps fewer than requested."""
+    """The number of steps that a rollout executed; may be fewer than requested."""
 
 
 class Journal:
     """The operations since the last snapshot, which fully determine the boards.
 
     Args:
-        is_complete: Whether the boards are new; otherwise a snapshot is due at once.
+        is_complete: Whether the boards are new. If they are not, a snapshot is due at once.
 
     Attributes:
         is_complete: Whether the operations can recreate the boards.
-        done: The operations to execute on new boards, in order; the first may bring a snapshot.
+        done: The operations to execute on new boards, in order; the first may restore a snapshot.
         policy: The operations that uploaded the session's network; a recovery executes them first.
-        takes_snapshots: False if snapshots are too large for the server's messages. The journal
-            then keeps all operations.
+        takes_snapshots: Whether snapshots fit into the server's messages. If they do not, the
+            journal keeps all operations.
     """
 
     def __init__(self, is_complete: bool = True) -> None:
@@ -62,7 +63,7 @@ class Journal:
         # Replaying a search would take as long as the original search.
         self._has_search = False
         self._bytes = 0
-        # The mark of the reply to the last operation.
+        # The checksum of the reply to the last operation.
         self._mark: int | None = None
 
     @property
@@ -72,8 +73,8 @@ class Journal:
         return self.takes_snapshots and (is_long or self._has_search or not self.is_complete)
 
     def begin(self, operation: Operation) -> None:
-        """Starts over with an operation that brings a snapshot or new boards."""
-        # The order matters: an interrupt in between must not leave another reply's mark.
+        """Restarts the journal with an operation that restores or resets all boards."""
+        # The order matters: an interrupt in between must not leave another reply's checksum.
         self._mark = None
         self.done = [Done(operation)]
         self.is_complete = True
@@ -89,7 +90,7 @@ class Journal:
                 self.policy.append(operation)
         if operation.slot not in _CHANGES:
             return
-        # The order matters: an interrupt in between must not leave another reply's mark.
+        # The order matters: an interrupt in between must not leave another reply's checksum.
         self._mark = None
         if not self.ends_with(operation):
             if _begins_all_anew(operation):
@@ -103,11 +104,11 @@ class Journal:
         self._mark = _mark(payload)
 
     def ends_with(self, operation: Operation) -> bool:
-        """Returns True if the last operation is this object, and not just an equal one."""
+        """Returns True if the last operation is this very object, not just an equal one."""
         return bool(self.done) and self.done[-1].operation is operation
 
     def agrees(self, payload: NDArray[np.uint8]) -> bool:
-        """Returns True if the repeated last operation got the same reply."""
+        """Returns True if the last operation, when repeated, got the same reply as before."""
         return self._mark is None or self._mark == _mark(payload)
 
 
@@ -122,7 +123,7 @@ def _begins_all_anew(operation: Operation) -> bool:
 
 
 def _is_search(operation: Operation) -> bool:
-    """Returns True if the operation is a rollout with a search, which takes long."""
+    """Returns True if the operation is a rollout with a search, which takes a long time."""
     if operation.slot != "rollout":
         return False
     rollout = envelope.Request.FromString(operation.request).rollout
@@ -145,7 +146,7 @@ def part(operation: Operation, start: int, stop: int) -> Operation:
 
 
 def _mark(payload: NDArray[np.uint8]) -> int:
-    """Returns a checksum that distinguishes replies."""
+    """Returns a checksum of a reply's payload: of its first bytes and its size."""
     return zlib.crc32(payload[:_COMPARED_BYTES].tobytes(), payload.size)
 
 
@@ -161,7 +162,7 @@ def leaves_open(error: Exception, journal: Journal | None) -> bool:
     """Returns True if the request that got this error may still be executed.
 
     A stopping server refuses a request, but a copy of it may be on its way to the next server. If
-    the boards are lost, the request is executed on new ones.
+    the boards are lost, the request is executed on the recreated boards.
     """
     return isinstance(error, ShuttingDown) or loses_boards(error, journal)
 
@@ -175,10 +176,10 @@ def begin_with_snapshot(
     except RequestError as error:
         if leaves_open(error, journal):
             raise
-        # The server currently lacks memory for a snapshot. The next call tries again.
+        # The server currently has too little memory for a snapshot. The next call tries again.
         return
     if len(blob) > link.largest_payload(len(blob)):
-        # A larger snapshot could not be sent back.
+        # A snapshot of this size could not be sent back to a server.
         journal.takes_snapshots = False
         return
     restore = environment.RestoreRequest(count=num_envs)

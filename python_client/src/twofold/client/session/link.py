@@ -28,17 +28,18 @@ CLOSE = Operation(
 
 
 class Link:
-    """The connection of one session to its service, which turns error replies into exceptions.
+    """One session's connection to its service. It turns error replies into exceptions.
 
     Args:
-        endpoint: The argument of `Session`; the attribute is the resolved endpoint.
+        endpoint: The argument of `Session`.
         keys: Keys for an encrypted endpoint.
         deadline: The time at which to give up starting a server.
         surroundings: The session's surroundings.
 
     Attributes:
+        endpoint: The resolved endpoint.
         carrier: The carrier to the service.
-        id: The session's id; a secret, since any client that knows it can use the session.
+        id: The session's id; a secret, because any client that knows it can use the session.
         spec: The reply to the create request.
     """
 
@@ -52,7 +53,7 @@ class Link:
         self.endpoint, self.keys = resolve(endpoint), keys
         self._surroundings = surroundings
         self.carrier = open_carrier(self.endpoint, keys, deadline, surroundings)
-        # The holder id of a resume request that shuts out copies of requests; None once answered.
+        # The holder id of an unanswered resume request from `_shut_copies_out`, else None.
         self._holder: bytes | None = None
 
     def new_id(self) -> bytes:
@@ -76,7 +77,11 @@ class Link:
         self._set_spec(reply.create.epoch, reply.create)
 
     def resume(self, session_id: bytes, deadline: float) -> tuple[environment.ResumeReply, Answer]:
-        """Takes over a session from its holder; returns the reply, and the session's last reply."""
+        """Takes over a session from its holder.
+
+        Returns:
+            The reply to the resume request, and the session's last reply with its payload.
+        """
         self.id = session_id
         self.carrier.hello(deadline)
         resume = environment.ResumeRequest(holder=self._surroundings.random_bytes(16))
@@ -120,12 +125,12 @@ class Link:
                 self._holder = self._surroundings.random_bytes(16)
                 executed = self._shut_copies_out(seq, deadline, into)
                 if isinstance(error, Conflict) and executed is None:
-                    # The number is free.
+                    # The sequence number is free.
                     continue
                 if executed is None or isinstance(error, Conflict):
                     raise error
                 return executed
-            # Another server may replace a stopping one.
+            # Another server may replace a server that is stopping.
             wait = error.retry_after if isinstance(error, ShuttingDown) else None
             if wait is None or self._surroundings.now() + wait >= deadline:
                 raise error
@@ -134,8 +139,8 @@ class Link:
     def _may_have_copies(self, error: RequestError) -> bool:
         """Returns True if copies of a refused request may arrive and be executed later.
 
-        A request has copies if it was sent more than once. If its number is taken, an earlier
-        request had copies.
+        A request has copies if it was sent more than once. If its sequence number is taken, an
+        earlier request had copies.
         """
         if isinstance(error, Conflict):
             return error.field == "seq"
@@ -157,7 +162,7 @@ class Link:
         except RequestError:
             self._holder = None
             raise
-        # The order matters: after an interrupt in between, the client resumes again, harmlessly.
+        # The order matters: after an interrupt in between, the client only resumes once more.
         self._set_spec(reply.resume.epoch, self.spec)
         self._holder = None
         if reply.resume.last_seq != seq:
@@ -196,12 +201,12 @@ class Link:
         self._steps = Steps(self.id, epoch, header, size, max(size, spec.finals.size))
 
     def largest_payload(self, wanted: int) -> int:
-        """Returns the wanted size of a payload, or the service's limit if that is smaller."""
+        """Returns the wanted size of a payload, or the service's limit if that is lower."""
         limit = self.carrier.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted
 
     def check_limits(self, create: environment.CreateRequest) -> None:
-        """Raises ResourceExhausted for more boards than the service allows."""
+        """Raises ResourceExhausted if `create` requests more boards than the service allows."""
         limits = self.carrier.limits
         for name in ("max_boards_per_session", "max_boards"):
             limit = getattr(limits, name)

@@ -17,14 +17,14 @@ from twofold.v1 import environment_pb2 as environment
 
 
 class _Progress(NamedTuple):
-    """The progress of a recovery, replaced in one assignment so that no request is repeated."""
+    """The progress of a recovery, replaced in one assignment so that no operation is repeated."""
 
     last_seq: int
-    """The number of executed requests of the new session."""
+    """The number of requests that the new session has executed."""
     operation: int = 0
     """The index of the next operation."""
     steps: int = 0
-    """The number of steps that have been replayed of a rollout."""
+    """The number of a rollout's steps that have been replayed."""
     payload: NDArray[np.uint8] | None = None
     """The last operation's payload; None if the operation took several requests."""
 
@@ -60,11 +60,11 @@ class Recovery:
             deadline: The time at which to give up.
 
         Returns:
-            The number of executed requests of the new session.
+            The number of requests that the new session has executed.
 
         Raises:
             RecoveryFailed: The new boards differ from the lost ones; their session is closed.
-            RequestError, TransportError: A server refused or did not answer.
+            RequestError, TransportError: A server refused a request or did not answer.
         """
         self._link.reconnect(deadline)
         if self._progress.last_seq == 0:
@@ -93,7 +93,7 @@ class Recovery:
             _, payload = self._link.transmit(done.operation, seq, deadline)
             self._progress = _Progress(seq, place + 1, 0, payload)
             return
-        # The server may have time for fewer steps now, and must not execute more.
+        # The server may now have time for fewer steps. It must not execute more.
         operation = part(done.operation, steps, done.steps)
         reply, payload = self._link.transmit(operation, seq, deadline)
         steps += reply.rollout.steps

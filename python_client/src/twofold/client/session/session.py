@@ -36,7 +36,7 @@ from twofold.errors import (
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# Seconds that a close may take, since the server may have ended.
+# The time limit for closing a session, in seconds. The server may have ended.
 _CLOSE_DEADLINE = 1.0
 
 _SNAPSHOT = Operation(
@@ -72,7 +72,7 @@ class Session(Calls):
         create: The create request.
         server_version: The service's version.
         network: The n-tuple network whose form was uploaded.
-        received: The number of bytes of the network's weights that the service has.
+        received: The number of bytes of the network's weights that the service has received.
         on_seeds: A function to call with each executed reset or restore, perhaps twice.
         rollouts: The memory of the last long rollout.
         inherited: The last reply of a session that was taken over, and its payload.
@@ -147,7 +147,7 @@ class Session(Calls):
             The reply and its payload (size,), which is empty if the reply has none.
 
         Raises:
-            RequestError: The service refused; nothing has changed.
+            RequestError: The service refused the request; nothing has changed.
             ShuttingDown, TransportError: No answer came; the request stays pending.
             ClosedError: The session is closed.
         """
@@ -155,7 +155,7 @@ class Session(Calls):
         return self._perform(operation, into, self._ask)
 
     def step(self, actions: NDArray[np.integer[Any]], into: Buffer | None = None) -> Answer:
-        """Makes one request like `call`, for a step with these actions (N,)."""
+        """Plays a step with these actions (N,), with one request like `call`."""
         payload, width = self.link.carrier.pack(actions)
         return self._perform(_new(Operation, ("step", b"", payload, 0, width)), into, self._ask)
 
@@ -179,15 +179,15 @@ class Session(Calls):
     def collect(self, into: Buffer | None = None) -> Answer:
         """Returns the reply to the newest step, if no call has returned it.
 
-        If `step_async` began the step, `into` must be the memory that it was given.
+        If `step_async` began the step, `into` must be the memory that was passed to it.
 
         Raises:
-            gymnasium.error.NoAsyncCallError: No step lacks its result.
+            gymnasium.error.NoAsyncCallError: No step has an outstanding result.
         """
         operation = self.unreturned_step
         if operation is None:
             raise gym.error.NoAsyncCallError(
-                "there is nothing to collect: no step lacks its result", "collect"
+                "there is nothing to collect: every step has returned its result", "collect"
             )
         if isinstance(self.state, states.Held):
             return self.state.answer
@@ -253,7 +253,7 @@ class Session(Calls):
         begin_with_snapshot(journal, self.link, self.create.num_envs, take)
 
     def _ask(self, state: Unanswered, deadline: float, into: Buffer | None = None) -> Answer:
-        """Sends the newest request, whose state becomes `state`, and waits for its reply."""
+        """Sets the session's state, sends the state's request, and waits for its reply."""
         self.state = state
         operation = state.operation
         try:
@@ -274,7 +274,7 @@ class Session(Calls):
         return answer
 
     def _send(self, state: Unanswered, deadline: float = 0, into: Buffer | None = None) -> Answer:
-        """Sends the newest request, whose state becomes `state`, without waiting."""
+        """Sets the session's state, and sends the state's request without waiting."""
         call = self.link.encode(state.operation, state.seq)
         self.state = state
         self.link.carrier.begin(call)
@@ -287,7 +287,7 @@ class Session(Calls):
         try:
             self._ask(Unanswered(state.seq, state.operation), deadline)
         except RequestError as error:
-            # The caller has seen a failure already, so a refusal does not matter.
+            # The caller has already seen a failure, so a refusal does not matter.
             if leaves_open(error, self._journal):
                 raise
 
@@ -307,7 +307,7 @@ class Session(Calls):
             raise
         # The order matters: after an interrupt in between, the recovery starts over.
         self._recovery = None
-        # If the request had been answered, the recovery has replayed it last.
+        # If the request was answered before the loss, the recovery has replayed it last.
         is_new = not self._journal.ends_with(lost.operation)
         self.state = lost.recovered(last_seq + is_new)
 
@@ -315,15 +315,15 @@ class Session(Calls):
 
     @property
     def token(self) -> str:
-        """The session's endpoint and id, with which any client can take it over.
+        """The session's endpoint and id. Any client that has them can take the session over.
 
         Raises:
             InvalidArgument: The session is in this process and ends with it.
         """
         if not self.link.carrier.is_remote:
             raise InvalidArgument(
-                "boards in this process have no token, because no other process can resume them: "
-                "make them on a server, with endpoint=",
+                "boards in this process have no token, because no other process can resume them; "
+                "make the boards on a server, with endpoint=",
                 field="endpoint",
             )
         return f"{self.link.carrier.endpoint}#{self.link.id.hex()}"
@@ -342,7 +342,7 @@ class Session(Calls):
         """Opens another session with the same endpoint, keys, timeout and choice of recovery.
 
         Raises:
-            RequestError: The service refused.
+            RequestError: The service refused the request.
             TransportError: No answer came.
         """
         return Session(

@@ -39,7 +39,7 @@ STEP_PENDING = (
 
 
 class Operation(NamedTuple):
-    """A request without its place in a session."""
+    """A request without its session, epoch and sequence number."""
 
     slot: str
     """The name of the field that is set in `op`."""
@@ -84,7 +84,7 @@ class State:
         return None
 
     def wants(self, operation: Operation) -> Unanswered | Task:
-        """Returns the state in which to ask for an operation's reply, or a task to do first.
+        """Returns the state in which to request an operation's reply, or a task to do first.
 
         Raises:
             StepPending: A step has no answer yet, and the operation would lose its rewards.
@@ -93,11 +93,11 @@ class State:
         return Task.SEND
 
     def returned(self) -> State:
-        """Returns the state after the call returns."""
+        """Returns the state that follows when the call returns."""
         return self
 
     def left(self) -> State:
-        """Returns the state after the call fails or yields to another."""
+        """Returns the state that follows when the call fails or another call begins."""
         return self
 
 
@@ -119,7 +119,7 @@ class Closed(State):
 
 @dataclass(slots=True)
 class Unanswered(State):
-    """A request without an answer. Unless a subclass says otherwise, its call has ended."""
+    """A request without an answer. Its call has ended, except in subclasses that say otherwise."""
 
     operation: Operation
 
@@ -146,7 +146,7 @@ class Unanswered(State):
         return Unseen(self.seq, self.operation)
 
     def refused(self) -> State:
-        """Returns the state after the service refuses the request, which uses up no number."""
+        """Returns the state after the service refuses the request. Its number is free again."""
         return Idle(self.seq - 1)
 
     def lost(self) -> Lost:
@@ -173,7 +173,7 @@ class Sent(Unanswered):
 
 @dataclass(slots=True)
 class Begun(Unanswered):
-    """A step that `step_async` has sent, after that call returned."""
+    """A step that `step_async` has sent; that call has returned."""
 
     is_awaited = True
 
@@ -210,7 +210,7 @@ class Lost(Unanswered):
         return self
 
     def recovered(self, seq: int) -> State:
-        """Returns the state after the recovery, in which the newest request has this number."""
+        """Returns the state after the recovery; `seq` is the newest request's new number."""
         return dataclasses.replace(self.before, seq=seq)
 
 
@@ -249,7 +249,7 @@ class Unseen(State):
 
 @dataclass(slots=True)
 class Carried(Answered):
-    """A step whose answer has arrived before `step_async` returns."""
+    """A step whose answer arrived before `step_async` returned."""
 
     answer: Answer
 

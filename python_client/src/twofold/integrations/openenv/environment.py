@@ -53,7 +53,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
-    # One thread makes, resets and closes all boards, one after the other. Each takes milliseconds.
+    # One thread makes, resets and closes all boards in turn. Each operation takes milliseconds.
     REQUIRES_SINGLE_THREAD_EXECUTOR = True
 
     def __init__(self, service: Service) -> None:

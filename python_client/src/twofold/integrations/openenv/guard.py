@@ -22,7 +22,7 @@ class Guard:
 
     - It refuses bodies larger than `max_bytes`.
     - It refuses to create sessions over HTTP, because they would never end.
-    - It answers with an error if a message at /ws is not a JSON object. OpenEnv would end the
+    - It answers with an error if a message at /ws is not a JSON object. OpenEnv alone would end the
       session.
     - It adds details about wrong values to an error's `message`, because OpenEnv's client shows
       only the `message`.
