@@ -43,12 +43,12 @@ class Result:
 
     @property
     def times(self) -> list[float]:
-        """The mean time of a call in each round, in microseconds."""
+        """The mean time per call in each round, in microseconds."""
         return [1e6 * one["elapsed"] / one["calls"] for one in self._timed]
 
     @property
     def tails(self) -> list[float]:
-        """The 99th percentile of the time of a call in each round, in microseconds."""
+        """The 99th percentile of the time per call in each round, in microseconds."""
         return [one["p99_us"] for one in self.slices]
 
     @property

@@ -38,7 +38,7 @@ class Caller:
     def again(
         self, call: Callable[[], Result], what: str, timeout: float, requests: int = 1
     ) -> Result:
-        """Repeats a call until it returns a result, as the documents describe.
+        """Repeats a call until it returns a result, in the way that reliability.md recommends.
 
         Args:
             call: The function that makes the call.

@@ -29,7 +29,7 @@ from twofold.v1 import environment_pb2 as environment
 
 
 def accept_and_close(listener: socket.socket) -> None:
-    """Behaves like docker-proxy and `ssh -L` without a listener behind them."""
+    """Closes each connection, as docker-proxy and `ssh -L` do when their target has no listener."""
     while True:
         with contextlib.suppress(OSError):
             listener.accept()[0].close()

@@ -1,4 +1,4 @@
-"""Datasets: every transition is the environment's own, and any wrong transition is found."""
+"""Datasets contain the environment's transitions, and `verify` finds any that was altered."""
 
 import json
 import os
@@ -225,7 +225,7 @@ def test_other_files_are_not_datasets(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidDataset, match="pipe: not a regular file"):
         twofold.datasets.verify(tmp_path / "pipe")
     path.write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or incomplete"):
+    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or an incomplete one"):
         twofold.datasets.verify(path)
     parquet.write_table(arrow.table({"a": [1]}), path)
     with pytest.raises(errors.InvalidDataset, match="not a dataset of Twofold"):

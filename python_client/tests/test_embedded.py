@@ -87,7 +87,7 @@ def test_a_library_of_another_version_is_not_used() -> None:
         "except twofold.errors.ServerStartFailed as error: print(error)\n",
         TWOFOLD_LIBRARY=str(find_library()),
     )
-    assert re.search(r"version 0.*package 7.0: rebuild it", output)
+    assert re.search(r"version 0.*package has 7.0: rebuild the library", output)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_the_table_of_requests_has_every_slot_and_every_field() -> None:
 
 
 def fields_of(descriptor: Descriptor) -> list[tuple[int, str, str, str]]:
-    """Returns the number, name, type and mark of each field, without the slots of requests."""
+    """Returns each field's number, name, type and mark, except fields that hold a request."""
     message = DescriptorProto()
     descriptor.CopyToProto(message)
     slots = envelope.Request.DESCRIPTOR.oneofs_by_name["op"].fields

@@ -308,7 +308,7 @@ def test_an_upload_continues_where_a_deadline_stopped_it(
         else:
             break
     else:
-        raise AssertionError("the network is never there")
+        raise AssertionError("the policy was never kept")
 
 
 def test_a_network_beyond_the_servers_limit_is_refused_and_the_session_continues() -> None:

@@ -27,7 +27,7 @@ BOARDS = environment.CreateRequest(
 
 
 class Others:
-    """The surroundings of one test, with a clock that is ahead of the system's.
+    """Surroundings that count their uses. Their clock is ahead of the system clock.
 
     Attributes:
         uses: The number of uses of each part.

@@ -410,7 +410,7 @@ WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (AlwaysTheSameSeed, "different_seeds_differ", r"from the seeds \[0, 4, 8, 12\]"),
     (OneSeedForAllLanes, "lanes_differ", "Do all lanes get the same seed?"),
     (SeedsAgainWithoutSeed, "unseeded_goes_on", "it repeated the run of seed s"),
-    (SeededByItself, "unseeded_goes_on", "never seeded to differ"),
+    (SeededByItself, "unseeded_goes_on", "never seeded; three runs"),
     (FirstSeedOnly, "reseeding_starts_anew", "on a used environment"),
     (SharedByAll, "equal_seeds_agree", "regardless of a third environment"),
     (GlobalGenerator, "no_global_random_numbers", "draws from them or seeds them"),

@@ -156,7 +156,7 @@ class _Slices:
         self._steps_per_call: int = getattr(player, "steps_per_call", 1)
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Makes steps for this many seconds. If `work` is not 0, the policy's time counts, too."""
+        """Makes steps for `seconds`. This includes the policy's time, unless `work` is 0."""
         think, step, mask_of, choose = (
             self._policy.think,
             self._player.step,
