@@ -7,9 +7,9 @@ attributes of `Recording`. Actions and new tiles are packed bytes.
 from __future__ import annotations
 
 import base64
-import binascii
 import html
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from twofold.recordings.replay import Generator, RecordingRules, Step
 
 FORMAT, VERSION = "twofold-recording", 1
 ENVIRONMENT_ID = "twofold/Game2048-v0"
+_SEED = re.compile("[0-9]{1,20}")
 
 
 def pack_actions(actions: NDArray[np.uint8]) -> bytes:
@@ -94,7 +95,7 @@ def decode(text: str) -> dict[str, Any]:
         fields["spawns"] = np.frombuffer(_bytes(document, "spawns"), np.uint8).astype(np.int64)
     if "seed" in document:
         seed = document["seed"]
-        if not seed.isdecimal() or int(seed) >= 2**64:
+        if not _SEED.fullmatch(seed) or int(seed) >= 2**64:
             raise InvalidRecording(f"seed is {seed!r}; expected 0 ... 2^64 - 1")
         if "generator" in fields and Generator.seeded(int(seed)).words != fields["generator"]:
             raise InvalidRecording(
@@ -143,7 +144,7 @@ def _parse(text: str) -> dict[str, Any]:
 def _bytes(document: dict[str, Any], name: str) -> bytes:
     try:
         return base64.b64decode(document[name], validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error, or characters that are not ASCII
         raise InvalidRecording(f"{name}: {error}") from None
 
 
