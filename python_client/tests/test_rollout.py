@@ -475,6 +475,32 @@ def test_a_damaged_network_file_is_refused(tmp_path: Path, content: bytes) -> No
     assert "network.npz" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [(46, "uuple_1"), (-len("weights_0.npy") - 13, "weights_0.npy has a comment")],
+)
+def test_damage_to_the_names_in_a_network_file_hides_no_tuple(
+    place: int, text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "network.npz"
+    policies.NTuple([[0], [1]], [TABLE, TABLE]).save(path)
+    content = bytearray(path.read_bytes())
+    # The directory's entry of tuple_1 follows the one of weights_0, whose comment is empty.
+    content[content.rindex(b"tuple_1.npy") - 46 + place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(errors.InvalidArgument, match=text) as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
+
+
+def test_a_network_may_have_other_arrays_too(tmp_path: Path) -> None:
+    path = tmp_path / "network.npz"
+    policies.NTuple([[0]], [TABLE]).save(path)
+    with np.load(path) as saved:
+        np.savez(path, **saved, training="of a checkpoint")
+    assert policies.NTuple.load(path).tuples == ((0,),)
+
+
 def test_a_file_that_is_not_a_zip_gets_no_advice_to_unpickle_it(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     path.write_bytes(b"nonsense")

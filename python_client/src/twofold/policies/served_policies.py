@@ -262,6 +262,13 @@ class NTuple(Policy):
                 if not file.peek(2).startswith(b"PK"):  # numpy would take it for a pickle
                     raise InvalidArgument("it is not a zip")
                 with np.load(file, allow_pickle=False) as arrays:
+                    # The zip's directory has no checksum, so damage there could hide an array: in
+                    # its name, which opening compares with the name in front of the array, or in
+                    # a comment that contains the next names.
+                    for each in arrays.zip.infolist():
+                        arrays.zip.open(each).close()
+                        if each.comment:
+                            raise InvalidArgument(f"{each.filename} has a comment")
                     count = sum(name.startswith("tuple_") for name in arrays.files)
                     return cls(
                         [arrays[f"tuple_{index}"].tolist() for index in range(count)],
