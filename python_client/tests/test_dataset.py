@@ -236,10 +236,22 @@ def test_other_files_are_not_datasets(tmp_path: Path) -> None:
         next(twofold.datasets.read(path))
 
 
+@pytest.mark.parametrize("column", range(9))
+def test_a_flipped_bit_in_any_column_is_found_without_a_replay(column: int, tmp_path: Path) -> None:
+    path = write(tmp_path)
+    place = parquet.ParquetFile(path).metadata.row_group(0).column(column)
+    start = place.dictionary_page_offset or place.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start + place.total_compressed_size - 1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(errors.InvalidDataset, match=r"row group 0: .*CRC"):
+        read(path)
+
+
 def test_a_file_that_must_not_be_read_is_not_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(path: Path) -> None:  # as for a user who isn't root
+    def refused(path: Path, **_: object) -> None:  # as for a user who isn't root
         raise PermissionError(13, f"Failed to open local file '{path}'")
 
     monkeypatch.setattr(parquet, "ParquetFile", refused)

@@ -25,12 +25,12 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def damage(path: Path, group: int) -> None:
-    """Overwrites some bytes of a row group."""
+def flip(path: Path, group: int) -> None:
+    """Flips a bit of a row group."""
     content = bytearray(path.read_bytes())
     column = parquet.ParquetFile(path).metadata.row_group(group).column(2)
     start = column.dictionary_page_offset or column.data_page_offset
-    content[start + 10 : start + 90] = bytes(80)
+    content[start + column.total_compressed_size - 1] ^= 1
     path.write_bytes(content)
 
 
@@ -45,6 +45,15 @@ def test_each_row_group_is_in_one_of_the_files_as_lists(path: Path, tmp_path: Pa
         found = [row for table in tables for row in table.column(name).to_pylist()]
         own = np.concatenate([part[name] for part in twofold.datasets.read(path)])
         np.testing.assert_array_equal(found, own, err_msg=name)
+
+
+def test_a_flipped_bit_in_an_exported_file_is_found(path: Path, tmp_path: Path) -> None:
+    (file, *_) = twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    flip(file, 1)
+    read = parquet.ParquetFile(file, page_checksum_verification=True).read_row_group
+    read(0)
+    with pytest.raises(OSError, match="CRC"):
+        read(1)
 
 
 def test_the_card_names_the_files_the_columns_and_the_seed(path: Path, tmp_path: Path) -> None:
@@ -77,7 +86,7 @@ def test_a_folder_that_exists_is_refused(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_leaves_no_folder(path: Path, tmp_path: Path) -> None:
-    damage(path, 3)
+    flip(path, 3)
     with pytest.raises(errors.InvalidDataset, match="row group 3"):
         twofold.datasets.to_huggingface(path, tmp_path / "folder")
     assert list(tmp_path.iterdir()) == [path]

@@ -122,7 +122,9 @@ def _write_shards(dataset: DatasetFile, files: list[Path], progress: Progress | 
     schema = _schema(dataset.shape)
     tables, rows = (_table(columns, schema) for columns in dataset.transitions()), 0
     for file in files:
-        with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        with parquet.ParquetWriter(
+            file, schema, compression="zstd", write_page_checksum=True
+        ) as writer:
             for table in islice(tables, SHARD_GROUPS):
                 writer.write_table(table)
                 rows += table.num_rows

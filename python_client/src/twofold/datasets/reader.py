@@ -44,7 +44,7 @@ class DatasetFile:
             Path(path).stat()
             raise InvalidDataset(f"{path}: not a regular file")
         try:
-            self._file = parquet.ParquetFile(path)
+            self._file = parquet.ParquetFile(path, page_checksum_verification=True)
         except PermissionError:
             raise
         except (arrow.ArrowException, OSError) as error:

@@ -273,7 +273,9 @@ def write_file(
     groups = RowGroups(plan)
     with (
         _appearing(path) as temporary,
-        parquet.ParquetWriter(temporary, schema.with_metadata(entry), compression="zstd") as writer,
+        parquet.ParquetWriter(
+            temporary, schema.with_metadata(entry), compression="zstd", write_page_checksum=True
+        ) as writer,
     ):
 
         def add(columns: Columns, groups: RowGroups) -> None:
