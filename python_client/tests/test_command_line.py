@@ -82,6 +82,7 @@ WRONG = [
     (2, "evaluate {files}/nowhere.py:f", "NotFound"),
     (2, "evaluate random --env Dance-v0", "InvalidArgument"),
     (2, "evaluate random --env nowhere:Dance-v0", "InvalidArgument"),
+    (2, "evaluate random --env ::", "InvalidArgument"),
     (2, "evaluate random --env MountainCar-v0 --size 3", "InvalidArgument"),
     (2, "evaluate random --size 99", "InvalidArgument"),
     (2, "write-dataset random --transitions 0 --out {files}/a", "InvalidArgument"),

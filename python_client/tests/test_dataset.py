@@ -134,6 +134,18 @@ def test_arguments_are_written_as_plain_numbers_and_keys_are_not_written(
         twofold.datasets.write(path, transitions=1, endpoint=server.tcp, keys=keys)
 
 
+def rewrite(path: Path, **changes: Any) -> None:
+    """Changes entries of a dataset's metadata; None removes one."""
+    file = parquet.ParquetFile(path)
+    groups = [file.read_row_group(group) for group in range(file.num_row_groups)]
+    metadata = json.loads(file.metadata.metadata[b"twofold"]) | changes
+    metadata = {name: value for name, value in metadata.items() if value is not None}
+    with parquet.ParquetWriter(path, file.schema_arrow) as writer:
+        for table in groups:
+            writer.write_table(table)
+        writer.add_key_value_metadata({b"twofold": json.dumps(metadata).encode()})
+
+
 def spoil(path: Path, column: str, row: int, value: Any) -> None:
     file = parquet.ParquetFile(path)
     table = file.read()
@@ -176,6 +188,7 @@ def test_a_wrong_transition_is_reported_with_row_and_column(
         twofold.datasets.verify(path, endpoint="embedded")
 
 
+@pytest.mark.filterwarnings("ignore:.*Ant-v2:DeprecationWarning")
 @pytest.mark.usefixtures("small_groups")
 def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> None:
     path = write(tmp_path)
@@ -185,6 +198,14 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
         ({"seed": 4}, range(file.num_row_groups), r"row 0 \(lane 0, time 0\): observation"),
         ({}, range(file.num_row_groups - 1), "its metadata says 300"),
         ({"environment": "Dance-v0"}, (), "its environment: Dance-v0 can't be made"),
+        ({"environment": ":Dance-v0"}, (), "its environment: Dance-v0 can't be made"),
+        ({"environment": "::"}, (), "its environment:  can't be made"),
+        ({"environment": f"Dance-v{'9' * 5000}"}, (), "its environment: Dance-v9+ can't be made"),
+        ({"environment": "Ant-v2"}, (), "its environment: Ant-v2 can't be made"),
+        ({"version": None}, (), "its version is None; this program reads version 1"),
+        ({"version": "1"}, (), "its version is '1'; this program reads version 1"),
+        ({"arguments": {"vectorization_mode": "a"}}, (), "its environment: .*can't be made"),
+        ({"arguments": {"render_mode": 5}}, (), "not a dataset"),
         ({"arguments": {"env": 1}}, (), "its environment: "),
         ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a dataset"),
         ({"policy": None}, (), "not a dataset"),
@@ -201,6 +222,33 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
             writer.add_key_value_metadata({b"twofold": json.dumps(metadata | change).encode()})
         with pytest.raises(errors.InvalidDataset, match=text):
             twofold.datasets.verify(other, endpoint="embedded")
+
+
+def test_a_file_without_a_version_is_not_a_dataset(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    rewrite(path, version=None)
+    with pytest.raises(errors.InvalidDataset, match="not a dataset"):
+        next(twofold.datasets.read(path))
+
+
+def test_a_damaged_name_of_a_column_is_reported(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"truncated", b"truncate\xff"))
+    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or incomplete"):
+        next(twofold.datasets.read(path))
+
+
+def test_a_dataset_can_not_name_a_module_to_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "named_by_a_file.py").write_text("raise AssertionError('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = write(tmp_path)
+    rewrite(path, environment="named_by_a_file:twofold/Game2048-v0")
+    twofold.datasets.verify(path, endpoint="embedded")
+    rewrite(path, environment="named_by_a_file:Dance-v0")
+    with pytest.raises(errors.InvalidDataset, match="its environment: Dance-v0 can't be made"):
+        twofold.datasets.verify(path, endpoint="embedded")
 
 
 @pytest.mark.parametrize(

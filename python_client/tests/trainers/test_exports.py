@@ -183,7 +183,15 @@ def test_an_export_that_fails_leaves_no_dataset(tmp_path: Path) -> None:
     assert len(export(path)) > 8
 
 
-@pytest.mark.parametrize("change", [{"environment": "Dance-v0"}, {"arguments": {"goal": 3}}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"environment": "Dance-v0"},
+        {"environment": "CartPole-v1"},
+        {"environment": "Ant-v2"},
+        {"arguments": {"goal": 3}},
+    ],
+)
 def test_an_environment_that_cannot_be_made_is_reported(
     change: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -193,7 +201,7 @@ def test_an_environment_that_cannot_be_made_is_reported(
     with parquet.ParquetWriter(other, file.schema_arrow) as writer:
         writer.write_table(file.read())
         writer.add_key_value_metadata({b"twofold": json.dumps(metadata).encode()})
-    with pytest.raises(errors.InvalidDataset, match=r"other\.parquet: its environment: "):
+    with pytest.raises(errors.InvalidDataset, match=r"other\.parquet: its environment"):
         export(other)
     assert not list((tmp_path / "minari").rglob("*v0"))
 

@@ -24,6 +24,8 @@ METADATA_KEY = b"twofold"
 NUM_ACTIONS = 4
 BOARDS = ("observation", "next_observation")
 """The names of the columns that contain boards."""
+NOT_RECORDED = ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key")
+"""The names of an environment's arguments that do not affect a dataset, so no file has them."""
 GROUP_ROWS = 262_144
 """The maximum number of rows in a row group. Only a few row groups are in memory at a time."""
 

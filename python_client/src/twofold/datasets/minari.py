@@ -18,6 +18,7 @@ from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument, InvalidDataset
+from twofold.games.game2048 import Game2048
 
 
 def to_minari(
@@ -115,14 +116,18 @@ def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
     """Makes an environment with one board and the dataset's arguments.
 
     Raises:
-        InvalidDataset: The environment can't be made.
+        InvalidDataset: The environment can't be made, or plays another game.
     """
     # `copy` is an argument of vector environments only.
     arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
     try:
-        return gym.make(dataset.metadata["environment"], **arguments)
-    except (gym.error.Error, ModuleNotFoundError, TypeError, InvalidArgument) as error:
+        env = gym.make(dataset.environment_id, **arguments)
+    except (gym.error.Error, ImportError, TypeError, ValueError) as error:
         raise InvalidDataset(f"{dataset.path}: its environment: {error}") from None
+    if Game2048.played_by(env) is None:
+        env.close()
+        raise InvalidDataset(f"{dataset.path}: its environment does not play 2048")
+    return env
 
 
 def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[Any]]:

@@ -47,7 +47,7 @@ class DatasetFile:
             self._file = parquet.ParquetFile(path, page_checksum_verification=True)
         except PermissionError:
             raise
-        except (arrow.ArrowException, OSError) as error:
+        except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidDataset(
                 f"{path}: not a Parquet file, or an incomplete one: {error}"
             ) from None
@@ -73,15 +73,17 @@ class DatasetFile:
             # If the reward were a path, the client would read that file on the reader's machine.
             is_right &= not isinstance(found["arguments"].get("reward"), str)
             is_right &= ServiceArguments.__optional_keys__.isdisjoint(found["arguments"])
+            is_right &= not any(name in found["arguments"] for name in file_format.NOT_RECORDED)
             for name in ("num_envs", "seed", "transitions", "steps"):
                 is_right &= type(found[name]) is int and found[name] >= 0
+            format_version = found["version"]
         except (ValueError, KeyError, TypeError, RecursionError):
             is_right = False
         if not is_right:
             raise InvalidDataset(f"{self.path}: Parquet, but not a dataset of Twofold")
-        if found["version"] != file_format.VERSION:
+        if format_version != file_format.VERSION:
             raise InvalidDataset(
-                f"{self.path}: its version is {found['version']}; this program reads version "
+                f"{self.path}: its version is {format_version!r}; this program reads version "
                 f"{file_format.VERSION}"
             )
         return found
@@ -92,6 +94,14 @@ class DatasetFile:
         except InvalidArgument as error:
             raise InvalidDataset(f"{self.path}: its environment: {error}") from None
 
+    @property
+    def environment_id(self) -> str:
+        """The id of the recorded environment, without the module that Gymnasium would import.
+
+        A file must not choose the code that runs.
+        """
+        return str(self.metadata["environment"]).rpartition(":")[2]
+
     def make_env(self, **service: Unpack[ServiceArguments]) -> TwofoldVectorEnv:
         """Makes the environment in which the dataset was recorded.
 
@@ -99,9 +109,9 @@ class DatasetFile:
             InvalidDataset: The environment can't be made.
             InvalidArgument: An argument of the service is wrong.
         """
-        found = self.metadata
+        lanes = self.metadata["num_envs"]
         try:
-            envs = make_vec(found["environment"], found["num_envs"], **self.arguments, **service)
+            envs = make_vec(self.environment_id, lanes, **self.arguments, **service)
             return file_format.env_of_2048(envs)
         except (InvalidArgument, TypeError) as error:
             if getattr(error, "field", "") in ServiceArguments.__optional_keys__:

@@ -310,7 +310,7 @@ def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidArgument: A dataset does not support one of them.
     """
-    for name in ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key"):
+    for name in file_format.NOT_RECORDED:
         if name in arguments:
             raise InvalidArgument(f"{name} does not affect a dataset; leave it out", field=name)
     try:

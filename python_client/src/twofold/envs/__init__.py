@@ -9,7 +9,7 @@ from twofold.envs.concentration import ConcentrationEnv, ConcentrationVectorEnv
 from twofold.envs.game2048 import Game2048Env, Game2048VectorEnv
 from twofold.envs.single import TwofoldEnv
 from twofold.envs.vector import TwofoldVectorEnv
-from twofold.errors import InvalidArgument
+from twofold.errors import InvalidArgument, TwofoldError
 from twofold.games.concentration import Concentration
 from twofold.games.game2048 import Game2048
 from twofold.games.spec import GameSpec
@@ -51,5 +51,7 @@ def make_vec(env: str, num_envs: int, **arguments: Any) -> VectorEnv[Any, Any, A
     """
     try:
         return gymnasium.make_vec(env, num_envs=num_envs, **arguments)
-    except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:
+    except TwofoldError:
+        raise
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError) as error:
         raise InvalidArgument(f"{env} can't be made: {error}", field="env") from error
