@@ -251,6 +251,23 @@ def test_a_dataset_can_not_name_a_module_to_import(
         twofold.datasets.verify(path, endpoint="embedded")
 
 
+def test_text_of_a_dataset_does_not_control_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path)
+    rewrite(path, policy="\x1b]0;owned\x07p")
+    assert cli.main(["verify", str(path)]) == 0
+    assert "(?]0;owned?p on twofold/Game2048-v0" in capsys.readouterr().out
+    for changes in (
+        {"environment": "\x1b[31m"},
+        {"arguments": {"\x1b[31m": 1}},
+        {"version": "\x1b"},
+    ):
+        rewrite(path, **changes)
+        assert cli.main(["verify", str(path)]) == 1
+        assert capsys.readouterr().err[:-1].isprintable()
+
+
 @pytest.mark.parametrize(
     "use", [lambda path: list(twofold.datasets.read(path)), twofold.datasets.verify]
 )

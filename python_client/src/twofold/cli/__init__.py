@@ -23,6 +23,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from twofold import _text
 from twofold.errors import InvalidArgument, TwofoldError
 
 SUBCOMMANDS = {
@@ -162,7 +163,8 @@ def _fail(program: str, error: BaseException, as_json: bool) -> int:
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         text = f"{error.filename}: {error.strerror}"
     if not isinstance(error, (KeyboardInterrupt, BrokenPipeError)):
-        print(f"{program}: {text}", file=sys.stderr)
+        lines = map(_text.printable, text.split("\n"))  # a message may quote a file
+        print(f"{program}: " + "\n".join(lines), file=sys.stderr)
     fields = vars(error) if isinstance(error, TwofoldError) else {}
     fields = {key: value for key, value in fields.items() if value not in (None, "")}
     document = {"error": {"type": type(error).__name__, "message": text, **fields}}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import Unpack
 
+from twofold import _text
 from twofold.datasets import file_format
 from twofold.datasets.writer import Progress
 from twofold.envs import make_vec
@@ -86,7 +87,7 @@ class DatasetFile:
                 f"{self.path}: its version is {format_version!r}; this program reads version "
                 f"{file_format.VERSION}"
             )
-        return found
+        return found | {name: _text.printable(found[name]) for name in TEXTS}
 
     def _read_game(self) -> Game2048:
         try:
