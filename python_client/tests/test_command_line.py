@@ -1,14 +1,17 @@
 """docs/reference/command_line.md is right about each command's JSON and each exit status."""
 
+import contextlib
 import itertools
 import json
 import os
 import re
+import resource
 import shlex
 import signal
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -222,6 +225,96 @@ def test_a_signal_ends_a_long_command_and_its_temporary_file(
     assert json.loads(output)["error"]["type"] == kind
     assert errors == b""
     assert not any(tmp_path.iterdir())
+
+
+# Commands that write a file; the last word of each is its name.
+WRITING = [
+    "write-dataset random --transitions 9 --num-envs 3 --out",
+    "evaluate random --episodes 1 --save",
+    "evaluate random --episodes 1 --record best",
+    "replay {files}/good.json --html",
+    "convert-weights {files}/network.bin",
+]
+
+
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """Makes every write of this process to a file fail, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_new_file_follows_links_and_keeps_permissions(
+    command: str, run: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "real").mkdir()
+    file, link = tmp_path / "real/file", tmp_path / "link"
+    file.write_text("old")
+    file.chmod(0o604)
+    os.chown(file, os.getuid(), max(os.getgroups(), default=os.getgid()))
+    before = file.stat()
+    link.symlink_to("real/file")
+    assert run([*command.split(), str(link)])[0] == 0
+    assert link.is_symlink()
+    after = file.stat()
+    assert after.st_size > 100
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
+    assert {path.name for path in tmp_path.rglob("*")} == {"link", "real", "file"}
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_pipe_or_a_file_without_a_name_is_written_directly(
+    command: str, run: Any, tmp_path: Path
+) -> None:
+    reader, writer = os.pipe()
+    assert run([*command.split(), f"/dev/fd/{writer}"])[0] == 0
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        assert len(pipe.read()) > 100
+    with (tmp_path / "file").open("w+b") as file:
+        (tmp_path / "file").unlink()
+        assert run([*command.split(), f"/dev/fd/{file.fileno()}"])[0] == 0
+        assert len(file.read()) > 100
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_full_disk_leaves_the_previous_file(command: str, run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("old")
+    with full_disk():
+        status, _, text = run([*command.split(), str(file)])
+    assert status == 1
+    assert text.endswith(f"twofold {command.split()[0]}: {file}: File too large\n")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_export_to_a_full_disk_leaves_nothing_and_names_the_folder(
+    run: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new"
+    with full_disk():
+        status, _, text = run(["export", "{files}/good.parquet", "--huggingface", str(folder)])
+    assert (status, text) == (1, f"twofold export: {folder}: File too large\n")
+    assert not any(tmp_path.iterdir())
+
+
+def test_names_may_contain_bytes_that_are_not_utf_8(run: Any, tmp_path: Path) -> None:
+    file, folder = (str(tmp_path / name) for name in ("d\udcff", "new\udcff"))
+    write = ["write-dataset", "random", "--transitions", "9", "--out", file]
+    for command in (write, ["verify", file], ["export", file, "--huggingface", folder]):
+        assert run([*command, "--json"])[0] == 0
+    assert sorted(os.listdir(os.fsencode(tmp_path))) == [b"d\xff", b"new\xff"]
 
 
 def test_an_interrupted_check_of_a_new_file_leaves_no_file(

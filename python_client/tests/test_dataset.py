@@ -316,10 +316,10 @@ def test_a_flipped_bit_in_any_column_is_found_without_a_replay(column: int, tmp_
 def test_a_file_that_must_not_be_read_is_not_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(path: Path, **_: object) -> None:  # as for a user who isn't root
-        raise PermissionError(13, f"Failed to open local file '{path}'")
+    def refused(path: bytes) -> None:  # as for a user who isn't root
+        raise PermissionError(13, f"Failed to open local file '{path.decode()}'")
 
-    monkeypatch.setattr(parquet, "ParquetFile", refused)
+    monkeypatch.setattr(arrow, "OSFile", refused)
     (tmp_path / "a.parquet").touch()
     with pytest.raises(PermissionError, match=r"a\.parquet"):
         next(twofold.datasets.read(tmp_path / "a.parquet"))

@@ -1,7 +1,9 @@
 """Tests of recordings: small files that replay to the same board and score, or report a fault."""
 
+import errno
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,44 @@ def test_a_saved_file_loads_unchanged_and_is_small(
     assert again.verify() == made.verify()
     np.testing.assert_array_equal(again.actions, made.actions)
     assert (tmp_path / "a.json").stat().st_size < 1500 + len(made.actions) / 2
+
+
+def test_two_threads_may_save_the_same_file(tmp_path: Path) -> None:
+    made, path = recording(), tmp_path / "a.json"
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: made.save(path), range(20)))
+    assert Recording.load(path).to_json() == made.to_json()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("number", [errno.EBUSY, errno.EPERM])
+def test_a_file_that_can_not_be_replaced_is_overwritten(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(source: Path, target: Path) -> None:  # as for a file that is mounted
+        raise OSError(number, os.strerror(number), source, None, target)
+
+    monkeypatch.setattr(os, "replace", refused)
+    made, path = recording(), tmp_path / "a.json"
+    path.touch()
+    before = path.stat().st_ino
+    made.save(path)
+    assert Recording.load(path).to_json() == made.to_json()
+    assert path.stat().st_ino == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_in_a_folder_without_write_permission_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As for a user who isn't root.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    made, path = recording(), tmp_path / "a.json"
+    path.touch()
+    before = path.stat().st_ino
+    made.save(path)
+    assert Recording.load(path).to_json() == made.to_json()
+    assert path.stat().st_ino == before
 
 
 def test_ten_thousand_moves_take_four_kilobytes() -> None:

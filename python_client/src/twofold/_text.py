@@ -1,12 +1,15 @@
-"""Reads untrusted files, and makes text from programs and chat models safe to print."""
+"""Reads untrusted files, writes whole files, and makes text from outside safe to print."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import html
 import io
 import os
 import re
+import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +63,82 @@ def open_file(path: str | os.PathLike[str], field: str) -> Iterator[io.BufferedR
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise InvalidArgument(f"{os.fspath(path)} is not a regular file", field=field)
         yield file
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
+    """Opens a file for writing that appears under its name only when it is complete.
+
+    Until then, and after an error, a previous file is unchanged. A symbolic link stays a link, and
+    the previous file's owner and permissions stay. Pipes and devices are written directly, and so
+    is a file in a folder that allows no new files.
+
+    Raises:
+        OSError: The file can't be written; the error names it.
+    """
+    target = Path(os.path.realpath(path))
+    with naming(path):
+        if not _is_replaceable(path, target):
+            with open(path, "wb") as file:
+                yield file
+            return
+        temporary = target.with_name(f"{target.name[:50]}.{secrets.token_hex(4)}.part")
+        try:
+            with open(temporary, "xb") as file:
+                with contextlib.suppress(FileNotFoundError):
+                    _copy_permissions(target, temporary)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            _replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _is_replaceable(path: str | os.PathLike[str], target: Path) -> bool:
+    """Returns whether a new file can take the place of `target`, the file that `path` leads to."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return os.access(target.parent, os.W_OK)
+    return (
+        stat.S_ISREG(status.st_mode)
+        and os.access(path, os.W_OK)
+        and os.access(target.parent, os.W_OK)
+        # Not so if /dev/stdout leads to a file that has lost its name.
+        and target.exists()
+        and os.path.samefile(path, target)
+    )
+
+
+def _copy_permissions(source: Path, target: Path) -> None:
+    """Copies a file's permissions and, if this process may, its owner."""
+    status = source.stat()
+    with contextlib.suppress(PermissionError, AttributeError):  # Windows has no chown
+        os.chown(target, status.st_uid, status.st_gid)
+    target.chmod(stat.S_IMODE(status.st_mode))
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Renames a temporary file, or copies it if its target has to stay the same file."""
+    try:
+        os.replace(temporary, target)
+    except OSError as error:
+        # A file that is mounted into a container, or another user's file in a folder like /tmp.
+        if error.errno not in (errno.EBUSY, errno.EPERM):
+            raise
+        shutil.copyfile(temporary, target)
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Adds a file's name to an OSError that lacks one, for example when the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def _open(path: str, flags: int) -> int:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,17 +58,6 @@ def check_folder(path: Path) -> None:
     if not path.parent.exists():
         text = "the folder does not exist; make it first"
         raise FileNotFoundError(errno.ENOENT, text, str(path.parent))
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Adds a file's name to an OSError that lacks one, for example when the disk is full."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None or error.errno is None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def add_listening_arguments(parser: argparse.ArgumentParser) -> None:

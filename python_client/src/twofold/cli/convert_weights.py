@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from twofold.cli.common import Result, add_output_arguments, check_output, naming
+from twofold.cli.common import Result, add_output_arguments, check_output
 from twofold.policies import read_network
 
 
@@ -30,8 +30,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Reads the network and writes it in Twofold's format."""
     check_output(arguments.out)
     network = read_network(arguments.file)
-    with naming(arguments.out):
-        network.save(arguments.out)
+    network.save(arguments.out)
     document = {
         "file": str(arguments.file),
         "out": str(arguments.out),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from twofold import _arguments, _text
 from twofold.cli import playing
-from twofold.cli.common import Result, check_output, naming, positive
+from twofold.cli.common import Result, check_output, positive
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Comparison, Evaluation, evaluate
 from twofold.evaluation.report import check_plot
@@ -224,7 +224,8 @@ def _outputs(arguments: argparse.Namespace) -> list[_Output]:
 
 
 def _save(path: Path, index: int, results: Sequence[Evaluation]) -> None:
-    path.write_text(results[index].to_json(games=True) + "\n")
+    with _text.whole_file(path) as file:
+        file.write(results[index].to_json(games=True).encode() + b"\n")
 
 
 def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
@@ -346,8 +347,7 @@ def _write(outputs: Sequence[_Output], results: Sequence[Evaluation]) -> None:
     for output in outputs:
         if output.evaluations <= len(results):
             try:
-                with naming(output.path):
-                    output.write(results)
+                output.write(results)
             except Exception as error:
                 first = first or error
     if first is not None:

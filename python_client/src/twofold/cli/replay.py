@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from twofold.cli.common import Result, add_output_arguments, check_output, naming, positive
+from twofold import _text
+from twofold.cli.common import Result, add_output_arguments, check_output, positive
 from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.recordings import Recording
 
@@ -42,9 +43,9 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     recording = Recording.load(arguments.file)
     verification = recording.verify()
     if arguments.html:
-        with naming(arguments.html):
-            # UTF-8 in any locale. A name from the command line may contain bytes that are not text.
-            arguments.html.write_text(recording.to_html(), "utf-8", "xmlcharrefreplace")
+        with _text.whole_file(arguments.html) as file:
+            # A name from the command line may contain bytes that are not text.
+            file.write(recording.to_html().encode("utf-8", "xmlcharrefreplace"))
     elif not (arguments.verify or arguments.json):
         if arguments.boards or sys.stdout.isatty():
             _show(recording, None if arguments.boards else arguments.speed)

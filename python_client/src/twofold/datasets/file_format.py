@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from importlib import import_module
-from typing import Any
+from typing import IO, Any
 
 import gymnasium as gym
 import numpy as np
@@ -51,6 +51,12 @@ def schema(cells: int) -> Any:
         "truncated": arrow.bool_(),
     }
     return arrow.schema([arrow.field(name, kind, nullable=False) for name, kind in columns.items()])
+
+
+def open_writer(file: IO[bytes], schema: Any) -> Any:
+    """Returns a Parquet writer that writes to an open file."""
+    _, parquet = pyarrow()
+    return parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
 
 
 def record_batch(schema: Any, columns: dict[str, Array]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from twofold import _text
 from twofold.datasets import file_format
 from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
@@ -101,11 +102,12 @@ def to_huggingface(
     temporary = Path(f"{folder}.{os.getpid()}.part")
     names = _shard_names(dataset.num_groups)
     try:
-        temporary.mkdir()
-        (temporary / "data").mkdir()
-        _write_shards(dataset, [temporary / name for name in names], progress)
-        (temporary / "README.md").write_text(_card(dataset), encoding="utf-8")
-        temporary.rename(folder)
+        with _text.naming(folder):
+            temporary.mkdir()
+            (temporary / "data").mkdir()
+            _write_shards(dataset, [temporary / name for name in names], progress)
+            (temporary / "README.md").write_text(_card(dataset), encoding="utf-8")
+            temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return [folder / name for name in names]
@@ -118,13 +120,10 @@ def _shard_names(groups: int) -> list[str]:
 
 
 def _write_shards(dataset: DatasetFile, files: list[Path], progress: Progress | None) -> None:
-    _, parquet = file_format.pyarrow()
     schema = _schema(dataset.shape)
     tables, rows = (_table(columns, schema) for columns in dataset.transitions()), 0
     for file in files:
-        with parquet.ParquetWriter(
-            file, schema, compression="zstd", write_page_checksum=True
-        ) as writer:
+        with file.open("wb") as opened, file_format.open_writer(opened, schema) as writer:
             for table in islice(tables, SHARD_GROUPS):
                 writer.write_table(table)
                 rows += table.num_rows

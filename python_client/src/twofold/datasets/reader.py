@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,11 @@ class DatasetFile:
             Path(path).stat()
             raise InvalidDataset(f"{path}: not a regular file")
         try:
-            self._file = parquet.ParquetFile(path, page_checksum_verification=True)
+            self._file = parquet.ParquetFile(
+                # As bytes, because arrow encodes a string as UTF-8.
+                arrow.OSFile(os.fsencode(path)),
+                page_checksum_verification=True,
+            )
         except PermissionError:
             raise
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import math
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from twofold import _arguments
+from twofold import _arguments, _text
 from twofold.datasets import file_format
 from twofold.envs import make_vec
 from twofold.envs.json_form import as_json
@@ -266,16 +264,13 @@ def write_file(
     Returns:
         The number of transitions written.
     """
-    _, parquet = file_format.pyarrow()
     schema = file_format.schema(facts.cells)
     metadata = plan.metadata(facts.server)
     entry = {file_format.METADATA_KEY: json.dumps(metadata).encode()}
     groups = RowGroups(plan)
     with (
-        _appearing(path) as temporary,
-        parquet.ParquetWriter(
-            temporary, schema.with_metadata(entry), compression="zstd", write_page_checksum=True
-        ) as writer,
+        _text.whole_file(path) as file,
+        file_format.open_writer(file, schema.with_metadata(entry)) as writer,
     ):
 
         def add(columns: Columns, groups: RowGroups) -> None:
@@ -289,19 +284,6 @@ def write_file(
         metadata = metadata | {"transitions": groups.rows, "steps": groups.time}
         writer.add_key_value_metadata({file_format.METADATA_KEY: json.dumps(metadata)})
     return groups.rows
-
-
-@contextlib.contextmanager
-def _appearing(path: str | Path) -> Iterator[Path]:
-    """Yields a temporary path. At the end, renames it to `path`, or removes it after an error."""
-    if Path(path).is_dir():  # fail early: the complete file could not be moved there
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    temporary = Path(f"{path}.{os.getpid()}.part")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from twofold._optional import optional_import
 from twofold._tables import Style, table
 from twofold._text import markdown as escaped
-from twofold._text import printable
+from twofold._text import printable, whole_file
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 
@@ -228,10 +228,15 @@ def plot(
     for panel in panels.flat:
         panel.grid(alpha=0.3)
     if path is not None:
+        path, picture = Path(path), io.BytesIO()
+        if not path.suffix:
+            path = path.with_suffix(f".{figure.canvas.get_default_filetype()}")
         try:
-            figure.savefig(path, dpi=150)
+            figure.savefig(picture, dpi=150, format=path.suffix[1:])
         except ValueError as error:  # an unknown suffix
             raise InvalidArgument(f"{path}: {error}", field="path") from None
+        with whole_file(path) as file:
+            file.write(picture.getbuffer())
     return figure
 
 

@@ -241,12 +241,12 @@ class NTuple(Policy):
         return super().card | {"symmetry_averaging": self.symmetric, "weights_mb": size}
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the network to a numpy .npz file."""
+        """Writes the network to a numpy .npz file, which appears only when it is complete."""
         arrays: dict[str, Any] = {"exponents": self.exponents, "symmetric": self.symmetric}
         for index, (cells, table) in enumerate(zip(self.tuples, self.weights, strict=True)):
             arrays[f"tuple_{index}"] = np.array(cells, np.uint8)
             arrays[f"weights_{index}"] = table
-        with open(path, "wb") as file:
+        with _text.whole_file(path) as file:
             np.savez(file, **arrays)
 
     @classmethod

@@ -229,8 +229,9 @@ class Recording:
         return Recording(**file_format.decode(text))
 
     def save(self, path: str | Path) -> None:
-        """Writes the recording to a file."""
-        Path(path).write_text(self.to_json() + "\n")
+        """Writes the recording to a file, which appears only when it is complete."""
+        with _text.whole_file(path) as file:
+            file.write(self.to_json().encode() + b"\n")
 
     @staticmethod
     def load(path: str | Path) -> Recording:
