@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -242,9 +243,11 @@ def test_the_endpoint_comes_from_the_environment_variable(
     envs = twofold.Game2048VectorEnv(1)
     assert envs._session.link.carrier.endpoint == server.tcp
     envs.close()
-    monkeypatch.setenv("TWOFOLD_ENDPOINT", "nonsense")
-    with pytest.raises(errors.InvalidArgument, match="nonsense"):
-        twofold.Game2048VectorEnv(1)
+    for wrong in ("nonsense", "ipc://not-utf-8-\udcff"):
+        monkeypatch.setenv("TWOFOLD_ENDPOINT", wrong)
+        with pytest.raises(errors.InvalidArgument, match=re.escape(repr(wrong))) as caught:
+            twofold.Game2048VectorEnv(1)
+        assert caught.value.field == "endpoint"
     for kind in ("private", "embedded"):
         envs = twofold.Game2048VectorEnv(1, endpoint=kind)
         assert isinstance(envs._session.link.carrier, EmbeddedCarrier) == (kind == "embedded")

@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 
+from twofold import _arguments
 from twofold.client.carrier import Carrier, Unavailable
 from twofold.client.curve import CurveKeys
 from twofold.client.surroundings import SYSTEM, Surroundings
@@ -38,7 +39,7 @@ def check_address(endpoint: str) -> str:
     Raises:
         InvalidArgument: The endpoint is not a valid address.
     """
-    path = endpoint.removeprefix("ipc://")
+    path = _arguments.text("endpoint", endpoint).removeprefix("ipc://")
     match = _TCP.fullmatch(endpoint)
     problem = ""
     if endpoint == "ipc://":
