@@ -880,9 +880,12 @@ def test_only_a_file_of_text_is_a_program(tmp_path: Path) -> None:
         ({"game_timeout": float("inf")}, "game_timeout"),
         ({"memory_mb": 5}, "memory_mb"),
         ({"source": 5}, "source"),
+        ({"unsafe": "false"}, "unsafe"),
+        ({"unsafe": 0}, "unsafe"),
+        ({"unsafe": None}, "unsafe"),
     ],
 )
-def test_wrong_limits_are_refused_by_name(arguments: Any, field: str) -> None:
+def test_wrong_settings_are_refused_by_name(arguments: Any, field: str) -> None:
     with pytest.raises(errors.InvalidArgument) as info:
         Strategy(**{"source": FIRST_LEGAL, **arguments})
     assert info.value.field == field

@@ -73,6 +73,7 @@ class Strategy:
         _arguments.seconds("move_timeout", self.move_timeout)
         _arguments.seconds("game_timeout", self.game_timeout)
         _arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20)
+        _arguments.boolean("unsafe", self.unsafe)
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
