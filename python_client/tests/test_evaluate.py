@@ -974,6 +974,13 @@ def test_a_model_of_stable_baselines3_is_found_with_and_without_its_suffix(tmp_p
         SB3Policy.load(tmp_path / "nowhere")
 
 
+def test_a_text_as_trust_pickle_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.zip").write_bytes(b"no zip")
+    with pytest.raises(errors.InvalidArgument, match="True or False") as info:
+        SB3Policy.load(tmp_path / "model.zip", trust_pickle="false")  # type: ignore[arg-type]
+    assert info.value.field == "trust_pickle"
+
+
 def zip_of(data: str, first_byte: int | None = None, method: int | None = None) -> bytes:
     """Makes a zip of the file `data`, optionally with another first byte or compression method."""
     file = io.BytesIO()

@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
@@ -64,7 +65,8 @@ class SB3Policy:
 
         Raises:
             NotFound: A file does not exist.
-            InvalidArgument: The file is not a model of a known algorithm, or not trusted.
+            InvalidArgument: The file is not a model of a known algorithm, or not trusted; or
+                `trust_pickle` is not True or False.
             MissingDependency: Stable-Baselines3 is not installed.
         """
         if not Path(path).suffix and not Path(path).is_file():
@@ -72,7 +74,7 @@ class SB3Policy:
         for file in (path, vec_normalize):
             if file is not None and not Path(file).is_file():
                 raise NotFound(f"there is no file {str(file)!r}", field="policy")
-        if not trust_pickle:
+        if not _arguments.boolean("trust_pickle", trust_pickle):
             raise InvalidArgument(
                 f"{path} contains pickled objects, and loading them runs any code in them; if you "
                 "trust its author, pass --trust-pickle (trust_pickle=True)",
