@@ -891,6 +891,19 @@ def test_wrong_settings_are_refused_by_name(arguments: Any, field: str) -> None:
     assert info.value.field == field
 
 
+def test_settings_of_numpys_types_become_pythons() -> None:
+    settings: dict[str, Any] = {
+        "move_timeout": np.float32(2),
+        "game_timeout": np.int64(9),
+        "memory_mb": np.uint16(256),
+        "unsafe": np.bool_(False),
+    }
+    strategy = Strategy(FIRST_LEGAL, **settings)
+    plain = Strategy(FIRST_LEGAL, move_timeout=2.0, game_timeout=9.0, memory_mb=256, unsafe=False)
+    assert repr(strategy) == repr(plain)
+    assert json.dumps(strategy.conditions()) == json.dumps(plain.conditions())
+
+
 def test_a_limit_that_is_too_small_is_refused_with_the_smallest_one() -> None:
     expected = r"1e-05; expected seconds, 0\.001 \.\.\. 1"
     with pytest.raises(errors.InvalidArgument, match=expected):

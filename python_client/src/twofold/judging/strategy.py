@@ -70,10 +70,14 @@ class Strategy:
     def __post_init__(self) -> None:
         _arguments.text("source", self.source)
         _arguments.text("name", self.name)
-        _arguments.seconds("move_timeout", self.move_timeout)
-        _arguments.seconds("game_timeout", self.game_timeout)
-        _arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20)
-        _arguments.boolean("unsafe", self.unsafe)
+        # Reports and the sandbox get Python's own numbers, not NumPy's.
+        for name, value in (
+            ("move_timeout", _arguments.seconds("move_timeout", self.move_timeout)),
+            ("game_timeout", _arguments.seconds("game_timeout", self.game_timeout)),
+            ("memory_mb", _arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20)),
+            ("unsafe", _arguments.boolean("unsafe", self.unsafe)),
+        ):
+            object.__setattr__(self, name, value)
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
