@@ -78,12 +78,12 @@ class End:
     """The exit of a game's process.
 
     Attributes:
-        signal: The signal that killed the process; None if the process exited.
+        signal: The name of the signal that killed the process; "" if the process exited.
         status: The exit status.
         cpu_seconds: The processor time used.
     """
 
-    signal: signal.Signals | None
+    signal: str
     status: int
     cpu_seconds: float
 
@@ -187,8 +187,7 @@ class Sandbox:
             game.socket.close()
             status, seconds = self._reply(f"end {game.number}").split()
             code = int(status)
-            killed_by = signal.Signals(-code) if code < 0 else None
-            game.end = End(killed_by, code, float(seconds))
+            game.end = End(_signal_name(-code) if code < 0 else "", code, float(seconds))
         return game.end
 
     def ask(self, questions: Sequence[Question]) -> None:
@@ -251,6 +250,14 @@ def _send(question: Question, selector: selectors.BaseSelector) -> None:
     # If the process has ended, reading its answer reports that.
     with contextlib.suppress(ConnectionError, BlockingIOError):
         question.game.socket.send(question.text)
+
+
+def _signal_name(number: int) -> str:
+    """Returns a signal's name. Of the real-time signals, Python names the first and the last."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _receive(game: socket.socket) -> bytes:

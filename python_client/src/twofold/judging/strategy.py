@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import os
-import signal
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -233,16 +232,16 @@ class StrategyPlayer:
             if reason[:1] == "!" and reason[1:] in _REPORTED:
                 return Failure(reason[1:], _text.printable(detail))
             return Failure("bad_answer", f"wrote {len(answer)} bytes that are not an answer")
-        if end.signal == signal.SIGSYS:
+        if end.signal == "SIGSYS":
             return Failure(
                 "forbidden",
                 "tried to start a process or thread, write a file, open a socket or signal a "
                 "process",
             )
-        if end.signal == signal.SIGXCPU:
+        if end.signal == "SIGXCPU":
             return Failure("timeout", f"used {end.cpu_seconds:.0f} s of processor time")
-        if end.signal is not None:
-            return Failure("killed", f"closed its socket or was killed by {end.signal.name}")
+        if end.signal:
+            return Failure("killed", f"closed its socket or was killed by {end.signal}")
         return Failure("exited", f"exited with status {end.status}")
 
     def summary(self) -> Mapping[str, Any]:
