@@ -595,6 +595,22 @@ def test_the_kernel_limits_the_processor_time_of_a_game() -> None:
 
 
 @sandboxed
+def test_games_do_not_inherit_ignored_and_blocked_signals() -> None:
+    source = """
+import signal
+def strategy(board):
+    raise ValueError(signal.getsignal(signal.SIGXCPU).name, signal.pthread_sigmask(0, []))
+"""
+    with contextlib.ExitStack() as restore:
+        for number in (signal.SIGCHLD, signal.SIGXCPU):
+            restore.callback(signal.signal, number, signal.signal(number, signal.SIG_IGN))
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGXCPU])
+        restore.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
+        found = failure(source)
+    assert found.detail.startswith("ValueError: ('SIG_DFL', set())")
+
+
+@sandboxed
 @pytest.mark.parametrize(
     "body",
     [

@@ -60,6 +60,10 @@ def main(control: int) -> None:
 
     The settings come from standard input.
     """
+    # The judge may have been started with these signals ignored, as by `trap '' CHLD`.
+    for number in (signal.SIGCHLD, signal.SIGXCPU):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     # A process that the judge has forked may keep the judge's end of the socket open.
     parent: list[int] = []
     with contextlib.suppress(AttributeError, OSError):  # an old Python or kernel
