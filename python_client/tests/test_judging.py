@@ -17,6 +17,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import types
 import warnings
 from pathlib import Path
 from typing import Any
@@ -1073,6 +1074,33 @@ def test_a_game_without_an_answer_is_ended_before_the_next_is_asked(
     sandbox.ask(questions)
     assert [question.answer for question in questions] == [None, b"0", None, b"0"]
     assert sandbox.end(questions[0].game).signal == "SIGKILL"
+    sandbox.close()
+
+
+@sandboxed
+def test_answers_that_arrive_while_the_judge_is_stopped_are_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+
+    class Stopped(selectors.DefaultSelector):
+        """Returns nothing if the time limit has passed, as Python does after Ctrl-Z and `fg`."""
+
+        def select(self, timeout: float | None = None) -> list[Any]:
+            nonlocal now
+            answered = super().select(PATIENCE)
+            if timeout == 0:
+                return answered
+            now += 60.0
+            return []
+
+    sandbox = Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+    question = Question(sandbox.begin(0), b"[[0, 2]]", 2.0)
+    monkeypatch.setattr(selectors, "DefaultSelector", Stopped)
+    monkeypatch.setattr(sandboxes, "time", types.SimpleNamespace(monotonic=lambda: now))
+    sandbox.ask([question])
+    assert question.answer == b"3"
+    assert question.game.seconds == 0.0
     sandbox.close()
 
 

@@ -34,6 +34,8 @@ runner.main(int(sys.argv[2]))
 """
 # The time limit in seconds for the start, for each reply and for the end.
 _PATIENCE = 60.0
+# If `select` returns more seconds late than this, this process was stopped.
+_STOPPED = 0.1
 _ADDR_NO_RANDOMIZE = 0x0040000
 
 
@@ -202,14 +204,19 @@ class Sandbox:
                 _send(question, selector)
             while open_ones := [key.data for key in selector.get_map().values()]:
                 first = min(each.sent + each.timeout for each in open_ones)
-                answered = selector.select(max(0.0, first - time.monotonic()))
+                before = time.monotonic()
+                # Python's `select` does not look again after this process was stopped (Ctrl-Z).
+                answered = selector.select(max(0.0, first - before)) or selector.select(0)
                 now = time.monotonic()
+                # After a stop, nobody knows when the answers came, so the wait is not charged.
+                answered_by = before if now > first + _STOPPED else now
                 done = [each for each in open_ones if now >= each.sent + each.timeout]
                 for key, _ in answered:
                     key.data.answer = _receive(key.data.game.socket)
                     done += [key.data] if key.data not in done else []
                 for question in done:
-                    question.game.seconds += now - question.sent
+                    until = now if question.answer is None else answered_by
+                    question.game.seconds += until - question.sent
                     selector.unregister(question.game.socket)
                     if question.answer is None:
                         self.end(question.game)
