@@ -19,6 +19,7 @@ import subprocess
 import sys
 import types
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -1050,6 +1051,53 @@ def test_a_runner_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("twofold.judging.sandbox._PATIENCE", 0.2)
     with pytest.raises(errors.SandboxUnavailable, match=r"no answer within 0\.2 s"):
         Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+
+
+@contextlib.contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """Takes this process's limit on descriptors down to those that it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open(os.devnull, os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@sandboxed
+def test_a_limit_on_descriptors_is_reported_with_its_remedy() -> None:
+    expected = r"Too many open files; play fewer boards at once \(num_envs\), or raise `ulimit -n`"
+    arguments: dict[str, Any] = {"file": "a.py", "memory_mb": 256, "cpu_seconds": 9}
+    refused = pytest.raises(errors.SandboxUnavailable, match=expected)
+    with no_more_descriptors(), refused:
+        Sandbox(FIRST_LEGAL, unsafe=False, **arguments)
+    with contextlib.closing(Sandbox(FIRST_LEGAL, unsafe=False, **arguments)) as sandbox:
+        question = Question(sandbox.begin(0), b"[[0, 2]]", PATIENCE)
+        with no_more_descriptors(), refused:
+            sandbox.begin(1)
+        with no_more_descriptors(), refused:
+            sandbox.ask([question])
+        sandbox.ask([question])
+        assert question.answer == b"3"
+
+
+def test_a_limit_on_processes_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = f"""
+import errno, os
+def fork():
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+os.fork = fork
+{sandboxes._START}"""
+    monkeypatch.setattr(sandboxes, "_START", start)
+    expected = r"play fewer boards at once \(num_envs\), or raise `ulimit -u`"
+    arguments: dict[str, Any] = {"file": "a.py", "memory_mb": 256, "cpu_seconds": 9}
+    refused = pytest.raises(errors.SandboxUnavailable, match=expected)
+    with refused:
+        Sandbox(FIRST_LEGAL, unsafe=False, **arguments)
+    with contextlib.closing(Sandbox(FIRST_LEGAL, unsafe=True, **arguments)) as sandbox, refused:
+        sandbox.begin(0)
 
 
 @sandboxed

@@ -79,10 +79,10 @@ def main(control: int) -> None:
                 importlib.import_module(name)
         try:
             system_calls = None if settings["unsafe"] else _walls()
+            child = 0 if settings["unsafe"] else os.fork()
         except (jail.Refused, OSError) as error:
-            judge.send(f"refused {error}".encode())
+            _refuse(judge, error)
             return
-        child = 0 if settings["unsafe"] else os.fork()
         if child == 0:
             if not settings["unsafe"]:
                 jail.die_with_parent()
@@ -90,6 +90,11 @@ def main(control: int) -> None:
             _serve(judge, parent, settings, system_calls)
             return
     os.waitpid(child, 0)
+
+
+def _refuse(judge: socket.socket, error: Exception) -> None:
+    """Replies with "refused ERRNO MESSAGE", where ERRNO is 0 for a part of the sandbox."""
+    judge.send(f"refused {getattr(error, 'errno', None) or 0} {error}".encode())
 
 
 def _walls() -> Filter:
@@ -131,7 +136,7 @@ def _serve(
             try:
                 child = os.fork()
             except OSError as error:
-                judge.send(f"refused {error}".encode())
+                _refuse(judge, error)
                 continue
             if child == 0:
                 _play(descriptors[0], settings, system_calls, seed)

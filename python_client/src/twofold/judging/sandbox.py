@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import itertools
 import json
 import os
@@ -37,6 +38,16 @@ _PATIENCE = 60.0
 # If `select` returns more seconds late than this, this process was stopped.
 _STOPPED = 0.1
 _ADDR_NO_RANDOMIZE = 0x0040000
+_REMEDY = (
+    'the page "Judging programs and chat models" lists its requirements. '
+    "--unsafe (unsafe=True) runs the program with limits only"
+)
+# The remedies for limits that also apply without the sandbox.
+_REMEDIES = {
+    errno.EAGAIN: "play fewer boards at once (num_envs), or raise `ulimit -u`",
+    errno.EMFILE: "play fewer boards at once (num_envs), or raise `ulimit -n`",
+    errno.ENOMEM: "play fewer boards at once (num_envs)",
+}
 
 
 @dataclass(eq=False)
@@ -109,7 +120,8 @@ class Sandbox:
     ) -> None:
         if sys.platform != "linux":
             raise SandboxUnavailable("programs are judged on Linux only", missing="Linux")
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with _limits_reported():
+            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(_PATIENCE)
         self._made = 0
         package = str(Path(__file__).resolve().parents[1])
@@ -117,17 +129,21 @@ class Sandbox:
         if "LD_LIBRARY_PATH" in os.environ:  # this Python may need it
             variables["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         descriptor = str(theirs.fileno())
-        with theirs, _fixed_addresses():
-            self._process = subprocess.Popen(
-                [sys.executable, "-s", "-S", "-B", "-c", _START, package, descriptor],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env=variables,
-                cwd="/",
-                start_new_session=True,
-            )
+        try:
+            with theirs, _fixed_addresses(), _limits_reported():
+                self._process = subprocess.Popen(
+                    [sys.executable, "-s", "-S", "-B", "-c", _START, package, descriptor],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=variables,
+                    cwd="/",
+                    start_new_session=True,
+                )
+        except BaseException:
+            self._control.close()
+            raise
         settings: dict[str, Any] = {
             "source": source,
             "file": file,
@@ -164,23 +180,22 @@ class Sandbox:
 
     def _check(self, reply: bytes) -> None:
         if reply != READY:
-            missing = reply.decode(errors="replace").removeprefix("refused ")
-            raise SandboxUnavailable(
-                f"the sandbox is unavailable: {missing}; "
-                'the page "Judging programs and chat models" lists its requirements. '
-                "--unsafe (unsafe=True) runs the program with limits only",
-                missing=missing,
-            )
+            _, number, missing = reply.decode(errors="replace").split(" ", 2)
+            raise _unavailable(missing, int(number))
 
     def begin(self, seed: int) -> Game:
         """Starts the process of a game. The seed is for Python's `random`, not for the game."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with _limits_reported():
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        with theirs:
-            game = Game(self._made, ours)
-            self._made += 1
-            reply = self._reply(f"begin {game.number} {seed}", theirs.fileno())
-        self._check(reply)
+        game = Game(self._made, ours)
+        self._made += 1
+        try:
+            with theirs:
+                self._check(self._reply(f"begin {game.number} {seed}", theirs.fileno()))
+        except BaseException:
+            ours.close()
+            raise
         return game
 
     def end(self, game: Game) -> End:
@@ -199,7 +214,9 @@ class Sandbox:
         processor time. For the same reason, a process that does not answer in time is ended.
         """
         waiting = iter(questions)
-        with selectors.DefaultSelector() as selector:
+        with _limits_reported():
+            selector = selectors.DefaultSelector()
+        with selector:
             for question in itertools.islice(waiting, len(os.sched_getaffinity(0))):
                 _send(question, selector)
             while open_ones := [key.data for key in selector.get_map().values()]:
@@ -234,6 +251,20 @@ class Sandbox:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _unavailable(missing: str, number: int | None) -> SandboxUnavailable:
+    remedy = _REMEDIES.get(number or 0, _REMEDY)
+    return SandboxUnavailable(f"the sandbox is unavailable: {missing}; {remedy}", missing=missing)
+
+
+@contextlib.contextmanager
+def _limits_reported() -> Iterator[None]:
+    """Raises SandboxUnavailable if this process may have no more descriptors or processes."""
+    try:
+        yield
+    except OSError as error:
+        raise _unavailable(str(error), error.errno) from None
 
 
 @contextlib.contextmanager
