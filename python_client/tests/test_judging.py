@@ -1066,6 +1066,16 @@ def no_more_descriptors() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.parametrize("interpreter", ["", None, "/nowhere/python"])
+def test_a_missing_interpreter_is_reported(
+    interpreter: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", interpreter)
+    with pytest.raises(errors.SandboxUnavailable, match=r"sys\.executable is ") as info:
+        Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+    assert info.value.missing == "a Python interpreter"
+
+
 @sandboxed
 def test_a_limit_on_descriptors_is_reported_with_its_remedy() -> None:
     expected = r"Too many open files; play fewer boards at once \(num_envs\), or raise `ulimit -n`"

@@ -120,6 +120,11 @@ class Sandbox:
     ) -> None:
         if sys.platform != "linux":
             raise SandboxUnavailable("programs are judged on Linux only", missing="Linux")
+        if not os.access(sys.executable or "", os.X_OK):  # Python is embedded, or was removed
+            raise SandboxUnavailable(
+                f"sys.executable is {sys.executable!r}; set it to a Python interpreter",
+                missing="a Python interpreter",
+            )
         with _limits_reported():
             self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(_PATIENCE)
