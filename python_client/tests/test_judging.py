@@ -1066,6 +1066,26 @@ def no_more_descriptors() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@sandboxed
+@pytest.mark.parametrize("closed", [(0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_a_daemon_without_standard_descriptors_judges_programs(closed: tuple[int, ...]) -> None:
+    with contextlib.ExitStack() as stack:
+        for number in closed:
+            copy = os.dup(number)
+            stack.callback(os.close, copy)
+            stack.callback(os.dup2, copy, number)
+        for number in closed:
+            os.close(number)
+        arguments: dict[str, Any] = {"file": "a.py", "memory_mb": 256, "cpu_seconds": 9}
+        sandbox = stack.enter_context(
+            contextlib.closing(Sandbox(FIRST_LEGAL, unsafe=False, **arguments))
+        )
+        question = Question(sandbox.begin(0), b"[[0, 2]]", PATIENCE)
+        sandbox.ask([question])
+        sandbox.end(question.game)
+    assert question.answer == b"3"
+
+
 @pytest.mark.parametrize("interpreter", ["", None, "/nowhere/python"])
 def test_a_missing_interpreter_is_reported(
     interpreter: str | None, monkeypatch: pytest.MonkeyPatch

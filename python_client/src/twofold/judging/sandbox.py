@@ -125,8 +125,13 @@ class Sandbox:
                 f"sys.executable is {sys.executable!r}; set it to a Python interpreter",
                 missing="a Python interpreter",
             )
+        import fcntl  # Windows has no such module
+
         with _limits_reported():
-            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            # In a daemon, 0, 1 and 2 may be free, but `Popen` needs these numbers.
+            with other:
+                theirs = socket.socket(fileno=fcntl.fcntl(other, fcntl.F_DUPFD_CLOEXEC, 3))
         self._control.settimeout(_PATIENCE)
         self._made = 0
         package = str(Path(__file__).resolve().parents[1])
