@@ -626,6 +626,24 @@ def test_memory_is_limited(body: str) -> None:
     assert (found.reason, found.detail) == ("memory", "ran out of memory")
 
 
+def test_limits_that_are_already_lower_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process without privileges can't raise them again."""
+    given = {resource.RLIMIT_AS: 200 << 20, resource.RLIMIT_CPU: 60, resource.RLIMIT_NOFILE: 30}
+    limits = {name: (most, most) for name, most in given.items()}
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+    def lower(name: int, wanted: tuple[int, int]) -> None:
+        if name in limits and wanted[1] > limits[name][1]:
+            raise ValueError("not allowed to raise maximum limit")
+        limits[name] = wanted
+
+    monkeypatch.setattr(resource, "getrlimit", lambda name: limits.get(name, unlimited))
+    monkeypatch.setattr(resource, "setrlimit", lower)
+    jail.limit(memory_mb=256, cpu_seconds=60)
+    assert {name: limits[name] for name in given} == {n: (most, most) for n, most in given.items()}
+    assert limits[resource.RLIMIT_NPROC] == (0, 0)
+
+
 @sandboxed
 @pytest.mark.parametrize(
     "body",

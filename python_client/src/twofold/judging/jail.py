@@ -132,6 +132,8 @@ def _prctl(option: int, value: int) -> None:
 def limit(memory_mb: int, cpu_seconds: int) -> None:
     """Sets the kernel's resource limits for this process. The process can't raise them later.
 
+    A limit that is already lower stays as it is.
+
     Args:
         memory_mb: The limit on address space, in megabytes.
         cpu_seconds: The limit on processor time, in seconds, after which the process is killed.
@@ -147,4 +149,7 @@ def limit(memory_mb: int, cpu_seconds: int) -> None:
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_MEMLOCK, 0, 0),
     ):
+        most = resource.getrlimit(name)[1]
+        if most != resource.RLIM_INFINITY:
+            soft, hard = min(soft, most), min(hard, most)
         resource.setrlimit(name, (soft, hard))
