@@ -230,6 +230,17 @@ def test_a_judge_who_is_root_is_warned(user: int, monkeypatch: pytest.MonkeyPatc
 
 
 @sandboxed
+def test_a_warning_that_is_an_error_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twofold.judging.strategy.os.geteuid", lambda: 0)
+    before = descendants(os.getpid())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(RuntimeWarning, match="is judged by root"):
+            judged(FIRST_LEGAL, episodes=1)
+    assert descendants(os.getpid()) == before
+
+
+@sandboxed
 def test_the_report_has_the_command_that_repeats_its_games(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,14 +136,14 @@ class StrategyPlayer:
             cpu_seconds=math.ceil(strategy.game_timeout + _LOAD_SECONDS),
             unsafe=strategy.unsafe,
         )
-        if not strategy.unsafe and os.geteuid() == 0:
-            warnings.warn(
-                f"{strategy.name} is judged by root: a program that leaves the sandbox would be "
-                "root too; judge as an ordinary user",
-                RuntimeWarning,
-                stacklevel=2,
-            )
         try:
+            if not strategy.unsafe and os.geteuid() == 0:
+                warnings.warn(
+                    f"{strategy.name} is judged by root: a program that leaves the sandbox would "
+                    "be root too; judge as an ordinary user",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
             self._try()
         except BaseException:
             self.close()
