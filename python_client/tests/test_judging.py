@@ -637,6 +637,23 @@ def test_memory_is_limited(body: str) -> None:
     assert (found.reason, found.detail) == ("memory", "ran out of memory")
 
 
+@sandboxed
+def test_a_program_that_keeps_all_memory_after_its_move_ran_out_of_memory() -> None:
+    source = f"""{SLIDE}
+kept = []
+def strategy(board):
+    for size in (10**6, 10**5, 60_000):
+        try:
+            while True:
+                kept.append(bytes(size))
+        except MemoryError:
+            pass
+    return legal(board)[0]
+"""
+    found = failure(source, memory_mb=64)
+    assert (found.reason, found.detail) == ("memory", "ran out of memory")
+
+
 def test_limits_that_are_already_lower_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without privileges can't raise them again."""
     given = {resource.RLIMIT_AS: 200 << 20, resource.RLIMIT_CPU: 60, resource.RLIMIT_NOFILE: 30}

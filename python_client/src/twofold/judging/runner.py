@@ -183,10 +183,10 @@ def _answer(source: str, file: str) -> None:
     read, write, loads, describe = os.read, os.write, json.loads, _describe
     strategy: Callable[[Any], object] | None = None
     while True:
-        question = read(_SOCKET, 1 << 16)
-        if not question:
-            return
         try:
+            question = read(_SOCKET, 1 << 16)  # may find that the program has taken all memory
+            if not question:
+                return
             if strategy is None:
                 strategy = _load(source, file)
             if question == READY:
