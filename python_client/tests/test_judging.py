@@ -853,6 +853,16 @@ def strategy(board):
 
 
 @sandboxed
+def test_a_long_reason_that_a_program_itself_writes_is_cut() -> None:
+    found = failure("""
+import os
+def strategy(board):
+    os.write(3, b"!raised\\n" + b"x" * 4_000)
+""")
+    assert (found.reason, found.detail) == ("raised", "x" * 500)
+
+
+@sandboxed
 def test_an_exceptions_text_is_only_text_in_each_report() -> None:
     words = "a|b <script>alert(1)</script> ![x](http://evil/y) `z` &amp; *w*"
     result = judged(f"def strategy(board):\n    raise ValueError({words!r})\n", name="<i>|.py")

@@ -26,6 +26,8 @@ from twofold.judging.runner import DIRECTIONS, READY
 from twofold.judging.sandbox import Game, Question, Sandbox
 
 _LOAD_SECONDS = 10.0
+# In characters. The sandbox's own details are shorter, but a program may write to its socket.
+_LONGEST_DETAIL = 500
 _REPORTED = ("syntax", "no_function", "raised", "not_a_direction", "memory")
 
 
@@ -230,7 +232,7 @@ class StrategyPlayer:
         if answer:
             reason, _, detail = answer.decode(errors="replace").partition("\n")
             if reason[:1] == "!" and reason[1:] in _REPORTED:
-                return Failure(reason[1:], _text.printable(detail))
+                return Failure(reason[1:], _text.printable(detail[:_LONGEST_DETAIL]))
             return Failure("bad_answer", f"wrote {len(answer)} bytes that are not an answer")
         if end.signal == "SIGSYS":
             return Failure(
