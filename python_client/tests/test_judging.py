@@ -732,6 +732,7 @@ def strategy(board):
         "keyctl": refused(250), "bpf": refused(321), "io_uring": refused(425),
         "prctl": refused(157), "setuid": refused(105), "sendmsg": refused(46),
         "mlock": refused(149), "shmget": refused(29), "perf": refused(298),
+        "host": os.uname().nodename == "sandbox",
         "packages": sum((files for way, _, files in os.walk(packages)), []) == [],
         "writable": [way for way, folders, files in os.walk("/") if os.access(way, os.W_OK)],
     }}

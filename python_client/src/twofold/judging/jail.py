@@ -47,8 +47,8 @@ def enter() -> None:
     """Moves this process and its later children into new namespaces.
 
     There, the processes have no network. They see no processes except each other, and no files
-    except Python's standard library, which is read-only. This process's first child becomes the
-    init process of the new process namespace.
+    except Python's standard library, which is read-only. The host's name is "sandbox". This
+    process's first child becomes the init process of the new process namespace.
 
     Raises:
         Refused: A part of the sandbox is unavailable.
@@ -68,6 +68,8 @@ def enter() -> None:
     for name, flag in _CLONE.items():
         if name != "user":
             _call(f"{name} namespaces", "unshare", ctypes.c_int(flag))
+    for function in ("sethostname", "setdomainname"):
+        _call("uts namespaces", function, b"sandbox", ctypes.c_size_t(len(b"sandbox")))
     _change_root()
     drop_privileges()
 
