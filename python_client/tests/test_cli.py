@@ -126,6 +126,34 @@ def test_a_missing_folder_is_reported_before_the_work(
     assert capsys.readouterr().err.endswith(expected)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate --strategy a.py --save a.py",
+        "evaluate --strategy a.py --save link",
+        "evaluate --strategy a.py --record best a.py",
+        "evaluate a.py:policy --save a.py",
+        "evaluate random --against a.py:policy --record best a.py",
+        "evaluate --chat http://127.0.0.1:9 --model m --prompt prompt --save prompt",
+        "write-dataset a.py:policy --out a.py",
+        "replay a.json --html a.json",
+        "convert-weights a.bin a.bin",
+    ],
+)
+def test_no_command_overwrites_a_file_that_it_reads(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"a.py": "def policy(observations, mask): 1 / 0", "prompt": "{board}", "a.json": "x"}
+    files["a.bin"] = "x"
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "link").symlink_to("a.py")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(words.split()) == 2
+    assert "is also an input; name a different file for the result" in capsys.readouterr().err
+    assert {name: (tmp_path / name).read_text() for name in files} == files
+
+
 def test_missing_and_unknown_subcommands_are_wrong_usage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

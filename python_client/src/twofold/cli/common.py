@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from twofold.errors import InvalidArgument
+
 
 @dataclass(frozen=True)
 class Result:
@@ -26,15 +28,22 @@ class Result:
     succeeded: bool = True
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, *inputs: str | Path) -> None:
     """Checks that a result's file can be written, before the result is computed.
+
+    The file must not be one of the `inputs`, which would be lost.
 
     An existing file keeps its content. A file that the check creates is removed again. Pipes and
     devices are not opened, because closing a pipe would tell its reader that the data has ended.
 
     Raises:
+        InvalidArgument: The file is an input.
         OSError: The file can't be written.
     """
+    if path.is_file() and any(os.path.exists(each) and path.samefile(each) for each in inputs):
+        raise InvalidArgument(
+            f"{path} is also an input; name a different file for the result", field="file"
+        )
     if path.exists() and not path.is_file() and not path.is_dir():
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
@@ -47,6 +56,15 @@ def check_output(path: Path) -> None:
     finally:
         if is_new:
             path.resolve().unlink(missing_ok=True)
+
+
+def policy_files(*policies: str | None) -> list[str]:
+    """Returns the files in policies from the command line, such as file.py:NAME or ntuple:FILE."""
+    given = [each for each in policies if each is not None]
+    words = [
+        word for each in given for word in (each, each.rpartition(":")[0], each.partition(":")[2])
+    ]
+    return [word for word in words if Path(word).suffix]
 
 
 def check_folder(path: Path) -> None:

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Reads the network and writes it in Twofold's format."""
-    check_output(arguments.out)
+    check_output(arguments.out, arguments.file)
     network = read_network(arguments.file)
     network.save(arguments.out)
     document = {

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from twofold import _arguments, _text
 from twofold.cli import playing
-from twofold.cli.common import Result, check_output, positive
+from twofold.cli.common import Result, check_output, policy_files, positive
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Comparison, Evaluation, evaluate
 from twofold.evaluation.report import check_plot
@@ -236,7 +236,8 @@ def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int
     """Checks, before the games, everything that is used only after them.
 
     Raises:
-        InvalidArgument: A game to record is out of range, or a file is invalid or named twice.
+        InvalidArgument: A game to record is out of range, or a file is invalid, named twice or an
+            input.
         MissingDependency: matplotlib is not installed.
         OSError: A file can't be written.
     """
@@ -244,9 +245,11 @@ def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int
         _arguments.game(which, games)
     if arguments.plot:
         check_plot(arguments.plot)
+    inputs = policy_files(arguments.policy, arguments.against)
+    inputs += [each for each in (arguments.strategy, arguments.prompt) if each is not None]
     files: set[Path] = set()
     for output in outputs:
-        check_output(output.path)
+        check_output(output.path, *inputs)
         file = output.path.resolve()
         if file in files:
             raise InvalidArgument(

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Shows the recording and verifies it."""
     if arguments.html:
-        check_output(arguments.html)
+        check_output(arguments.html, arguments.file)
     recording = Recording.load(arguments.file)
     verification = recording.verify()
     if arguments.html:
