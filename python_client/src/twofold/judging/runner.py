@@ -126,7 +126,8 @@ def _serve(
     `parent` has the descriptor that becomes readable when the judge's process ends.
     """
     games: dict[int, int] = {}
-    while select.select([judge, *parent], [], [])[0] == [judge]:
+    watched: list[socket.socket | int] = [judge, *parent]
+    while select.select(watched, [], [])[0] == [judge]:
         message, descriptors, _, _ = socket.recv_fds(judge, 256, 1)
         word, *numbers = message.split()
         if not word:
