@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ def test_a_game_can_be_pickled(name: str, arguments: dict[str, Any]) -> None:
     [
         ("2048", {"size": (3, np.int64(4)), "goal": np.uint8(64), "dialect": None}),
         ("2048", {"reward": {"merge_count": np.float32(0.5)}, "max_episode_steps": 9}),
+        ("2048", {"reward": {"merge_score", "merge_count"}, "four_probability": np.longdouble(0)}),
+        ("2048", {"reward": MappingProxyType({"survival": 1})}),
         ("concentration", {"preset": "popgym-hard", "peeks": 3}),
     ],
 )

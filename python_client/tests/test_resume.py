@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -87,6 +88,28 @@ def test_a_resumed_environment_has_the_reward_from_a_file(server: Server, tmp_pa
     second = twofold.resume(first.token)
     assert second.reward_terms == ("merge_count",)
     second.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"extra_infos": {"episode"}},
+        {"extra_infos": (name for name in ["episode"])},
+        {"extra_infos": {"episode": 1}.keys(), "reward": (name for name in ["merge_count"])},
+        {"extra_infos": np.array(["episode"]), "reward": {"terms": iter(["merge_count"])}},
+    ],
+    ids=["set", "generator", "view", "array"],
+)
+def test_arguments_in_any_collection_or_iterator_are_resumed(
+    server: Server, arguments: dict[str, Any]
+) -> None:
+    envs = make(server.ipc, **arguments)
+    envs.reset(seed=0)
+    again = twofold.resume(envs.token)
+    assert again.extra_infos == ("episode",)
+    assert again.reward_terms == envs.reward_terms
+    assert again.fork([0]).reward_terms == envs.reward_terms
+    again.close()
 
 
 def test_a_resumed_environment_continues_its_streams(server: Server) -> None:

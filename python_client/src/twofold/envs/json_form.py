@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,16 @@ def _plain(value: object) -> Any:
     """Converts an argument that `json` can't write to one of JSON's types."""
     if isinstance(value, AutoresetMode):
         return value.value
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
+    if isinstance(value, np.floating):
+        return float(value)
+    if hasattr(value, "__array__"):
+        return np.asarray(value).tolist()
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Collection):  # not an iterator, whose elements the caller still needs
+        return list(value)
+    if hasattr(value, "__index__"):
+        return operator.index(value)
     raise TypeError(f"{value!r} can't be written as JSON")

@@ -43,7 +43,7 @@ class Settings:
         render_mode: The render mode.
         render_size: The longer side of a board's picture in pixels.
         extra_infos: The names of the infos to add to each step.
-        given: The unchecked arguments by name, except the game's own.
+        given: The arguments by name, except the game's own; only `extra_infos` is checked.
     """
 
     game: GameSpec
@@ -75,6 +75,7 @@ class Settings:
         render_mode = get("render_mode")
         if render_mode is not None:
             _arguments.choice("render_mode", render_mode, RENDER_MODES)
+        extra_infos = tuple(extra_info_names(get("extra_infos", ())))
         return cls(
             game=game,
             copy=copy,
@@ -84,8 +85,8 @@ class Settings:
             form=ObservationForm.read(
                 get("obs", "array"), get("observation_key"), get("mask_key"), game.planes
             ),
-            extra_infos=tuple(extra_info_names(get("extra_infos", ()))),
-            given=arguments,
+            extra_infos=extra_infos,
+            given={**arguments, "extra_infos": extra_infos},
         )
 
     def session(self, owner: str, num_envs: object) -> Session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
@@ -66,14 +66,16 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
 
 def read_reward(reward: Reward) -> Reward:
-    """Returns the file's content if a reward is a path, else the unchanged reward.
+    """Returns the file's content if a reward is a path, else the same reward without iterators.
 
     Raises:
         InvalidArgument: The file can't be read, or does not contain a reward.
     """
-    is_name = isinstance(reward, str) and reward == "score"
-    if is_name or not isinstance(reward, (str, os.PathLike)):
+    if isinstance(reward, str) and reward == "score":
         return reward
+    if not isinstance(reward, (str, os.PathLike)):
+        kept: Reward = _without_iterators(reward)
+        return kept
     path = os.fspath(reward)
     try:
         text = _text.read(path, "reward")
@@ -90,6 +92,13 @@ def read_reward(reward: Reward) -> Reward:
     if not isinstance(content, (dict, list)):
         raise InvalidArgument(f"reward is {content!r}; {_FORMS}", field="reward")
     return content
+
+
+def _without_iterators(value: Any) -> Any:
+    """Returns a reward or a part of it with lists for iterators, which can be read only once."""
+    if isinstance(value, Mapping):
+        return {name: _without_iterators(part) for name, part in value.items()}
+    return list(value) if isinstance(value, Iterator) else value
 
 
 def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
