@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -268,6 +269,38 @@ def test_boards_that_do_not_follow_are_reported() -> None:
         Recording.from_boards(values)
     with pytest.raises(errors.InvalidArgument, match="of shape"):
         Recording.from_boards(boards[0])
+
+
+def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:
+    game, _, boards = play(11, 20)
+    made = Recording.from_boards(
+        boards,
+        score=np.int64(game.score),
+        four_probability=np.float32(0.125),
+        start_tiles=np.int64(2),
+    )
+    made.save(tmp_path / "game.json")
+    loaded = Recording.load(tmp_path / "game.json")
+    loaded.verify()
+    assert loaded.rules == made.rules
+    assert loaded.to_html() == made.to_html()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        *(("score", score) for score in (12.0, "12", True, math.nan, -1)),
+        *(("about", about) for about in ({"x": np.int64(1)}, {"x": math.nan}, "text", 5)),
+        ("four_probability", "0.1"),
+        ("start_tiles", 2.0),
+    ],
+    ids=str,
+)
+def test_an_argument_that_a_file_cannot_hold_is_refused(argument: str, value: Any) -> None:
+    _, _, boards = play(11, 20)
+    with pytest.raises(errors.InvalidArgument, match=argument) as caught:
+        Recording.from_boards(boards, **{argument: value})
+    assert caught.value.field == argument
 
 
 def test_a_score_that_contradicts_the_rules_does_not_verify() -> None:

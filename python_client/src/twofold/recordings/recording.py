@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,7 @@ class Recording:
         """Plays actions from a seed. Returns the recording, with the final board and score.
 
         Raises:
-            InvalidArgument: An action is out of range.
+            InvalidArgument: An action is out of range, or another argument is wrong.
         """
         numbers = _check_actions(actions)
         seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
@@ -88,9 +89,11 @@ class Recording:
             about: Free-form notes.
 
         Raises:
-            InvalidArgument: The boards are not a game of 2048; the message names the first wrong
-                board.
+            InvalidArgument: The boards are not a game of 2048, and the message names the first
+                wrong board; or another argument is wrong.
         """
+        if score is not None:
+            score = _arguments.integer("score", score, 0)
         rules, actions, outcomes = replay.explain_boards(boards, four_probability, start_tiles)
         spawns = np.array(outcomes, np.int64)
         game = Recording._of(rules, np.array(actions, np.uint8), about, spawns=spawns)
@@ -104,7 +107,8 @@ class Recording:
         **source: Any,
     ) -> Recording:
         """Returns a recording. Its final board and score are computed by a replay."""
-        draft = Recording(rules, actions, np.zeros(0, np.uint8), 0, **source, about=about or {})
+        about = {} if about is None else _check_about(about)
+        draft = Recording(rules, actions, np.zeros(0, np.uint8), 0, **source, about=about)
         board, score, _, _ = draft._replay()
         return replace(draft, board=draft._shaped(board), score=score)
 
@@ -255,6 +259,17 @@ class Recording:
         """
         verdict = str(self.verify())
         return file_format.page(vars(self), verdict, self.first_board(), self.steps())
+
+
+def _check_about(about: object) -> dict[str, Any]:
+    if not isinstance(about, Mapping):
+        raise InvalidArgument(f"about is {about!r}; expected a dict", field="about")
+    notes = dict(about)
+    try:
+        json.dumps(notes, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument(f"about can't be written as JSON: {error}", field="about") from None
+    return notes
 
 
 def _check_actions(actions: ArrayLike) -> NDArray[np.uint8]:

@@ -39,10 +39,14 @@ class RecordingRules:
     start_tiles: int = 2
 
     def __post_init__(self) -> None:
-        _arguments.integer("rows", self.rows, 2, 8)
-        _arguments.integer("columns", self.columns, 2, 8)
-        _arguments.real("four_probability", self.four_probability, 0, 1, "0 ... 1")
-        _arguments.integer("start_tiles", self.start_tiles, 1, self.rows * self.columns - 1)
+        # Plain ints and floats, because a file can't hold numpy's.
+        rows = _arguments.integer("rows", self.rows, 2, 8)
+        columns = _arguments.integer("columns", self.columns, 2, 8)
+        probability = _arguments.probability(self.four_probability)
+        start_tiles = _arguments.integer("start_tiles", self.start_tiles, 1, rows * columns - 1)
+        vars(self).update(
+            rows=rows, columns=columns, four_probability=probability, start_tiles=start_tiles
+        )
 
     @property
     def cells(self) -> int:
@@ -200,10 +204,10 @@ def explain_boards(
     rules = RecordingRules(array.shape[1], array.shape[2], four_probability, start_tiles)
     flat = array.reshape(len(array), -1).tolist()
     tiles = [(cell, exponent) for cell, exponent in enumerate(flat[0]) if exponent]
-    if len(tiles) != start_tiles or any(exponent > 2 for _, exponent in tiles):
+    if len(tiles) != rules.start_tiles or any(exponent > 2 for _, exponent in tiles):
         raise InvalidArgument(
             f"board 0 has the tiles {[2**exponent for _, exponent in tiles]}; expected "
-            f"{start_tiles} tiles of 2 or 4",
+            f"{rules.start_tiles} tiles of 2 or 4",
             field="boards",
         )
     actions: list[int] = []
