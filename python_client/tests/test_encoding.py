@@ -52,6 +52,7 @@ def test_one_hot_accepts_a_single_environments_board() -> None:
         ("observations", np.full((2, 2), 256), {}),
         ("observations", np.full((2, 2), -1), {}),
         ("observations", {"observation": BOARDS}, {}),
+        ("observations", [[1, 2], [3]], {}),
     ],
 )
 def test_one_hot_refuses_exponents_without_a_plane(

@@ -1,7 +1,8 @@
 """An interrupt before any bytecode of a step or reset loses nothing and applies nothing twice."""
 
+import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -216,8 +217,7 @@ def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whol
         at = InterruptAt(moment, step)
         try:
             told = number(at.call(deed, envs, moment))
-        except (AlreadyPendingCallError, twofold.errors.InvalidArgument):
-            # Any exception while the actions are read means that they can't be read.
+        except AlreadyPendingCallError:
             told = number(deed(envs, moment))
         has_fired = at.has_fired
         refused += has_fired and not seen
@@ -234,6 +234,40 @@ def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whol
     assert moment / stride > refused > 20
     envs.close()
     twin.close()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda envs, array: envs.step(array),
+        lambda envs, array: envs.step_async(array),
+        lambda envs, array: envs.reset(options={"boards": array}),
+        lambda envs, array: envs.rollout(1, actions=array),
+        lambda envs, array: envs.rollout(1, "random", out={"rewards": array}),
+    ],
+    ids=["step", "step_async", "reset", "actions", "out"],
+)
+def test_a_handlers_exception_while_an_array_is_read_reaches_the_caller(
+    call: Callable[[Any, Any], object],
+) -> None:
+    class Interrupted:
+        def __array__(self, *_: object, **__: object) -> Any:
+            signal.raise_signal(signal.SIGUSR1)
+
+    def late(*_: object) -> NoReturn:
+        raise TimeoutError("the trainer's own limit")
+
+    envs = twofold.Game2048VectorEnv(3, endpoint="embedded")
+    envs.reset(seed=1)
+    before = envs.snapshot()
+    previous = signal.signal(signal.SIGUSR1, late)
+    try:
+        with pytest.raises(TimeoutError, match="the trainer's own limit"):
+            call(envs, Interrupted())
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert envs.snapshot() == before
+    envs.close()
 
 
 @over_carriers

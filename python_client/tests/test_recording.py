@@ -269,6 +269,8 @@ def test_boards_that_do_not_follow_are_reported() -> None:
         Recording.from_boards(values)
     with pytest.raises(errors.InvalidArgument, match="of shape"):
         Recording.from_boards(boards[0])
+    with pytest.raises(errors.InvalidArgument, match="boards can't be read as an array"):
+        Recording.from_boards([[[1, 0], [0, 1]], [[2]]])
 
 
 def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:

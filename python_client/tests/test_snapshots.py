@@ -248,6 +248,7 @@ def test_other_rules_are_refused_by_name(make: Make, field: str, arguments: dict
         ([True, False], None),
         (3, None),
         ([[0, 1]], None),
+        ([[0], [1, 2]], None),
         ("0", None),
     ],
     ids=str,

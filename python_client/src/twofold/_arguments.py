@@ -17,6 +17,10 @@ from twofold.errors import InvalidArgument
 DEFAULT_TIMEOUT = 30.0
 """The default limit on the duration of a call, in seconds."""
 
+# The errors for lists of unequal lengths, and for tensors on another device or with a gradient. Any
+# other error may come from a signal handler and must reach the caller.
+UNREADABLE = (TypeError, ValueError, RuntimeError, BufferError)
+
 # The dtypes of actions. Looking one up at each step is faster than testing kind and byte order.
 _NATIVE_INTEGERS = frozenset(map(np.dtype, np.typecodes["AllInteger"]))
 
@@ -139,22 +143,30 @@ def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
     Raises:
         InvalidArgument: A number is wrong or repeated; `lane` is the first wrong one.
     """
-    array = np.asarray(value)
-    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+    named = array("lanes", value)
+    if named.ndim != 1 or named.size == 0 or named.dtype.kind not in "iu":
         raise _wrong("lanes", value, "a non-empty list of board numbers")
-    outside = (array < 0) | (array >= num_envs)
+    outside = (named < 0) | (named >= num_envs)
     if outside.any():
-        wrong = int(array[outside][0])
+        wrong = int(named[outside][0])
         raise InvalidArgument(
             f"lanes contains {wrong}; expected 0 ... {num_envs - 1}", field="lanes", lane=wrong
         )
-    numbers, counts = np.unique(array, return_counts=True)
-    if numbers.size < array.size:
+    numbers, counts = np.unique(named, return_counts=True)
+    if numbers.size < named.size:
         twice = int(numbers[counts > 1][0])
         raise InvalidArgument(
             f"lanes contains board {twice} twice; name each board once", field="lanes", lane=twice
         )
-    return array.astype(np.uint64)
+    return named.astype(np.uint64)
+
+
+def array(name: str, value: object) -> NDArray[Any]:
+    """Returns `value` as an array of any dtype and shape."""
+    try:
+        return np.asarray(value)
+    except UNREADABLE as error:
+        raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
 
 
 def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.integer[Any]]:
@@ -162,19 +174,16 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
 
     The result has this machine's byte order.
     """
-    try:
-        array = np.asarray(value)
-    except Exception as error:  # such as a tensor on another device, or with a gradient
-        raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
-    if array.dtype not in _NATIVE_INTEGERS:
-        if array.dtype.kind not in "iu":
+    numbers = array(name, value)
+    if numbers.dtype not in _NATIVE_INTEGERS:
+        if numbers.dtype.kind not in "iu":
             raise InvalidArgument(
-                f"{name} have dtype {array.dtype}; expected integers of shape {shape}", field=name
+                f"{name} have dtype {numbers.dtype}; expected integers of shape {shape}", field=name
             )
-        array = array.astype(array.dtype.newbyteorder("="))
-    if array.shape != shape:
-        raise InvalidArgument(f"{name} have shape {array.shape}; expected {shape}", field=name)
-    return array
+        numbers = numbers.astype(numbers.dtype.newbyteorder("="))
+    if numbers.shape != shape:
+        raise InvalidArgument(f"{name} have shape {numbers.shape}; expected {shape}", field=name)
+    return numbers
 
 
 def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold import _arguments
 from twofold.client.payloads import BufferPool, Layout
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
@@ -161,7 +162,7 @@ def _writable(name: str, given: object, shape: tuple[int, ...], dtype: np.dtype[
     try:
         # A list becomes a new array each time; an array's or a tensor's memory is shared.
         array, again = np.asanyarray(given), np.asanyarray(given)
-    except Exception as error:  # a tensor's library may raise anything
+    except _arguments.UNREADABLE as error:
         raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
     if array.dtype != dtype or array.shape != shape:
         raise InvalidArgument(

@@ -90,7 +90,7 @@ def _integers(
     observations: ArrayLike, end: int, expected: str, dimensions: int = 0
 ) -> NDArray[np.integer[Any]]:
     """Returns the observations as integers in 0 ... end - 1."""
-    boards = np.asarray(observations)
+    boards = _arguments.array("observations", observations)
     if boards.dtype.kind not in "iu" or boards.ndim < dimensions:
         raise InvalidArgument(
             f"observations have dtype {boards.dtype} and shape {boards.shape}; expected integers, "

@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Union
 
-import numpy as np
-
 from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
 from twofold.v1 import environment_pb2 as environment
@@ -173,10 +171,7 @@ def _misplaced(name: str) -> InvalidArgument:
 
 def _numbers(field: str, value: object) -> list[float]:
     """Returns the numbers in a number or a nested list of numbers, row by row."""
-    try:
-        array = np.asarray(value)
-    except ValueError:  # rows of unequal length
-        array = np.asarray(None)
+    array = _arguments.array(field, value)
     if array.dtype.kind not in "iuf":
         raise InvalidArgument(f"{field} is {value!r}; expected numbers", field=field)
     return [float(number) for number in array.ravel()]

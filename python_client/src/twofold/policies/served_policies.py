@@ -209,7 +209,7 @@ class NTuple(Policy):
             raise InvalidArgument(
                 f"tuples contains {len(self.tuples)} tuples; expected 1 ... 256", field="tuples"
             )
-        tables = [np.asarray(table) for table in weights]
+        tables = [_arguments.array("weights", table) for table in weights]
         if len(tables) != len(self.tuples):
             raise InvalidArgument(
                 f"weights contains {len(tables)} tables; expected one for each of the "

@@ -273,7 +273,7 @@ def _check_about(about: object) -> dict[str, Any]:
 
 
 def _check_actions(actions: ArrayLike) -> NDArray[np.uint8]:
-    array = np.asarray(actions)
+    array = _arguments.array("actions", actions)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InvalidArgument(
             f"actions are {array.dtype} of shape {array.shape}; expected integers (steps,)",

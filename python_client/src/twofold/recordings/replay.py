@@ -240,7 +240,7 @@ def _explain_step(
 
 
 def _check_boards(boards: ArrayLike) -> NDArray[np.integer[Any]]:
-    array = np.asarray(boards)
+    array = _arguments.array("boards", boards)
     if array.dtype.kind not in "iu" or array.ndim != 3 or len(array) == 0:
         raise InvalidArgument(
             f"boards are {array.dtype} of shape {array.shape}; expected exponents, integers "

@@ -49,17 +49,9 @@ class CheckedBoards(NamedTuple):
         return self.shape[:-2]
 
 
-def _array(name: str, value: object) -> NDArray[Any]:
-    """Returns `value` as an array of any dtype and shape."""
-    try:
-        return np.asarray(value)
-    except ValueError as error:  # rows of different lengths
-        raise InvalidArgument(f"{name} are not an array: {error}", field=name) from None
-
-
 def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoards:
     """Returns checked boards of any leading shape, with exponents up to `limit`."""
-    array = _array(name, value)
+    array = _arguments.array(name, value)
     if array.dtype.kind not in "iu":
         raise InvalidArgument(
             f"{name} have dtype {array.dtype}; expected integers (…, rows, columns)", field=name
@@ -78,7 +70,7 @@ def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoar
 
 def _one_each(name: str, value: object, boards: CheckedBoards) -> NDArray[np.integer[Any]]:
     """Returns `value` as one integer for each board, (N,)."""
-    return _arguments.integers(name, _array(name, value), boards.lead).reshape(-1)
+    return _arguments.integers(name, value, boards.lead).reshape(-1)
 
 
 def check_actions(value: object, boards: CheckedBoards, name: str = "actions") -> NDArray[np.uint8]:
