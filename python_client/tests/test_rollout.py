@@ -394,6 +394,44 @@ def test_a_cancelled_rollout_leaves_the_environment_usable(
     assert_same(envs.rollout(10, "random"), twin.rollout(10, "random"))
 
 
+@pytest.mark.parametrize("reply_bytes", [1, 1 << 20], ids=["first request", "only request"])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "play",
+    [
+        lambda envs, steps, **more: envs.rollout(steps, "random", policy_seed=5, **more),
+        lambda envs, steps, **more: envs.rollout(steps, actions=np.ones((steps, 4), int), **more),
+        lambda envs, steps, **more: envs.rollout(steps, lambda _, mask: mask.argmax(1), **more),
+    ],
+    ids=["policy", "actions", "function"],
+)
+def test_an_equal_rollout_continues_after_the_steps_of_a_cancelled_one(
+    make: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    play: Any,
+    error: type[BaseException],
+    reply_bytes: int,
+) -> None:
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: reply_bytes)
+    envs, twin = make(4), make(4)
+    for one in (envs, twin):
+        one.reset(seed=0)
+    done: list[int] = []
+
+    def cancel(steps: int) -> None:
+        done.append(steps)
+        raise error
+
+    with pytest.raises(error) as caught:
+        play(envs, 9, progress=cancel)
+    if error is KeyboardInterrupt:
+        assert caught.value.__notes__ == [  # type: ignore[attr-defined]
+            "twofold: the completed steps of the rollout remain; any call continues from there."
+        ]
+    play(twin, done[-1])
+    assert_same(play(envs, 9), play(twin, 9))
+
+
 GOOD = np.zeros((2, 3), int)
 TABLE = np.zeros(16, np.float32)
 

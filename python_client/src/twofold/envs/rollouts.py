@@ -31,6 +31,8 @@ _REPLY_BYTES = 2 << 20
 _STEPS_OF_A_REPLY = 8
 _MAX_REPLY_BYTES = 16 << 20
 
+_STEPS_REMAIN = "the completed steps of the rollout remain; any call continues from there."
+
 
 def rollout(
     session: Session,
@@ -108,23 +110,31 @@ def _play(
     progress: Progress | None,
 ) -> Rollout:
     """Plays the steps in as many requests as necessary; `room` limits a reply's size in bytes."""
-    steps = collected.steps
+    steps, done = collected.steps, 0
     session.is_busy = True  # except for `progress`
     following = request(0)
-    while True:
-        reply, payload = session.call("rollout", *following, room)
-        begin, done = collected.done, collected.done + reply.rollout.steps
-        if progress is not None:
-            session.is_busy = False
-            progress(done)
-            session.is_busy = True
-        if done < steps:
-            # The server executes the next request while this process copies the reply.
-            following = request(done)
-            session.begin("rollout", *following, room)
-        collected.add(reply.rollout, payload, None if played is None else played[begin:done])
-        if done == steps:
-            return _whole(session, collected)
+    try:
+        while True:
+            reply, payload = session.call("rollout", *following, room)
+            begin, done = collected.done, collected.done + reply.rollout.steps
+            if progress is not None:
+                # If `progress` raises an error, the next rollout must not get these steps again.
+                session.end_request()
+                session.is_busy = False
+                progress(done)
+                session.is_busy = True
+            if done < steps:
+                # The server executes the next request while this process copies the reply.
+                following = request(done)
+                session.begin("rollout", *following, room)
+            collected.add(reply.rollout, payload, None if played is None else played[begin:done])
+            if done == steps:
+                return _whole(session, collected)
+    except KeyboardInterrupt as error:
+        # Before that, the note says that a repeated call gets the first request's result.
+        if collected.done or (done and session.state.is_settled):
+            explain(error, _STEPS_REMAIN)
+        raise
 
 
 class _StepCount:
@@ -191,8 +201,7 @@ class _FunctionSteps:
             steps = _StepCount(collected.steps, session.create.autoreset_mode, playing, begins)
             play(self, steps, [report])
         except KeyboardInterrupt as error:
-            text = "the completed steps of the rollout remain; any call continues from there."
-            explain(error, text)
+            explain(error, _STEPS_REMAIN)
             raise
         return _whole(session, collected)
 

@@ -119,6 +119,13 @@ class Calls:
             frame = frame.f_back
         return calls == 2
 
+    def end_request(self) -> None:
+        """Records that the caller knows the newest request's outcome: no call repeats it."""
+        before = self.state
+        after = before.returned()
+        if self.state is before:  # no signal handler's call came between
+            self.state = after
+
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
         """Keeps an unreturned result for a repeated call, and adds a note to an interrupt.
 
