@@ -14,6 +14,7 @@ import twofold
 from twofold import TwofoldVectorEnv
 from twofold.client.carrier import NO_PAYLOAD
 from twofold.client.session import journal as journals
+from twofold.envs import rollouts
 from twofold.errors import DeadlineExceeded, ShuttingDown, StepPending
 from twofold.v1 import envelope_pb2 as envelope
 
@@ -193,6 +194,24 @@ def test_a_step_inside_a_rollouts_progress_callback_is_a_normal_step(endpoint: s
     envs.step(PLAYED)
     assert envs.requests == before + 1
     envs.close()
+
+
+@pytest.mark.parametrize("steps", [1, 10])
+@pytest.mark.parametrize("policy", ["fixed-order", lambda _, mask: mask.argmax(1)])
+def test_a_rollout_stops_if_its_progress_callback_begins_a_step(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, policy: Any, steps: int
+) -> None:
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 1)
+    envs, twin = make(endpoint), make(endpoint)
+    for each in (envs, twin):
+        each.reset(seed=7)
+    with pytest.raises(StepPending):
+        envs.rollout(steps, policy, progress=lambda _: envs.step_async(PLAYED))
+    twin.rollout(1, policy)
+    assert number(envs.step_wait()) == number(twin.step(PLAYED))
+    assert number(envs.step(PLAYED)) == number(twin.step(PLAYED))
+    envs.close()
+    twin.close()
 
 
 def test_the_results_before_a_resume_have_separate_memory(server: Server) -> None:

@@ -122,6 +122,7 @@ def _play(
                 session.end_request()
                 session.is_busy = False
                 progress(done)
+                session.refuse_pending_step()
                 session.is_busy = True
             if done < steps:
                 # The server executes the next request while this process copies the reply.
@@ -191,6 +192,7 @@ class _FunctionSteps:
         def report(*_: object) -> None:
             if progress is not None:
                 progress(collected.done)
+                session.refuse_pending_step()
 
         session.refuse_pending_step()
         try:

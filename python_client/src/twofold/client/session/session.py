@@ -194,8 +194,9 @@ class Session(Calls):
         return self._perform(operation, into, self._ask)
 
     def refuse_pending_step(self) -> None:
-        """Raises StepPending if the newest request is a step without an answer."""
-        if isinstance(self.state, Unanswered) and self.unreturned_step is not None:
+        """Raises StepPending if a step has no answer, or was begun and waits for `step_wait`."""
+        is_pending = isinstance(self.state, Unanswered) or self.state.is_awaited
+        if is_pending and self.unreturned_step is not None:
             raise StepPending(states.STEP_PENDING)
 
     def begin(
