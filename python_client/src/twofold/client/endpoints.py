@@ -17,7 +17,8 @@ from twofold.errors import InvalidArgument, ServerStartFailed
 EMBEDDED = "embedded"
 PRIVATE = "private"
 
-_TCP = re.compile(r"tcp://(\[[0-9a-fA-F:.%\w]+\]|[^\s:/\[\]]+):(\d{1,5})")
+# ZeroMQ accepts these hosts only. A semicolon follows the address of the client's own interface.
+_TCP = re.compile(r"tcp://(\[[\w:.%-]+\]|\*|[a-zA-Z0-9][\w.;-]*):(\d{1,5})", re.ASCII)
 
 _has_warned = False
 
