@@ -38,7 +38,7 @@ class Finals:
         steps: int64 (F,), ascending: the rollout's step that ended the episode.
         lanes: int64 (F,): the episode's lane.
         observations: (F, …): the last boards, like a rollout's observations.
-        infos: The last infos, (F, …) each.
+        infos: All infos of the last boards, (F, …) each, but none of the last step.
     """
 
     steps: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Rollout:
         observations: (T + 1, N, …): row t holds the boards before step t. They are plain boards in
             every environment, regardless of its form of observations.
         action_masks: int8 (T + 1, N, actions).
-        actions: uint8 (T, N).
+        actions: uint8 (T, N): the chosen actions, without effect where `valid` is false.
         rewards: float32 (T, N).
         terminations: bool (T, N).
         truncations: bool (T, N).
