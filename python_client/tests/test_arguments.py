@@ -102,6 +102,7 @@ BAD: list[tuple[str, Any]] = [
     ("render_mode", "human"),
     ("render_size", 31),
     ("extra_infos", ("chance", "chance")),
+    ("extra_infos", ("episode", "episode")),
     ("extra_infos", None),
 ]
 

@@ -170,8 +170,8 @@ def test_a_board_can_be_given(env: gym.Env[Any, Any]) -> None:
         ("options", []),
         ("board", {"board": np.zeros((4, 3), np.uint8)}),
         ("board", {"board": np.zeros((4, 4))}),
-        ("boards", {"board": np.full((4, 4), 32)}),
-        ("boards", {"board": np.zeros((4, 4), np.uint8)}),  # no legal action
+        ("board", {"board": np.full((4, 4), 32)}),
+        ("board", {"board": np.zeros((4, 4), np.uint8)}),  # no legal action
     ],
 )
 def test_a_wrong_option_is_refused(env: gym.Env[Any, Any], field: str, options: Any) -> None:

@@ -126,7 +126,12 @@ def test_a_batch_answers_for_each_of_its_boards() -> None:
     assert envs.get_attr("action_space") == (envs.single_action_space,) * 3
     envs.set_attr("render_mode", ["rgb_array"] * 3)
     assert envs.render_mode == "rgb_array"
+    table = np.arange(3)
+    for shared in (table, [table] * 3, [table, table.copy(), table.tolist()]):
+        envs.set_attr("table", shared)
+        np.testing.assert_array_equal(envs.get_attr("table"), [table] * 3)
     for refused in (
+        lambda: envs.set_attr("table", [table, table, table + 1]),
         lambda: envs.call("keepalive"),
         lambda: envs.set_attr("render_mode", [1, 2, 3]),
     ):

@@ -119,6 +119,18 @@ def test_cards_are_shown_as_text() -> None:
     envs.close()
 
 
+def test_a_grid_too_wide_for_a_picture_is_refused_with_the_number_of_columns() -> None:
+    envs = twofold.Game2048VectorEnv(700)
+    envs.reset(seed=0)
+    with pytest.raises(
+        errors.InvalidArgument, match="columns is 700; expected at most 682"
+    ) as caught:
+        envs.render_grid(columns=700)
+    assert caught.value.field == "columns"
+    assert envs.render_grid(columns=682, width=16384).shape[1] == 16376
+    envs.close()
+
+
 @pytest.mark.parametrize("game", IDS)
 def test_all_boards_fit_into_a_grid(game: str) -> None:
     envs = gym.make_vec(game, num_envs=7)

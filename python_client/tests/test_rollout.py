@@ -456,6 +456,8 @@ TABLE = np.zeros(16, np.float32)
         ({"steps": 2, "actions": GOOD, "policy_seed": 1}, "policy_seed", None),
         ({"steps": 2, "policy": "random", "infos": ["no"]}, "infos", None),
         ({"steps": 2, "policy": "random", "infos": "score"}, "infos", None),
+        ({"steps": 2, "policy": "random", "infos": None}, "infos", None),
+        ({"steps": 2, "policy": "random", "infos": 5}, "infos", None),
         ({"steps": 2, "policy": "random", "infos": ["score", "score"]}, "infos", None),
         ({"steps": 2, "policy": "random", "progress": 3}, "progress", None),
     ],

@@ -118,6 +118,18 @@ def test_reward_limits_mode_and_number_of_boards_may_differ(make: Make) -> None:
     assert infos["score"].tolist() == expected[-1]["score"][[0, 1, 0, 1, 0]].tolist()
 
 
+def test_a_snapshot_may_be_any_view_of_its_bytes(make: Make) -> None:
+    envs = make()
+    before, _ = envs.reset(seed=4)
+    blob = envs.snapshot()
+    views: list[Any] = [bytearray(blob), memoryview(blob), memoryview(blob[::-1])[::-1]]
+    for view in views:
+        envs.reset(seed=5)
+        np.testing.assert_array_equal(envs.restore(view)[0], before)
+    with pytest.raises(errors.InvalidArgument, match="not a snapshot"):
+        envs.restore(views[1][::2])
+
+
 def test_the_single_environment_also_has_snapshots(make: Make, endpoint: str) -> None:
     env = gym.make("twofold/Game2048-v0", endpoint=endpoint).unwrapped
     assert isinstance(env, twofold.TwofoldEnv)
@@ -132,6 +144,10 @@ def test_the_single_environment_also_has_snapshots(make: Make, endpoint: str) ->
         assert str(env.step(step)[1:]) == str(told)
     envs = make(3)
     boards, _ = envs.reset(seed=0)
+    for row in (6, -1, 2**63, 2**64):
+        with pytest.raises(errors.InvalidArgument, match="row ") as caught:
+            env.restore(envs.snapshot(), row=row)
+        assert caught.value.field == "row"
     observation, _ = env.restore(envs.snapshot(), row=2, seed=1)
     np.testing.assert_array_equal(observation, boards[2])
     env.close()
@@ -374,6 +390,7 @@ def play_alike(envs: twofold.Game2048VectorEnv) -> Any:
     [
         ("copies", {"copies": 0}),
         ("copies", {"copies": 1.5}),
+        ("copies", {"copies": 2**70}),
         ("spawns", {"spawns": "clairvoyant"}),
         ("seed", {"seed": 1, "spawns": "same"}),
         ("seed", {"seed": [1, 2, 3]}),

@@ -98,6 +98,19 @@ def text(name: str, value: object) -> str:
     return value
 
 
+def elements(name: str, value: object, expected: str) -> list[Any]:
+    """Returns the elements of `value`, which must be iterable and not a string."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise _wrong(name, value, expected)
+    return list(value)
+
+
+def progress(value: object) -> None:
+    """Checks that `value` is a function or None."""
+    if value is not None and not callable(value):
+        raise _wrong("progress", value, "a function")
+
+
 def options(value: object) -> dict[str, Any]:
     """Returns the options of a reset as a dict, empty for None."""
     if value is None:

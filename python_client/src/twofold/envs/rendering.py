@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 from twofold import _arguments
 from twofold.envs.results import Array
+from twofold.errors import InvalidArgument
 from twofold.games.drawing import Picture, side_by_side
 from twofold.games.spec import GameSpec
 
-# Pixels between the boards of a grid, and the smallest size of a board.
+# Pixels between the boards of a grid, the smallest size of a board, and the largest width.
 _GAP = 8
 _SMALLEST_BOARD = 16
+_LARGEST_WIDTH = 16384
 
 
 def draw(
@@ -31,7 +33,14 @@ def draw_grid(
     if columns is None:
         columns = math.ceil(math.sqrt(num_envs))
     columns = min(_arguments.integer("columns", columns, 1), num_envs)
+    most = (_LARGEST_WIDTH - _GAP) // (_SMALLEST_BOARD + _GAP)
+    if columns > most:
+        raise InvalidArgument(
+            f"columns is {columns:,}; expected at most {most}, because a board has at least "
+            f"{_SMALLEST_BOARD} pixels and the picture at most {_LARGEST_WIDTH:,} in a row",
+            field="columns",
+        )
     least = columns * (_SMALLEST_BOARD + _GAP) + _GAP
-    width = _arguments.integer("width", width, least, 16384)
+    width = _arguments.integer("width", width, least, _LARGEST_WIDTH)
     size = (width - _GAP) // columns - _GAP
     return side_by_side([game.picture(board, size) for board in ask()], columns, _GAP)

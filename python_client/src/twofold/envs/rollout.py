@@ -141,7 +141,7 @@ def check_memory(
         np.empty((steps, of_step), np.uint8)
     except (MemoryError, ValueError):
         raise InvalidArgument(
-            f"steps is {steps:,}: its arrays need {steps * of_step / 2**30:,.0f} GiB, which this "
+            f"steps is {steps:,}: its arrays need {steps * of_step / 2**30:,.2f} GiB, which this "
             "process can't allocate; play fewer steps at a time",
             field="steps",
         ) from None

@@ -48,10 +48,8 @@ def rollout(
 ) -> Rollout:
     """Plays the rollout that these arguments of `TwofoldVectorEnv.rollout` request."""
     steps = _arguments.integer("steps", steps, 1, sys.maxsize // session.spec.step.size)
-    if isinstance(infos, str):
-        raise InvalidArgument(f"infos is {infos!r}; expected a list of names", field="infos")
-    if progress is not None and not callable(progress):
-        raise InvalidArgument(f"progress is {progress!r}; expected a function", field="progress")
+    infos = _arguments.elements("infos", infos, "a list of names")
+    _arguments.progress(progress)
     if (chooser is None) == (actions is None):
         raise InvalidArgument("pass either policy or actions=, and not both", field="policy")
     game, num_envs = results.game, results.num_envs

@@ -118,8 +118,7 @@ class Settings:
             )
         except InvalidArgument as error:
             text = str(error)
-            is_unknown = len({*create.extra_infos}) == len(create.extra_infos)
-            if error.field == "extra_infos" and is_unknown:
+            if error.field == "extra_infos":
                 # The message ends with the names of the server's infos. The client adds one more.
                 text += f", {EPISODE}"
             if unknown := _UNKNOWN.search(text):

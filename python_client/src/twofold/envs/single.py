@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NoReturn
 
 import gymnasium as gym
@@ -90,7 +91,8 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             shape = self._batch._board_space.shape or ()
             batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
         super().reset(seed=seed)
-        return self._seen(*self._batch._reset_once(seed, batch_options))
+        with _as_argument("board"):
+            return self._seen(*self._batch._reset_once(seed, batch_options))
 
     @exactly_once
     def step(self, action: int | np.integer[Any]) -> tuple[ObsT, float, bool, bool, Infos]:
@@ -163,10 +165,11 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         Returns:
             The observation and infos, like `reset`.
         """
-        row = _arguments.integer("row", row, 0)
+        row = _arguments.integer("row", row, 0, 2**63 - 1)
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)
-        return self._seen(*self._batch.restore(blob, rows=[row], seed=seed))
+        with _as_argument("row"):
+            return self._seen(*self._batch.restore(blob, rows=[row], seed=seed))
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Returns the last observation's legal actions, bool (actions,), for sb3-contrib.
@@ -209,6 +212,18 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         observation, only = self._seen(observations, infos)
         flags = bool(terminations[0]), bool(truncations[0])
         return observation, float(rewards[0]), *flags, only
+
+
+@contextlib.contextmanager
+def _as_argument(name: str) -> Iterator[None]:
+    """Gives an error about a batch's argument, such as "boards", the name of the single one."""
+    try:
+        yield
+    except InvalidArgument as error:
+        if error.field != f"{name}s":
+            raise
+        text = str(error).replace(f"{name}s", name, 1)
+        raise InvalidArgument(text, field=name, lane=error.lane) from None
 
 
 def refuse_arguments_of_batches(owner: str, arguments: Mapping[str, Any]) -> None:

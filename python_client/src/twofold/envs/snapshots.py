@@ -64,7 +64,7 @@ def restore_request(
         parts.append(seeds.astype("<u8").tobytes())
         new_seeds = np.zeros(num_envs, np.uint64)
         new_seeds[replaced.astype(np.intp)] = seeds
-    payload = b"".join((*parts, blob))
+    payload = b"".join((*parts, bytes(blob)))
     is_replaced = np.isin(every, replaced)
     return envelope.Request(restore=request), payload, is_replaced, new_seeds
 

@@ -446,7 +446,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             TransportError: No answer came.
         """
         numbers = _arguments.lanes(lanes, self.num_envs)
-        copies = _arguments.integer("copies", copies, 1)
+        copies = _arguments.integer("copies", copies, 1, 2**40)
         snapshots.check_spawns(self.game, spawns, seed)
         create = environment.CreateRequest()
         create.CopyFrom(self._session.create)
@@ -679,7 +679,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             AttributeError: The values differ.
         """
         each = values if isinstance(values, (list, tuple)) else [values] * self.num_envs
-        if len(each) != self.num_envs or any(value != each[0] for value in each):
+        is_shared = all(value is each[0] or np.array_equal(value, each[0]) for value in each)
+        if len(each) != self.num_envs or not is_shared:
             raise AttributeError(
                 f"{name!r} can't differ between boards, because they are one batch; pass one value"
             )

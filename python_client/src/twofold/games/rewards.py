@@ -103,7 +103,7 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
     """Returns the names of extra infos, as a list of strings.
 
     Raises:
-        InvalidArgument: `extra_infos` is not a list of strings.
+        InvalidArgument: `extra_infos` is not a list of different strings.
     """
     names = None if isinstance(extra_infos, str) else _as_list(extra_infos)
     if names is None or not all(isinstance(name, str) for name in names):
@@ -111,7 +111,10 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
             f'extra_infos is {extra_infos!r}; expected a tuple of names, such as ("chance",)',
             field="extra_infos",
         )
-    return [_arguments.text("extra_infos", name) for name in names]
+    for index, name in enumerate(names):
+        if _arguments.text("extra_infos", name) in names[:index]:
+            raise InvalidArgument(f"extra_infos has {name!r} twice", field="extra_infos")
+    return names
 
 
 def _terms(terms: object) -> list[environment.RewardTerm]:
