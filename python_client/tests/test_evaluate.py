@@ -407,6 +407,11 @@ def test_a_search_and_a_network_are_evaluated_by_name(tmp_path: Path) -> None:
 def test_a_policy_in_the_server_needs_a_server(server: Server) -> None:
     with pytest.raises(errors.InvalidArgument, match="runs in the server"):
         twofold.evaluate("greedy", env=Queue(2))
+    for mode in ("sync", "vector_entry_point"):
+        with pytest.raises(
+            errors.InvalidArgument, match="greedy plays Twofold's environments only"
+        ):
+            twofold.evaluate("greedy", env="CartPole-v1", vectorization_mode=mode)
 
 
 # ---- policies with a memory ----------------------------------------------------------------------
@@ -636,6 +641,10 @@ def test_a_slow_policy_is_reported() -> None:
         ({"env": 3}, "env"),
         ({"num_envs": 3}, "num_envs"),
         ({"policy_timeout": 0}, "policy_timeout"),
+        ({"name": 5}, "name"),
+        ({"progress": 5}, "progress"),
+        ({"executor": 5}, "executor"),
+        ({"card": 5}, "card"),
         ({"card": {"depth": 3}}, "card"),
         ({"card": {"threads": "two"}}, "card['threads']"),
     ],

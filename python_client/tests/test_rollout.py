@@ -480,6 +480,11 @@ def test_wrong_arguments_are_refused_by_field(
         (lambda: policies.Expectimax(depth=9), "depth", None),
         (lambda: policies.Expectimax(extension=17), "extension", None),
         (lambda: policies.Expectimax(table_bytes=1), "table_bytes", None),
+        (lambda: policies.Expectimax(heuristic=5), "heuristic", None),  # type: ignore[arg-type]
+        (lambda: policies.Heuristic(base="high"), "base", None),  # type: ignore[arg-type]
+        (lambda: policies.NTuple(None, []), "tuples", None),  # type: ignore[arg-type]
+        (lambda: policies.NTuple([0], [TABLE]), "tuples", None),  # type: ignore[list-item]
+        (lambda: policies.NTuple([[0]], None), "weights", None),  # type: ignore[arg-type]
         (lambda: policies.NTuple([], []), "tuples", None),
         (lambda: policies.NTuple([[0], [1, 1]], [TABLE, TABLE]), "tuples", 1),
         (lambda: policies.NTuple([[0], [64]], [TABLE, TABLE]), "tuples", None),

@@ -64,6 +64,8 @@ def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, An
     Raises:
         InvalidArgument: An entry is unknown, or its value has the wrong type.
     """
+    if more is not None and not isinstance(more, Mapping):
+        raise InvalidArgument(f"card is {more!r}; expected a dict", field="card")
     entries = {**policy.card, **(more or {})}
     unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:

@@ -108,7 +108,12 @@ def evaluate(
         TransportError: No server answered.
         ModelUnavailable: The chat model's endpoint did not answer.
     """
-    chooser = resolve(policy, name)
+    _arguments.progress(progress)
+    if executor is not None and not hasattr(executor, "evaluate"):
+        raise InvalidArgument(
+            f"executor is {executor!r}; expected an object such as RayExecutor()", field="executor"
+        )
+    chooser = resolve(policy, None if name is None else _arguments.text("name", name))
     plan = Plan(
         chooser=chooser,
         seeds=episode_seeds(chooser, episodes, protocol, first_seed, secret),
@@ -213,7 +218,17 @@ class Plan:
                 arguments["extra_infos"] = tuple(extras)
             number = lanes if self.num_envs is None else self.num_envs
             number = _arguments.integer("num_envs", number, 1)
-            return contextlib.closing(make_vec(self.env, num_envs=number, **arguments))
+            try:
+                return contextlib.closing(make_vec(self.env, num_envs=number, **arguments))
+            except InvalidArgument as error:
+                is_foreign = "unexpected keyword argument 'autoreset_mode'" in str(error)
+                if not is_foreign or not isinstance(chooser, ServedChooser):
+                    raise
+                raise InvalidArgument(
+                    f"the policy {chooser.name} plays Twofold's environments only; {self.env} is "
+                    "another one",
+                    field="env",
+                ) from None
         if not isinstance(self.env, VectorEnv):
             raise InvalidArgument(
                 f"env is {self.env!r}; expected an environment's id or a gymnasium VectorEnv",

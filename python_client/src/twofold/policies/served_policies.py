@@ -104,6 +104,10 @@ class Heuristic:
     inner_crowding: float = 1.0
     room: float = 6500.0
 
+    def __post_init__(self) -> None:
+        for name, weight in vars(self).items():
+            _arguments.real(name, weight)
+
 
 @dataclass(frozen=True)
 class Expectimax(Policy):
@@ -130,6 +134,10 @@ class Expectimax(Policy):
         _arguments.integer("extension", self.extension, 0, 16)
         if self.table_bytes is not None:
             _arguments.integer("table_bytes", self.table_bytes, 1 << 12, 1 << 34)
+        if self.heuristic is not None and not isinstance(self.heuristic, Heuristic):
+            raise InvalidArgument(
+                f"heuristic is {self.heuristic!r}; expected a Heuristic", field="heuristic"
+            )
 
     @property
     def name(self) -> str:
@@ -204,12 +212,14 @@ class NTuple(Policy):
     ) -> None:
         self.exponents = _arguments.integer("exponents", exponents, 2, 32)
         self.symmetric = _arguments.boolean("symmetric", symmetric)
-        self.tuples = tuple(tuple(_cells(index, cells)) for index, cells in enumerate(tuples))
+        given = _arguments.elements("tuples", tuples, "a list of tuples of cells")
+        self.tuples = tuple(tuple(_cells(index, cells)) for index, cells in enumerate(given))
         if not 1 <= len(self.tuples) <= 256:
             raise InvalidArgument(
                 f"tuples contains {len(self.tuples)} tuples; expected 1 ... 256", field="tuples"
             )
-        tables = [_arguments.array("weights", table) for table in weights]
+        given = _arguments.elements("weights", weights, "a list of tables")
+        tables = [_arguments.array("weights", table) for table in given]
         if len(tables) != len(self.tuples):
             raise InvalidArgument(
                 f"weights contains {len(tables)} tables; expected one for each of the "
@@ -292,7 +302,8 @@ NAMES: dict[str, Policy] = {
 
 
 def _cells(index: int, cells: Sequence[int]) -> list[int]:
-    numbers = [_arguments.integer("tuples", cell, 0, 63) for cell in cells]
+    listed = _arguments.elements("tuples", cells, "a list of tuples of cells")
+    numbers = [_arguments.integer("tuples", cell, 0, 63) for cell in listed]
     if not 1 <= len(numbers) <= 12 or len(set(numbers)) != len(numbers):
         raise InvalidArgument(
             f"tuples[{index}] is {numbers}; expected 1 ... 12 different cells",
