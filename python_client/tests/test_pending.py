@@ -214,6 +214,30 @@ def test_a_rollout_stops_if_its_progress_callback_begins_a_step(
     twin.close()
 
 
+@pytest.mark.parametrize("policy", ["fixed-order", lambda _, mask: mask.argmax(1)])
+def test_an_interrupted_step_of_a_progress_callback_is_collected(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, policy: Any
+) -> None:
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 1)
+    envs, twin = make(endpoint), make(endpoint)
+    for each in (envs, twin):
+        each.reset(seed=7)
+
+    def step(done: int) -> None:
+        if done == 2:
+            monkeypatch.setattr(envs._results, "of_step", interrupt)
+            envs.step(PLAYED)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        envs.rollout(10, policy, progress=step)
+    assert "collect()" in caught.value.__notes__[0]  # type: ignore[attr-defined]
+    monkeypatch.undo()
+    twin.rollout(2, policy)
+    assert number(envs.collect()) == number(twin.step(PLAYED))
+    envs.close()
+    twin.close()
+
+
 def test_the_results_before_a_resume_have_separate_memory(server: Server) -> None:
     envs = make(server.ipc)
     envs.reset(seed=7)

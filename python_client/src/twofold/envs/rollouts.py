@@ -130,8 +130,9 @@ def _play(
             if done == steps:
                 return _whole(session, collected)
     except KeyboardInterrupt as error:
-        # Before that, the note says that a repeated call gets the first request's result.
-        if collected.done or (done and session.state.is_settled):
+        # Otherwise, repeating the call, or a step in `progress`, returns a result.
+        is_known = collected.done > 0 or (done > 0 and session.state.is_settled)
+        if is_known and session.unreturned_step is None:
             explain(error, _STEPS_REMAIN)
         raise
 
@@ -201,7 +202,8 @@ class _FunctionSteps:
             steps = _StepCount(collected.steps, session.create.autoreset_mode, playing, begins)
             play(self, steps, [report])
         except KeyboardInterrupt as error:
-            explain(error, _STEPS_REMAIN)
+            if session.unreturned_step is None:
+                explain(error, _STEPS_REMAIN)
             raise
         return _whole(session, collected)
 
