@@ -234,7 +234,7 @@ def test_a_file_without_a_version_is_not_a_dataset(tmp_path: Path) -> None:
 def test_a_damaged_name_of_a_column_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"truncated", b"truncate\xff"))
-    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or incomplete"):
+    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or an incomplete one"):
         next(twofold.datasets.read(path))
 
 

@@ -227,8 +227,8 @@ def test_without_the_info_nothing_is_reported_and_an_unknown_name_is_refused(end
         envs.statistics()
     assert refused.value.field == "extra_infos"
     envs.close()
-    for names in (("episodes",), ("episode", "episode")):
-        with pytest.raises(errors.InvalidArgument, match="episode_return") as refused:
+    for names, named in ((("episodes",), "episode_return"), (("episode", "episode"), "twice")):
+        with pytest.raises(errors.InvalidArgument, match=named) as refused:
             make(endpoint, extra_infos=names)
         assert refused.value.field == "extra_infos"
 

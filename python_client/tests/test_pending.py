@@ -96,7 +96,7 @@ def test_calls_without_actions_finish_the_step_first(
 def test_without_a_pending_step_there_is_nothing_to_collect(endpoint: str) -> None:
     envs = make(endpoint)
     for _ in range(2):
-        with pytest.raises(NoAsyncCallError, match="no step"):
+        with pytest.raises(NoAsyncCallError, match="nothing to collect"):
             envs.collect()
         envs.discard()
         envs.reset(seed=7)
