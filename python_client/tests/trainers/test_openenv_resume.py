@@ -1,5 +1,6 @@
 """Tests that episodes outlive their connections, and that no action is lost or played twice."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,7 @@ pytest.importorskip("openenv", reason="`make openenv-test` has it")
 
 from openenv_servers import Connection, serving
 
+from twofold.integrations.openenv import client as clients
 from twofold.integrations.openenv.client import ConcentrationClient, Game2048Client
 from twofold.integrations.openenv.models import ConcentrationAction, Game2048Action
 
@@ -231,6 +233,47 @@ def test_our_client_continues_automatically(game: str) -> None:
             assert result.reward == expected["reward"]
         assert client.state().episode_return == rewards
         again.close()
+
+
+def test_our_client_continues_after_failed_attempts_to_connect(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "_PAUSES", (0.0,) * 3)
+    connect = Game2048Client._connect_async
+    right, failures = f"{url.replace('http', 'ws')}/ws", 0
+
+    async def connect_later(client: Any) -> Any:
+        nonlocal failures
+        client._ws_url = "ws://127.0.0.1:1/ws" if failures else right
+        failures = max(failures - 1, 0)
+        return await connect(client)
+
+    monkeypatch.setattr(Game2048Client, "_connect_async", connect_later)
+    with Game2048Client(base_url=url).sync() as client:
+        client.reset(seed=1)
+        failures = 2
+        cut(client)
+        assert client.step(Game2048Action(direction="left")).observation.step == 1
+        failures = 4
+        cut(client)
+        with pytest.raises(ConnectionError):
+            client.step(Game2048Action(direction="down"))
+        assert client.state().step_count == 1
+        assert client.step(Game2048Action(direction="down")).observation.step == 2
+
+
+def test_our_client_continues_after_an_answer_that_came_too_late(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "_PAUSES", (0.0,))
+    with Game2048Client(base_url=url).sync() as client:
+        client.reset(seed=1)
+        client.async_client._message_timeout = 0
+        with pytest.raises(asyncio.TimeoutError):
+            client.step(Game2048Action(direction="left"))
+        client.async_client._message_timeout = 60
+        assert client.step(Game2048Action(direction="left")).observation.step == 1
+        assert client.state().step_count == 1
 
 
 def test_our_client_reports_that_the_server_has_lost_the_episode(url: str) -> None:

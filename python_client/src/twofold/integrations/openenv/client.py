@@ -61,7 +61,8 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         """Sends a request about the episode. Reconnects and retries if the connection is lost."""
         for pause in _PAUSES:
             try:
-                if self._ws is not self._episode_socket or self._ws.state is not _state.OPEN:
+                ws = self._ws  # None after a failed attempt to connect, or a late answer
+                if ws is None or ws is not self._episode_socket or ws.state is not _state.OPEN:
                     await self._resume_episode()
                 return await ask(*arguments, **kwargs)
             except _LOST:
