@@ -1,12 +1,14 @@
 """Tests of games over OpenEnv's WebSockets: the same boards as text, and harmless bad input."""
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from servers import PATIENCE, Server
 
 import twofold
 from twofold.errors import InvalidArgument, MissingDependency
@@ -17,7 +19,10 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv_servers import Connection, serving
 
 from twofold.games.game2048 import Game2048
+from twofold.integrations.openenv import app
 from twofold.integrations.openenv.app import make_openenv_app
+from twofold.integrations.openenv.episode import Episode
+from twofold.integrations.text_games import TextGame
 
 WORDS = ["up", "right", "down", "left"]
 REWARD = {"merge_score": 1.0, "illegal_action": -2.0}
@@ -368,6 +373,67 @@ def test_the_number_of_playing_connections_is_limited() -> None:
         assert again.reset(seed=1)["board"] == seen["board"]
         again.close()
         second.close()
+
+
+@pytest.mark.parametrize("method", ["start", "step"])
+def test_calls_without_an_answer_delay_no_other_connection(
+    method: str, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, answer = threading.Semaphore(0), threading.Event()
+    real = getattr(TextGame, method)
+
+    def without_answer(game: TextGame, number: int) -> Any:
+        if number == 2:
+            started.release()
+            assert answer.wait(PATIENCE)
+        return real(game, number)
+
+    monkeypatch.setattr(TextGame, method, without_answer)
+    with serving(endpoint=server.ipc) as url:
+        waiting = [Connection(url) for _ in range(50)]
+        try:
+            for connection in waiting:
+                if method == "step":
+                    connection.reset(seed=1)
+                    connection.send("step", {"direction": 2})
+                else:
+                    connection.send("reset", {"seed": 2})
+            assert all(started.acquire(timeout=PATIENCE) for _ in waiting)
+            other = Connection(url)
+            assert other.reset(seed=1)["step"] == 0
+            assert other.step(direction=1)["step"] == 1
+            assert other.ask("state")["step_count"] == 1
+            other.close()
+        finally:
+            answer.set()
+        for connection in waiting:
+            assert connection.receive()["type"] == "observation"
+            connection.close()
+
+
+def test_a_server_that_stops_closes_all_boards_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    all_close = threading.Barrier(5)
+    close = Episode.close
+
+    def close_together(episode: Episode) -> None:
+        all_close.wait(PATIENCE)
+        close(episode)
+
+    monkeypatch.setattr(Episode, "close", close_together)
+    with serving() as url:
+        for seed in range(5):
+            Connection(url).reset(seed=seed)
+    assert not all_close.broken
+
+
+def test_a_server_may_open_files_for_all_connections_and_kept_episodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    allowed: list[int] = []
+    monkeypatch.setattr(app, "allow_open_files", allowed.append)
+    make_openenv_app(max_sessions=100, keep_episodes=1000)
+    # A connection's socket, and two files for each board on a server.
+    assert allowed[0] >= 100 * 3 + 1000 * 2
 
 
 @pytest.mark.parametrize(

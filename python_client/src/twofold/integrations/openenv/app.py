@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from twofold import _arguments
 from twofold._optional import optional_import
+from twofold.client.endpoints import EMBEDDED, resolve
 from twofold.client.system import allow_open_files
 from twofold.envs import BY_NAME
 from twofold.errors import (
@@ -18,7 +20,12 @@ from twofold.errors import (
     TransportError,
     TwofoldError,
 )
-from twofold.integrations.openenv.environment import GameEnvironment, Service
+from twofold.integrations.openenv.environment import (
+    EmbeddedGameEnvironment,
+    GameEnvironment,
+    Service,
+)
+from twofold.integrations.openenv.episode import Episode
 from twofold.integrations.openenv.guard import Guard
 from twofold.integrations.openenv.models import MODELS
 from twofold.integrations.openenv.registry import Registry
@@ -29,6 +36,7 @@ _PURPOSE = "servers of OpenEnv's games"
 _server: Any = optional_import("openenv.core.env_server.http_server", _PURPOSE, "openenv")
 _responses: Any = optional_import("starlette.responses", _PURPOSE, "openenv")
 
+_CLOSING_THREADS = 1000
 # The arguments that the adapter sets itself.
 _OWN = {
     "deck_info",
@@ -86,12 +94,13 @@ def make_openenv_app(
                 f"allow has {name!r}; expected some of {', '.join(sorted(offered))}", field="allow"
             )
     most = _arguments.integer("max_sessions", max_sessions, 1)
-    registry: Registry[Any] = Registry(
-        keep_seconds, _arguments.integer("keep_episodes", keep_episodes, 0), clock
-    )
+    kept = _arguments.integer("keep_episodes", keep_episodes, 0)
+    registry: Registry[Episode] = Registry(keep_seconds, kept, clock)
     TextGame(game, arguments).env.close()  # reports wrong arguments now, not at the first reset
+    is_embedded = resolve(arguments.get("endpoint")) == EMBEDDED
+    environment = EmbeddedGameEnvironment if is_embedded else GameEnvironment
     app = _server.create_app(
-        functools.partial(GameEnvironment, Service(spec, models, registry, arguments, allowed)),
+        functools.partial(environment, Service(spec, models, registry, arguments, allowed)),
         models.action,
         models.observation,
         env_name=f"twofold_{game}",
@@ -100,13 +109,15 @@ def make_openenv_app(
     )
 
     def close_boards() -> None:
-        for episode in registry.clear():
-            episode.close()
+        # Each may wait a second for a server that is down.
+        with ThreadPoolExecutor(_CLOSING_THREADS) as threads:
+            list(threads.map(Episode.close, registry.clear()))
 
     app.router.on_shutdown.append(close_boards)
     app.add_exception_handler(TwofoldError, _answer)
     app.add_middleware(Guard, max_bytes=MAX_BYTES)
-    allow_open_files(2 * most + 256)
+    # A connection has one file, and a board on a server has two.
+    allow_open_files(3 * most + 2 * kept + 256)
     return app
 
 

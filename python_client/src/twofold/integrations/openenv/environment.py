@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import uuid
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import Any
 
 from twofold import _arguments
 from twofold._optional import optional_import
-from twofold.client.endpoints import EMBEDDED, resolve
 from twofold.client.lookup import VERSION
 from twofold.envs.json_form import as_json
 from twofold.envs.seeding import draw_seed
@@ -48,20 +46,19 @@ class Service:
 class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy does not see it
     """A connection's environment, which plays one episode at a time.
 
+    OpenEnv gives each connection a thread, so a call that waits for a server delays no other
+    connection.
+
     Args:
         service: The data that all connections share.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
-    # One thread makes, resets and closes all boards in turn. Each operation takes milliseconds.
-    REQUIRES_SINGLE_THREAD_EXECUTOR = True
 
     def __init__(self, service: Service) -> None:
         super().__init__()
         self._service = service
         self._entry: Entry[Episode] | None = None
-        # A step in this process takes less time than a switch to another thread.
-        self._is_quick = resolve(service.arguments.get("endpoint")) == EMBEDDED
 
     def reset(self, seed: Any = None, episode_id: Any = None, **arguments: Any) -> Any:
         """Starts an episode, or continues one that the server knows.
@@ -105,10 +102,6 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         with entry.episode.lock:
             self._service.registry.check(entry, self)
             return entry.episode.step(action)
-
-    async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
-        """Plays an action like `step`, without blocking other connections."""
-        return self.step(action) if self._is_quick else await asyncio.to_thread(self.step, action)
 
     @property
     def state(self) -> Any:
@@ -208,6 +201,17 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             last.episode.close()
         with episode.lock:
             return episode.resumed()
+
+
+class EmbeddedGameEnvironment(GameEnvironment):
+    """The environment of a connection whose board is in this process."""
+
+    # One thread makes, resets and closes all boards, one after the other. Each takes milliseconds.
+    REQUIRES_SINGLE_THREAD_EXECUTOR = True
+
+    async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
+        """Plays an action like `step`. This takes less time than a switch to another thread."""
+        return self.step(action)
 
 
 def _close(episodes: list[Episode]) -> None:
