@@ -22,6 +22,7 @@ from twofold import cli
 from twofold.client.lookup import VERSION
 from twofold.envs.concentration import ConcentrationEnv
 from twofold.envs.single import TwofoldEnv
+from twofold.errors import InvalidArgument
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.integrations.text_games import TextGame
@@ -543,6 +544,8 @@ def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
         (["--http", "--host", "192.0.2.1"], 1, ""),
         (["--http", "--port", "70000"], 2, "port is 70000; expected 0 ... 65535"),
         (["--port", "x"], 2, "invalid int value"),
+        (["--endpoint", "bogus"], 2, "endpoint 'bogus' is not an address; expected"),
+        (["--http", "--endpoint", "tcp://x:99999"], 2, "has a port outside 1 ... 65535"),
     ],
 )
 def test_wrong_usage_is_reported(
@@ -550,3 +553,18 @@ def test_wrong_usage_is_reported(
 ) -> None:
     assert cli.main(["mcp", *words]) == status
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"endpoint": "bogus"}, {"endpoint": 5}, {"timeout": -1}, {"keys": "a"}]
+)
+def test_a_server_with_a_wrong_service_is_refused(arguments: Any) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        make_mcp_server(**arguments)
+    assert [raised.value.field] == list(arguments)
+
+
+def test_a_server_with_an_unknown_argument_is_refused() -> None:
+    unknown: Any = {"size": 3}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+        make_mcp_server(**unknown)

@@ -25,6 +25,7 @@ from typing_extensions import Unpack
 
 from twofold import _arguments
 from twofold._optional import optional_import
+from twofold.client.endpoints import check_keys, resolve
 from twofold.client.lookup import VERSION
 from twofold.envs import BY_NAME
 from twofold.envs.arguments import ServiceArguments
@@ -103,6 +104,18 @@ def _answered(
     return answered
 
 
+def _checked(service: ServiceArguments) -> ServiceArguments:
+    """Checks the arguments that choose the service, without connecting to it."""
+    for name in service:
+        if name not in ServiceArguments.__optional_keys__:
+            raise TypeError(f"make_mcp_server() got an unexpected keyword argument {name!r}")
+    endpoint = service.get("endpoint")
+    resolved = resolve(None if endpoint is None else _arguments.text("endpoint", endpoint))
+    check_keys(resolved, service.get("keys"))
+    _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
+    return service
+
+
 def _result(text: str, **facts: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structuredContent=facts)
 
@@ -118,7 +131,7 @@ class ServedGames:
 
     def __init__(self, max_games: int = 16, **service: Unpack[ServiceArguments]) -> None:
         self._max_games = _arguments.integer("max_games", max_games, 1)
-        self._service = service
+        self._service = _checked(service)
         self._games: dict[str, _Game] = {}
         # The owner of the game that each running call of new_game is making.
         self._beginning: dict[object, str] = {}
@@ -364,6 +377,7 @@ def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) ->
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
+        TypeError: An argument is unknown.
     """
     tools = ServedGames(max_games, **service)
     server = _Server(tools)
