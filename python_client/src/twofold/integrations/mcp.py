@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from typing_extensions import Unpack
@@ -76,11 +76,18 @@ _Direction = Annotated[
 _Card = Annotated[Any, _described("The card's number, row by row from 0.", type="integer")]
 
 
+class _Owner(NamedTuple):
+    """The owner of games: a session, or all clients at an address."""
+
+    name: str
+    is_session: bool = True
+
+
 @dataclass
 class _Game:
     """A game and its owner. A call that uses the game holds `lock`."""
 
-    owner: str
+    owner: _Owner
     text: TextGame
     memory: PerfectMemory | None
     used: float = field(default_factory=time.monotonic)
@@ -134,7 +141,7 @@ class ServedGames:
         self._service = _checked(service)
         self._games: dict[str, _Game] = {}
         # The owner of the game that each running call of new_game is making.
-        self._beginning: dict[object, str] = {}
+        self._beginning: dict[object, _Owner] = {}
         self._lock = threading.Lock()
         # The default is 40 threads, which could all be waiting for a server that is down.
         self._threads = anyio.CapacityLimiter(_MAX_CALLS)
@@ -220,8 +227,9 @@ class ServedGames:
             game.text.env.close()
             return _result(f"Game {game_id} is closed.", game_id=game_id)
 
-    def end(self, owner: str) -> None:
+    def end(self, session_id: str) -> None:
         """Closes the games of a session that has ended, including games that are being started."""
+        owner = _Owner(session_id)
         with self._lock:
             self._beginning = {
                 call: other for call, other in self._beginning.items() if other != owner
@@ -248,7 +256,7 @@ class ServedGames:
             return int(envs.rollout(1, policy="expectimax").actions[0, 0])
 
     @contextlib.contextmanager
-    def _begin(self, owner: str) -> Iterator[object]:
+    def _begin(self, owner: _Owner) -> Iterator[object]:
         """Records that a game for `owner` is being created. Yields a token for `_add`."""
         call = object()
         with self._lock:
@@ -278,9 +286,10 @@ class ServedGames:
         game.text.env.close()
         if len(own) < self._max_games:
             raise ResourceExhausted(f"the server already has {_MAX_GAMES:,} games; try again later")
+        # Whoever knows the id of another client's game can play and end the game.
+        others = f" ({', '.join(own)})" if game.owner.is_session else ", or try again later"
         raise ResourceExhausted(
-            f"{len(own)} games are open, which is the maximum; close one with end_game "
-            f"({', '.join(own)})"
+            f"{len(own)} games are open, which is the maximum; close one with end_game{others}"
         )
 
     @contextlib.contextmanager
@@ -351,17 +360,18 @@ def _close(games: list[_Game]) -> None:
         threading.Thread(target=close, daemon=True).start()
 
 
-def _owner(context: Context) -> str:
+def _owner(context: Context) -> _Owner:
     """Returns the owner of a call's games: the session, or without one, the client's address."""
     of_call = context.request_context
     if of_call.request is None:
-        return "stdio"
+        return _Owner("stdio")
     client = of_call.request.client
-    address = client.host if client else ""
+    address = _Owner(client.host if client else "", is_session=False)
     # Newer clients have no sessions, and the SDK does not check the id that they send.
     if of_call.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
-        return str(address)
-    return str(of_call.request.headers.get("mcp-session-id") or address)
+        return address
+    session_id = of_call.request.headers.get("mcp-session-id")
+    return _Owner(session_id) if session_id else address
 
 
 def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
