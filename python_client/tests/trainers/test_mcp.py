@@ -225,8 +225,16 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("new_game", {"seed": 1.5}, "seed is 1.5; expected an integer, at least 0"),
     ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense'; start one"),
     ("move", {"game_id": 7, "direction": "up"}, "there is no game 7; start one with new_game"),
-    ("move", {"direction": "up"}, "game_id"),
-    ("move", {"game_id": "{tiles}"}, "direction"),
+    (
+        "new_game",
+        {"size": 5},
+        "new_game does not accept 'size'; accepted arguments: game, rows, columns, seed",
+    ),
+    ("new_game", {"rows": 3, "colums": 2}, "new_game does not accept 'colums'; accepted"),
+    ("move", {"game_id": "{tiles}", "direction": "up", "context": 1}, "does not accept 'context'"),
+    ("move", {"direction": "up"}, "move requires the argument 'game_id'"),
+    ("move", {"game_id": "{tiles}"}, "move requires the argument 'direction'"),
+    ("fly", {"direction": "up"}, "Unknown tool: fly"),
     (
         "move",
         {"game_id": "{tiles}", "direction": "north"},
@@ -534,6 +542,7 @@ def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
     assert new_game["properties"]["game"]["enum"] == ["2048", "concentration"]
     assert new_game["properties"]["rows"]["default"] == 4
     assert "required" not in new_game
+    assert not any(tool["inputSchema"]["additionalProperties"] for tool in tools.values())
     assert all(tool["description"] for tool in tools.values())
 
 

@@ -106,9 +106,13 @@ def _answered(
             result: CallToolResult = await anyio.to_thread.run_sync(call, limiter=games._threads)
             return result
         except TwofoldError as error:
-            return CallToolResult(content=[TextContent(type="text", text=str(error))], isError=True)
+            return _refusal(error)
 
     return answered
+
+
+def _refusal(error: TwofoldError) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=str(error))], isError=True)
 
 
 def _checked(service: ServiceArguments) -> ServiceArguments:
@@ -308,7 +312,7 @@ class ServedGames:
 
 
 class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
-    """An MCP server that closes a session's games when the session ends."""
+    """An MCP server that checks the names of arguments, and closes the games of ended sessions."""
 
     def __init__(self, games: ServedGames) -> None:
         super().__init__(
@@ -316,11 +320,41 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
         )
         self._games = games
 
+    async def list_tools(self) -> Any:
+        """Returns the tools. Their schemas say that they take no other arguments."""
+        tools = await super().list_tools()
+        for tool in tools:
+            tool.input_schema["additionalProperties"] = False
+        return tools
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Calls a tool, if it has the given arguments and no required one is missing."""
+        schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        try:
+            _check_names(name, arguments, schemas.get(name, {}))
+        except InvalidArgument as error:
+            return _refusal(error)
+        return await super().call_tool(name, arguments, context)
+
     def streamable_http_app(self, **options: Any) -> Any:
         """Returns the ASGI app that serves over HTTP. Accepts the SDK method's options."""
         app = super().streamable_http_app(**options)
         app.add_middleware(_SessionEnds, games=self._games)
         return app
+
+
+def _check_names(tool: str, arguments: dict[str, Any], schema: dict[str, Any]) -> None:
+    """Checks a call's arguments, because the SDK ignores arguments that a tool does not have."""
+    known = schema.get("properties", arguments)
+    for name in arguments:
+        if name not in known:
+            accepted = ", ".join(known)
+            raise InvalidArgument(
+                f"{tool} does not accept {name!r}; accepted arguments: {accepted}", field=name
+            )
+    for name in schema.get("required", []):
+        if name not in arguments:
+            raise InvalidArgument(f"{tool} requires the argument {name!r}", field=name)
 
 
 class _SessionEnds:
