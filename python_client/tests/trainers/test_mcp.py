@@ -221,8 +221,9 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         {"game": "concentration", "rows": 3, "columns": 3},
         "3 rows of 3 are 9 cards; expected an even number of at most 128",
     ),
-    ("new_game", {"seed": -1}, "seed is -1; expected at least 0"),
-    ("new_game", {"seed": 1.5}, "seed is 1.5; expected an integer, at least 0"),
+    ("new_game", {"seed": -1}, "seed is -1; expected 0 ... 9007199254740991"),
+    ("new_game", {"seed": 2**53}, "seed is 9007199254740992; expected 0 ... 9007199254740991"),
+    ("new_game", {"seed": 1.5}, "seed is 1.5; expected an integer, 0 ... 9007199254740991"),
     ("move", {"game_id": "nonsense", "direction": "up"}, "there is no game 'nonsense'; start one"),
     ("move", {"game_id": 7, "direction": "up"}, "there is no game 7; start one with new_game"),
     (
@@ -291,6 +292,19 @@ def test_two_clients_play_at_the_same_time_and_only_their_own_games(connect: Con
         # Equal seeds and moves give equal games, so neither client has moved in the other's game.
         assert [answer.text for answer in answers[0]] == [answer.text for answer in answers[1]]
         assert answers[0][-1].facts["moves"] > 20
+
+
+def test_a_drawn_seed_is_exact_in_javascript_and_starts_the_same_game(connect: Connect) -> None:
+    seeds = set()
+    with connect() as call:
+        for _ in range(5):
+            begun = call("new_game").facts
+            again = call("new_game", seed=int(float(begun["seed"]))).facts
+            assert (again["seed"], again["board"]) == (begun["seed"], begun["board"])
+            seeds.add(begun["seed"])
+            for facts in (begun, again):
+                call("end_game", game_id=facts["game_id"])
+    assert len(seeds) == 5
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

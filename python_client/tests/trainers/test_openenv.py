@@ -129,6 +129,7 @@ def test_concentration_plays_as_in_gymnasium_over_every_carrier(endpoint: str) -
 def test_a_drawn_seed_repeats_the_episode(connection: Connection) -> None:
     first = connection.reset()["board"]
     seed = connection.ask("state")["seed"]
+    assert seed < 2**53  # exact in JavaScript
     connection.reset()
     assert connection.ask("state")["seed"] != seed
     assert connection.reset(seed=seed)["board"] == first

@@ -32,7 +32,7 @@ from twofold.envs.arguments import ServiceArguments
 from twofold.envs.game2048 import Game2048VectorEnv
 from twofold.errors import InvalidArgument, NotFound, ResourceExhausted, TwofoldError
 from twofold.games.game2048 import DIRECTIONS
-from twofold.integrations.text_games import TextGame
+from twofold.integrations.text_games import LARGEST_SEED, TextGame
 from twofold.policies.baselines import PerfectMemory
 
 optional_import("mcp", "MCP servers", "mcp")
@@ -67,7 +67,12 @@ _Rows = Annotated[Any, _described(f"Rows of the board: {_Side}", type="integer")
 _Columns = Annotated[Any, _described(f"Columns of the board: {_Side}", type="integer")]
 _Seed = Annotated[
     Any,
-    _described("The same seed starts the same game (default: random).", type="integer", minimum=0),
+    _described(
+        "The same seed starts the same game (default: random).",
+        type="integer",
+        minimum=0,
+        maximum=LARGEST_SEED,
+    ),
 ]
 _GameId = Annotated[Any, _described("The game_id from new_game.", type="string")]
 _Direction = Annotated[
@@ -168,6 +173,9 @@ class ServedGames:
         sides = [("rows", rows), ("columns", columns)]
         span = BY_NAME[name].spec.sides
         size = tuple(_arguments.integer(side, value, *span) for side, value in sides)
+        if seed is None:
+            seed = secrets.randbelow(LARGEST_SEED + 1)
+        seed = _arguments.integer("seed", seed, 0, LARGEST_SEED)
         with self._begin(_owner(context)) as call:
             text = TextGame.for_models(name, {"size": size, "recover": True, **self._service})
             try:
@@ -178,9 +186,8 @@ class ServedGames:
                 # Otherwise the garbage collector closes it on the thread that serves all clients.
                 text.env.close()
                 raise
-        number = text.env.np_random_seed
-        facts = {"game_id": game_id, "seed": number, **text.facts()}
-        return _result(f"Game {game_id}, seed {number}.\n{text.text()}", **facts)
+        facts = {"game_id": game_id, "seed": seed, **text.facts()}
+        return _result(f"Game {game_id}, seed {seed}.\n{text.text()}", **facts)
 
     @_answered
     def move(self, context: Context, game_id: _GameId, direction: _Direction) -> CallToolResult:

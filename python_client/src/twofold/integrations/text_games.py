@@ -14,6 +14,9 @@ from twofold.envs.single import TwofoldEnv
 from twofold.errors import FailedPrecondition, InvalidArgument, StepPending, TransportError
 from twofold.games.spec import GameSpec
 
+LARGEST_SEED = 2**53 - 1
+"""The largest seed that clients in JavaScript read from JSON without rounding it."""
+
 # Observations have to be boards.
 _OWN = {"obs": "array", "observation_key": None, "mask_key": None}
 

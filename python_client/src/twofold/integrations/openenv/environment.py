@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +12,12 @@ from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.lookup import VERSION
 from twofold.envs.json_form import as_json
-from twofold.envs.seeding import draw_seed
 from twofold.errors import Conflict, FailedPrecondition, InvalidArgument
 from twofold.games.spec import GameSpec
 from twofold.integrations.openenv.episode import Episode
 from twofold.integrations.openenv.models import GameModels
 from twofold.integrations.openenv.registry import Entry, Registry
-from twofold.integrations.text_games import TextGame
+from twofold.integrations.text_games import LARGEST_SEED, TextGame
 
 _PURPOSE = "the games of twofold.integrations.openenv"
 _interfaces: Any = optional_import("openenv.core.env_server.interfaces", _PURPOSE, "openenv")
@@ -175,7 +175,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
             if game is None:  # another connection took over the last episode and its board
                 game = self._game(arguments)
                 undo.callback(game.env.close)
-            seed = draw_seed(1) if seed is None else seed
+            seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
             episode = Episode(episode_id or uuid.uuid4().hex, game, self._service.models, seed)
             entry, gone = registry.hold(episode.id, episode, self)
             undo.pop_all()
