@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from servers import Server
 
 import twofold
 from twofold.errors import NotFound
@@ -137,6 +138,26 @@ def test_a_number_out_of_sequence_is_refused_and_plays_nothing(
     assert connection.ask("state")["step_count"] == 2
     assert connection.step(direction="left", step=1) == last
     connection.close()
+
+
+def test_after_a_step_without_an_answer_the_error_names_the_action_to_repeat(
+    own_server: Server,
+) -> None:
+    with serving(endpoint=own_server.tcp, timeout=0.3) as url:
+        connection = Connection(url)
+        connection.reset(seed=1)
+        with own_server.stopped():
+            lost = connection.error("step", {"direction": "up", "step": 0})
+            assert own_server.tcp in lost["message"]
+            other = connection.error("step", {"direction": "left", "step": 0})
+            assert other["message"] == "the last action got no answer; repeat 'up' first"
+        while True:  # on a busy machine, the answer may again be too late
+            connection.send("step", {"direction": "up", "step": 0})
+            reply = connection.receive()
+            if reply["type"] == "observation":
+                break
+        assert reply["data"]["observation"]["step"] == 1
+        connection.close()
 
 
 def test_a_second_connection_takes_over_an_episode_and_shuts_the_first_one_out(url: str) -> None:

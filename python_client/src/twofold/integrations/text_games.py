@@ -76,8 +76,23 @@ class TextGame:
         self.reward, self.end = 0.0, ""
 
     def step(self, number: int) -> tuple[float, bool, bool]:
-        """Plays an action by its number, and returns reward, terminated and truncated."""
-        self.board, reward, terminated, truncated, infos = self.env.step(number)
+        """Plays an action by its number, and returns reward, terminated and truncated.
+
+        Raises:
+            FailedPrecondition: The last action has to be repeated first.
+            TransportError: The service did not answer. The action may have been played. Repeating
+                it is safe and does not play it twice.
+        """
+        try:
+            self.board, reward, terminated, truncated, infos = self.env.step(number)
+        except StepPending:
+            unanswered = self.game.actions[self._unanswered]
+            raise FailedPrecondition(
+                f"the last action got no answer; repeat {unanswered!r} first"
+            ) from None
+        except TransportError:
+            self._unanswered = number
+            raise
         self.infos = plain(infos)
         self.reward += reward
         return reward, terminated, truncated
@@ -101,16 +116,7 @@ class TextGame:
         if self.end:
             raise FailedPrecondition(f"the game is over: {self.end}")
         before = self.infos
-        try:
-            _, terminated, truncated = self.step(number)
-        except StepPending:
-            unanswered = self.game.actions[self._unanswered]
-            raise FailedPrecondition(
-                f"the last action got no answer; repeat {unanswered!r} first"
-            ) from None
-        except TransportError:
-            self._unanswered = number
-            raise
+        _, terminated, truncated = self.step(number)
         if terminated:  # checked first, because such a step may also be truncated
             is_legal = before["action_mask"][number]
             self.end = self.game.end(self.infos) if is_legal else "that action was illegal"

@@ -88,7 +88,8 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         """Plays an action.
 
         Raises:
-            FailedPrecondition: This connection has no episode.
+            FailedPrecondition: This connection has no episode, or the last action got no answer and
+                has to be repeated first.
             StaleEpoch: Another connection has taken over the episode.
             InvalidArgument, OutOfSequence, Conflict, TransportError: See `Episode.step`.
         """

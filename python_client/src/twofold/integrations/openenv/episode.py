@@ -54,6 +54,7 @@ class Episode:
             InvalidArgument: This game has no such action.
             OutOfSequence: The action's `step` is neither the next step nor the last one.
             Conflict: The action has the last step's number, but is a different action.
+            FailedPrecondition: The last action got no answer and has to be repeated first.
             TransportError: The service did not answer. Repeating the same action is safe.
         """
         number = self.game.game.number(action.word)
