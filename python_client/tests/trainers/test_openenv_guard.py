@@ -70,10 +70,58 @@ def test_a_refusal_over_http_gives_the_reason(
     assert answer[1].startswith(detail)
 
 
+@pytest.mark.parametrize("path", ["/reset", "/step"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"\xff\xfe",
+        b'{"seed": NaN}',
+        b'{"seed": 1e400}',
+        b'{"seed": ' + b"1" * 5000 + b"}",
+        b'{"episode_id": "\\ud800"}',
+        b'{"\\ud800": 1}',
+        b'{"episode_id": {"a": Infinity}}',
+        b'{"action": {"direction": NaN}}',
+        b'{"action": {"direction": "\\ud800"}}',
+        b'{"action": {"direction": "up"}, "timeout_s": NaN}',
+        b'{"action": ' + b"[" * 300 + b"]" * 300 + b"}",
+    ],
+)
+def test_a_body_that_is_not_json_gets_the_reason(url: str, path: str, body: bytes) -> None:
+    status, detail = post(url, path, body)
+    assert status == 422
+    assert detail.startswith("Invalid JSON: ")
+
+
+@pytest.mark.parametrize("name", ["self", "func"])
+def test_names_of_openenvs_own_parameters_are_refused(url: str, name: str) -> None:
+    detail = f"this server's reset does not accept {name!r}"
+    assert post(url, "/reset", json.dumps({name: 1})) == (422, detail)
+
+
 def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:
     with serving(endpoint=own_server.tcp, timeout=0.2) as url:
         own_server.kill()
         assert post(url, "/reset", "{}")[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ('{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32700),
+        ('{"jsonrpc": "2.0", "id": NaN, "method": "tools/list"}', -32700),
+        ('{"id": 1, "method": "tools/call", "params": {"session_id": [1]}}', -32601),
+        ('{"id": 1, "method": "openenv/session/close", "params": {"session_id": {}}}', -32601),
+    ],
+)
+def test_a_wrong_body_for_mcp_gets_an_error_of_json_rpc(url: str, body: str, code: int) -> None:
+    connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
+    with contextlib.closing(connection):
+        connection.request("POST", "/mcp", body)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert json.loads(answer.read())["error"]["code"] == code
 
 
 def test_requests_over_http_do_not_count_as_connections() -> None:

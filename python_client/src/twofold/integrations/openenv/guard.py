@@ -13,7 +13,13 @@ Send = Callable[[Message], Awaitable[None]]
 
 # OpenEnv's replies echo a wrong value, and pydantic can serialise at most 255 nested levels.
 _MAX_BRACKETS = 200
-_NO_SUCH_METHOD = -32601  # JSON-RPC's code
+# The paths whose bodies are read as JSON.
+_PATHS = ("/reset", "/step", "/mcp")
+# JSON-RPC's codes.
+_NO_JSON = -32700
+_NO_SUCH_METHOD = -32601
+# OpenEnv passes a reset's arguments by name to functions with these parameters.
+_RESERVED = {"self", "func"}
 _GONE: Message = {"type": "websocket.disconnect", "code": 1006}
 
 
@@ -22,8 +28,10 @@ class Guard:
 
     - It refuses bodies larger than `max_bytes`.
     - It refuses to create sessions over HTTP, because they would never end.
-    - It answers with an error if a message at /ws is not a JSON object. OpenEnv alone would end the
-      session.
+    - It answers with an error if a body is not JSON that OpenEnv can read and echo. OpenEnv alone
+      would fail with an internal error.
+    - It answers with an error if a message at /ws is not such a JSON object. OpenEnv alone would
+      end the session.
     - It adds details about wrong values to an error's `message`, because OpenEnv's client shows
       only the `message`.
     - It stops reading from a connection whose client has disconnected.
@@ -58,11 +66,11 @@ class Guard:
                 detail = f"the body is larger than {self._max_bytes:,} bytes"
                 await _answer(send, 413, {"detail": detail})
                 return
-        if scope["path"].endswith("/mcp") and _asks_for_a_session(body):
-            text = "this server offers no MCP tools; run `twofold mcp` for them"
-            error = {"code": _NO_SUCH_METHOD, "message": text}
-            await _answer(send, 200, {"jsonrpc": "2.0", "id": None, "error": error})
-            return
+        if body and scope["path"].endswith(_PATHS):
+            answer = _refusal(scope["path"], body)
+            if answer is not None:
+                await _answer(send, *answer)
+                return
         whole: list[Message] = [{"type": "http.request", "body": bytes(body)}]
 
         async def receive_whole() -> Message:
@@ -78,12 +86,47 @@ async def _answer(send: Send, status: int, document: dict[str, Any]) -> None:
     await send({"type": "http.response.body", "body": json.dumps(document).encode()})
 
 
-def _asks_for_a_session(body: bytes | bytearray) -> bool:
+def _refusal(path: str, body: bytearray) -> tuple[int, dict[str, Any]] | None:
+    """Returns the status and the content of the answer to a wrong body, or None."""
     try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
+        request, fault = _parsed(body.decode()), ""
+    except ValueError as error:
+        request, fault = None, f"Invalid JSON: {error}"
+    if path.endswith("/mcp"):
+        code = _NO_JSON
+        if _needs_a_session(request):
+            code = _NO_SUCH_METHOD
+            fault = "this server offers no MCP tools; run `twofold mcp` for them"
+        error_of = {"code": code, "message": fault}
+        answer = 200, {"jsonrpc": "2.0", "id": None, "error": error_of}
+    else:
+        if path.endswith("/reset") and isinstance(request, dict):
+            for name in _RESERVED & request.keys():
+                fault = f"this server's reset does not accept {name!r}"
+        answer = 422, {"detail": fault}
+    return answer if fault else None
+
+
+def _needs_a_session(request: object) -> bool:
+    if not isinstance(request, dict):
         return False
-    return isinstance(request, dict) and request.get("method") == "openenv/session/create"
+    params = request.get("params")
+    is_in_session = isinstance(params, dict) and "session_id" in params
+    return is_in_session or request.get("method") == "openenv/session/create"
+
+
+def _parsed(text: str) -> Any:
+    """Returns the value of a client's JSON.
+
+    Raises:
+        ValueError: The text is not JSON, or OpenEnv's replies could not echo its values.
+    """
+    if text.count("{") + text.count("[") > _MAX_BRACKETS:
+        raise ValueError(f"more than {_MAX_BRACKETS} lists and objects")
+    value = json.loads(text)
+    # NaN and 1e400 have no form in JSON, and a lone surrogate can't be encoded.
+    json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    return value
 
 
 class _Connection:
@@ -123,11 +166,8 @@ def _fault(message: Message) -> str:
     text = message.get("text")
     if text is None:
         return "Invalid JSON: expected text, not bytes"
-    if text.count("{") + text.count("[") > _MAX_BRACKETS:
-        return f"Invalid JSON: more than {_MAX_BRACKETS} lists and objects"
     try:
-        value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate can't be encoded
+        value = _parsed(text)
     except ValueError as error:
         return f"Invalid JSON: {error}"
     kind = type(value).__name__
