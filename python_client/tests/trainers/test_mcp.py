@@ -94,6 +94,23 @@ def over_http(*options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
             process.kill()
 
 
+INITIALIZE = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "a", "version": "1"},
+}
+
+
+def messages(**calls: Any) -> bytes:
+    """Returns requests as a client writes them: the parameters of each method."""
+    lines = [{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": INITIALIZE}]
+    lines += [
+        {"jsonrpc": "2.0", "id": number, "method": method.replace("_", "/"), "params": params}
+        for number, (method, params) in enumerate(calls.items(), 1)
+    ]
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
 def has_ipv6() -> bool:
     """Returns True if this machine has the address ::1."""
     with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
@@ -518,10 +535,7 @@ def test_a_signal_ends_the_server(number: int, status: int, mode: str) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         assert started.stdin is not None
         assert started.stdout is not None
-        started.stdin.write(
-            b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": '
-            b'"2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}}\n'
-        )
+        started.stdin.write(messages())
         started.stdin.flush()
         server = json.loads(started.stdout.readline())["result"]["serverInfo"]
         assert (server["name"], server["version"]) == ("twofold", VERSION)
@@ -539,6 +553,36 @@ def test_an_ipv6_address_is_served(mode: str) -> None:
 def test_the_end_of_the_input_ends_the_server() -> None:
     ran = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
     assert (ran.returncode, ran.stdout) == (0, b"")
+
+
+def test_the_end_of_the_input_does_not_wait_for_calls_without_an_answer() -> None:
+    command = [*COMMAND, "--endpoint", "tcp://127.0.0.1:1", "--timeout", str(2 * PATIENCE)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(messages(tools_call={"name": "new_game"}, ping={}))
+        process.stdin.flush()
+        # The reply to the ping comes while the call waits.
+        assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == [0, 2]
+        process.stdin.close()
+        try:
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("streams", "message"),
+    [
+        ("<&-", "standard input or output is closed; serve over HTTP with --http"),
+        (">&-", "standard input or output is closed; serve over HTTP with --http"),
+        (">/dev/full", "[Errno 28] No space left on device"),
+    ],
+)
+def test_closed_and_full_streams_are_reported_in_one_line(streams: str, message: str) -> None:
+    shell = ["sh", "-c", f'"$@" {streams}', "sh", *COMMAND]
+    ran = subprocess.run(shell, input=messages(), capture_output=True, timeout=PATIENCE)
+    assert (ran.returncode, ran.stderr.decode()) == (1, f"twofold mcp: {message}\n")
 
 
 def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
@@ -564,10 +608,12 @@ def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
     ("words", "status", "message"),
     [
         (["--json"], 2, "--json requires --http"),
+        (["--host", "0.0.0.0"], 2, "--host requires --http"),
+        (["--port=8000"], 2, "--port requires --http"),
         (["--http", "--max-games", "0"], 2, "max_games is 0; expected at least 1"),
         (["--http", "--host", "192.0.2.1"], 1, ""),
         (["--http", "--port", "70000"], 2, "port is 70000; expected 0 ... 65535"),
-        (["--port", "x"], 2, "invalid int value"),
+        (["--http", "--port", "x"], 2, "invalid int value"),
         (["--endpoint", "bogus"], 2, "endpoint 'bogus' is not an address; expected"),
         (["--http", "--endpoint", "tcp://x:99999"], 2, "has a port outside 1 ... 65535"),
     ],

@@ -105,10 +105,16 @@ def _answered(
     """Wraps a tool to run it in a thread and to return its errors as text for the model."""
 
     @functools.wraps(tool)
-    async def answered(games: ServedGames, *arguments: Any, **named: Any) -> CallToolResult:
-        call = functools.partial(tool, games, *arguments, **named)
+    async def answered(games: ServedGames, context: Context, **named: Any) -> CallToolResult:
+        call = functools.partial(tool, games, context, **named)
         try:
-            result: CallToolResult = await anyio.to_thread.run_sync(call, limiter=games._threads)
+            result: CallToolResult = await anyio.to_thread.run_sync(
+                call,
+                # The end of the input ends the server, and a call may wait for another server.
+                # Over HTTP, clients that cancel calls could start any number of threads.
+                abandon_on_cancel=context.request_context.request is None,
+                limiter=games._threads,
+            )
             return result
         except TwofoldError as error:
             return _refusal(error)

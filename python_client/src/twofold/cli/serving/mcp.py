@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 from twofold._arguments import DEFAULT_TIMEOUT
 from twofold.cli import INTERRUPTED, TERMINATED, endpoint
@@ -32,19 +34,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Serves until the client disconnects or a signal arrives. Over HTTP, first yields the URL."""
-    if arguments.json and not arguments.http:
-        raise InvalidArgument("--json requires --http", field="json")
+    if not arguments.http:
+        given = {word.partition("=")[0] for word in arguments.words}
+        for name in ("json", "host", "port"):
+            if f"--{name}" in given:
+                raise InvalidArgument(f"--{name} requires --http", field=name)
     from twofold.integrations.mcp import make_mcp_server
     from twofold.integrations.serving import Runner
 
     service = endpoint.service_arguments(arguments)
     server = make_mcp_server(arguments.max_games, **service)
     if not arguments.http:
-        # A normal exit would wait for the thread that reads the input, which can't be interrupted.
+        # They are None or not a file if the caller has closed them.
+        if sys.stdin is None or not hasattr(sys.stdout, "buffer"):
+            raise OSError("standard input or output is closed; serve over HTTP with --http")
+        # A normal exit would wait for the thread that reads the input, which can't be interrupted,
+        # and for calls that wait for a server.
         signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
         signal.signal(signal.SIGTERM, lambda *_: os._exit(TERMINATED))
-        server.run()
-        return
+        try:
+            server.run()
+        except Exception as error:
+            cause: Any = error
+            while len(getattr(cause, "exceptions", "")) == 1:  # anyio raises groups
+                cause = cause.exceptions[0]
+            raise cause from None
+        os._exit(0)
     app = server.streamable_http_app(host=arguments.host)
     # Open streams end only with the server, so the shutdown waits for at most 2 s.
     runner = Runner(app, arguments.host, arguments.port, grace=2, extra="mcp")
