@@ -604,6 +604,13 @@ def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
     assert all(tool["description"] for tool in tools.values())
 
 
+def test_a_port_in_use_is_named(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    address = url.removeprefix("http://").removesuffix("/mcp")
+    port = address.rpartition(":")[2]
+    assert cli.main(["mcp", "--http", "--port", port]) == cli.FAILED
+    assert capsys.readouterr().err == f"twofold mcp: {address}: Address already in use\n"
+
+
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
@@ -611,7 +618,11 @@ def test_a_client_can_read_the_arguments_of_each_tool(connect: Connect) -> None:
         (["--host", "0.0.0.0"], 2, "--host requires --http"),
         (["--port=8000"], 2, "--port requires --http"),
         (["--http", "--max-games", "0"], 2, "max_games is 0; expected at least 1"),
-        (["--http", "--host", "192.0.2.1"], 1, ""),
+        (["--http", "--host", "192.0.2.1"], 1, "192.0.2.1:8000: Cannot assign requested address"),
+        (["--http", "--host", "2001:db8::1", "--port", "80"], 1, "mcp: [2001:db8::1]:80: "),
+        (["--http", "--host", ""], 2, "host is ''; expected the address or the name of this"),
+        (["--http", "--host", "\x00"], 2, "host is '\\x00'; expected the address"),
+        (["--http", "--host", "é" * 70], 2, "ééé'; expected the address"),
         (["--http", "--port", "70000"], 2, "port is 70000; expected 0 ... 65535"),
         (["--http", "--port", "x"], 2, "invalid int value"),
         (["--endpoint", "bogus"], 2, "endpoint 'bogus' is not an address; expected"),

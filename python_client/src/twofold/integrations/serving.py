@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import socket
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 from twofold import _arguments
 from twofold._optional import optional_import
+from twofold.errors import InvalidArgument
 
 MAX_BYTES = 2**18
 """The maximum size of a message, in bytes. A reset with a reward takes a few kilobytes."""
@@ -34,8 +36,8 @@ class Runner:
         url: The base URL.
 
     Raises:
-        InvalidArgument: The port is out of range.
-        OSError: The address can't be bound.
+        InvalidArgument: The port is out of range, or the host can't be the name of one.
+        OSError: The address can't be bound; `filename` is the host and the port.
     """
 
     def __init__(
@@ -50,14 +52,8 @@ class Runner:
     ) -> None:
         uvicorn: Any = optional_import("uvicorn", _PURPOSE, extra)
         port = _arguments.integer("port", port, 0, 65535)
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # asyncio sets TCP_NODELAY only on sockets that name their protocol.
-        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        if sys.platform != "win32":
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind((host, port))
-        self._socket.listen(_BACKLOG)
         shown = f"[{host}]" if ":" in host else host
+        self._socket = _listen(host, port, f"{shown}:{port}")
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}"
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -81,6 +77,30 @@ class Runner:
     def stop(self) -> None:
         """Makes `run` return. Safe to call from any thread."""
         self._server.should_exit = True
+
+
+def _listen(host: str, port: int, shown: str) -> socket.socket:
+    """Returns a socket that listens on this address, which errors call `shown`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with contextlib.ExitStack() as undo:
+            # asyncio sets TCP_NODELAY only on sockets that name their protocol.
+            listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            undo.enter_context(listener)
+            if sys.platform != "win32":
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if not host:  # which would mean all addresses
+                raise ValueError
+            listener.bind((host, port))
+            listener.listen(_BACKLOG)
+            undo.pop_all()
+            return listener
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, shown) from None
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            f"host is {host!r}; expected the address or the name of this machine", field="host"
+        ) from None
 
 
 def _with_deadline(seconds: float, extra: str) -> Any:
