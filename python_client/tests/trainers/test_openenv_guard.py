@@ -37,13 +37,19 @@ def address(url: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def post(url: str, path: str, body: Any) -> tuple[int, str]:
-    """Returns the status and the detail of an answer, which must be an error."""
+def answer_of(url: str, path: str, body: Any) -> tuple[int, Any]:
+    """Returns the status and the content of the answer to a POST."""
     connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
     with contextlib.closing(connection):
         connection.request("POST", path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())["detail"]
+        return answer.status, json.loads(answer.read())
+
+
+def post(url: str, path: str, body: Any) -> tuple[int, str]:
+    """Returns the status and the detail of an answer, which must be an error."""
+    status, answer = answer_of(url, path, body)
+    return status, answer["detail"]
 
 
 @pytest.mark.parametrize("path", ["/reset", "/step", "/mcp"])
@@ -100,6 +106,20 @@ def test_names_of_openenvs_own_parameters_are_refused(url: str, name: str) -> No
     assert post(url, "/reset", json.dumps({name: 1})) == (422, detail)
 
 
+def test_a_reset_over_http_keeps_no_episode() -> None:
+    with serving(keep_episodes=1) as url:
+        lost = Connection(url)
+        episode_id = lost.reset(seed=1)["episode_id"]
+        lost.close()
+        for _ in range(3):
+            seen = answer_of(url, "/reset", '{"seed": 1}')[1]["observation"]
+            assert seen["step"] == 0
+        again = Connection(url)
+        assert again.reset(episode_id=episode_id)["resumed"]
+        assert not again.reset(episode_id=seen["episode_id"])["resumed"]
+        again.close()
+
+
 def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:
     with serving(endpoint=own_server.tcp, timeout=0.2) as url:
         own_server.kill()
@@ -116,24 +136,15 @@ def test_unreachable_boards_are_not_an_internal_error(own_server: Any) -> None:
     ],
 )
 def test_a_wrong_body_for_mcp_gets_an_error_of_json_rpc(url: str, body: str, code: int) -> None:
-    connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
-    with contextlib.closing(connection):
-        connection.request("POST", "/mcp", body)
-        answer = connection.getresponse()
-        assert answer.status == 200
-        assert json.loads(answer.read())["error"]["code"] == code
+    status, answer = answer_of(url, "/mcp", body)
+    assert (status, answer["error"]["code"]) == (200, code)
 
 
 def test_requests_over_http_do_not_count_as_connections() -> None:
     with serving(max_sessions=2) as url:
         for _ in range(3):
-            connection = http.client.HTTPConnection(*address(url), timeout=PATIENCE)
-            with contextlib.closing(connection):
-                body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"})
-                connection.request("POST", "/mcp", body)
-                assert (
-                    "twofold mcp" in json.loads(connection.getresponse().read())["error"]["message"]
-                )
+            body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"})
+            assert "twofold mcp" in answer_of(url, "/mcp", body)[1]["error"]["message"]
         player = Connection(url)
         assert player.reset(seed=1)["step"] == 0
         player.close()
