@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -91,16 +92,13 @@ class ChatServer:
 
 
 @contextlib.contextmanager
-def dripping(beginning: bytes) -> Iterator[str]:
-    """Yields the URL of a server that answers with `beginning`, and then a space every 10 ms."""
-    is_over = threading.Event()
+def raw_server(answer: Callable[[socket.socket], object]) -> Iterator[str]:
+    """Yields the URL of a server that passes each connection to `answer`, unread."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             with contextlib.suppress(OSError):
-                self.request.sendall(beginning)
-                while not is_over.wait(0.01):
-                    self.request.sendall(b" ")
+                answer(self.request)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -108,6 +106,22 @@ def dripping(beginning: bytes) -> Iterator[str]:
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}/v1"
         finally:
-            is_over.set()
             server.shutdown()
             thread.join()
+
+
+@contextlib.contextmanager
+def dripping(beginning: bytes) -> Iterator[str]:
+    """Yields the URL of a server that answers with `beginning`, and then a space every 10 ms."""
+    is_over = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(beginning)
+        while not is_over.wait(0.01):
+            connection.sendall(b" ")
+
+    with raw_server(answer) as url:
+        try:
+            yield url
+        finally:
+            is_over.set()

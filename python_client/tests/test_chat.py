@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_server import Answer, ChatServer, dripping
+from chat_server import Answer, ChatServer, dripping, raw_server
 from servers import PATIENCE, wait_until
 
 import twofold
@@ -310,6 +310,26 @@ def test_a_reply_that_is_not_a_completion_is_an_error_after_six_attempts(
             endpoint.complete([], {})
     assert len(server.requests) == 6
     assert info.value.status is None
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"400 Wrong"])
+@pytest.mark.parametrize("head", [b"\r\n", b"Transfer-Encoding: chunked\r\n\r\n-1\r\n"])
+def test_an_endless_reply_is_read_only_up_to_the_limit(status: bytes, head: bytes) -> None:
+    sent = 0
+
+    def flood(connection: socket.socket) -> None:
+        nonlocal sent
+        connection.sendall(b"HTTP/1.1 " + status + b"\r\n" + head)
+        while sent < 1 << 28:
+            connection.sendall(b" " * (1 << 20))
+            sent += 1 << 20
+
+    with raw_server(flood) as url:
+        endpoint = ChatEndpoint(url, "", PATIENCE, Waits().surroundings)
+        with pytest.raises(errors.ModelUnavailable, match=r"larger than 4,194,304 bytes"):
+            endpoint.complete([], {})
+    # Six attempts, each with what the sockets hold.
+    assert sent < 1 << 27
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 302, 307])

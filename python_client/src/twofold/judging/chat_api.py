@@ -173,8 +173,11 @@ class ChatEndpoint:
             opened = self._opener.open(exchange, timeout=self._timeout)
         except urllib.error.HTTPError as error:
             opened = error
+        data = bytearray()
         with opened:
-            data: bytes = opened.read(_LARGEST_REPLY + 1)
+            # Not `read`, which reads a chunk of negative size to the end of the connection.
+            while len(data) <= _LARGEST_REPLY and (piece := opened.read1(1 << 16)):
+                data += piece
         if len(data) > _LARGEST_REPLY:
             raise ValueError(f"the reply is larger than {_LARGEST_REPLY:,} bytes")
         words = ""
@@ -289,7 +292,7 @@ class _Reply(NamedTuple):
     status: int
     reason: str
     retry_after: str | None
-    data: bytes
+    data: bytearray
     words: str
 
 
@@ -364,7 +367,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _read(data: bytes, attempts: int) -> Completion:
+def _read(data: bytearray, attempts: int) -> Completion:
     """Returns the completion in a reply's JSON.
 
     Raises:
