@@ -11,6 +11,7 @@ import threading
 import urllib.error
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_plus
 
 import numpy as np
 import pytest
@@ -497,6 +498,9 @@ def test_a_key_that_no_header_can_contain_is_refused_and_not_shown(key: str) -> 
         r'{"key": "hidden\/1+="}',
         "?key=hidden%2F1%2B%3D",
         "?key=hidden%2F1%2B%3D and token-2",
+        "?key=hidden%2f1%2b%3d and ?key=%68idden/1%2B=",
+        r'{"url": "?key=hidden/1\u002B\u003d", "raw": "{\"key\": \"hidden\\/1+=\"}"}',
+        "<pre>hidden&#x2F;1&#43;&#x3d;</pre>",
         "." * 290 + "hidden/1+=",
     ],
 )
@@ -512,9 +516,35 @@ def test_a_key_that_the_endpoint_echoes_is_masked(echo: str, status: int) -> Non
     message = str(info.value)
     assert "/v1/chat/completions?***: " in message
     assert f"HTTP {status} No ***, no ***: " in message
-    assert "hidden" not in message
+    assert "idden" not in message
     assert "token-2" not in message
     assert server.requests[0][0] == "/v1/chat/completions?key=token-2"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "key=hidden%2f1%3d",
+        "sig=hidden:1%2F2",
+        "key=hid%64en%20a+b",
+        "key=hidden%ff%fe1",
+        "hidden",
+        "hidden=",
+        "version=1&hidden%2B1",
+    ],
+)
+def test_a_query_that_the_endpoint_echoes_as_it_was_sent_is_masked(query: str) -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        path, _, _ = server.requests[number]
+        return Answer(status=404, body=f"Cannot POST {path} ({unquote_plus(path)})".encode())
+
+    with (
+        ChatServer(rule) as server,
+        pytest.raises(errors.ModelUnavailable, match=r"Cannot POST .*\*\*\*") as info,
+    ):
+        ChatEndpoint(f"{server.url}?{query}", "", 60.0).complete([], {})
+    assert server.requests[0][0].endswith(f"?{query}")
+    assert "hid" not in str(info.value)
 
 
 @pytest.mark.parametrize(

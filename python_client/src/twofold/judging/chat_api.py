@@ -7,6 +7,7 @@ import functools
 import html
 import http.client
 import json
+import re
 import socket
 import ssl
 import threading
@@ -90,8 +91,10 @@ class ChatEndpoint:
         path = parts.path.rstrip("/") + "/chat/completions"
         self._url = parts._replace(path=path, fragment="").geturl()
         self._shown = _shown(parts._replace(path=path))
-        values = [value for _, value in urllib.parse.parse_qsl(parts.query)]
-        self._secrets = _forms([key, *values])
+        fields = [field.partition("=") for field in parts.query.split("&")]
+        # Masked as sent and as decoded. A field without a value may be a key.
+        sent = [value or name for name, _, value in fields]
+        self._secrets = _patterns([key, *sent, *map(urllib.parse.unquote_plus, sent)])
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -188,7 +191,7 @@ class ChatEndpoint:
 
     def _masked(self, text: str) -> str:
         for secret in self._secrets:
-            text = text.replace(secret, _MASK)
+            text = secret.sub(_MASK, text)
         return text
 
     def _unavailable(self, problem: str, status: int | None) -> ModelUnavailable:
@@ -272,18 +275,33 @@ def _shown(parts: urllib.parse.SplitResult) -> str:
     return parts._replace(netloc=netloc, query=query, fragment="").geturl()
 
 
-def _forms(secrets: Sequence[str]) -> list[str]:
-    """Returns the words to mask in messages: secrets as is, and encoded for URLs, JSON and HTML.
+def _patterns(secrets: Sequence[str]) -> list[re.Pattern[str]]:
+    """Returns patterns of the words to mask in messages: secrets with any characters escaped.
 
-    Longer words come first. Secrets of fewer than four characters are omitted, because masking them
-    would garble other words.
+    Longer secrets come first. Secrets of fewer than four characters are omitted, because masking
+    them would garble other words.
     """
-    found = set()
-    for secret in secrets:
-        if len(secret) >= 4:
-            found |= {secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote_plus(secret)}
-            found |= {json.dumps(secret)[1:-1], secret.replace("/", "\\/"), html.escape(secret)}
-    return sorted(found, key=len, reverse=True)
+    found = {secret for secret in secrets if len(secret) >= 4}
+    return [
+        re.compile("".join(map(_spellings, secret)))
+        for secret in sorted(found, key=len, reverse=True)
+    ]
+
+
+def _spellings(character: str) -> str:
+    """Returns a pattern of a character as is, or escaped for URLs, JSON or HTML."""
+    number, named = ord(character), html.escape(character)
+    in_url = "".join(f"%{byte:02x}" for byte in character.encode())
+    in_json = rf"\u{number:04x}" if character.isascii() else json.dumps(character)[1:-1]
+    # A text in JSON may itself be JSON, with more backslashes.
+    in_json = in_json.replace("\\", r"\\{1,3}")
+    escapes = [in_url, in_json, f"&#0*{number};", f"&#x0*{number:x};"]
+    if character == " ":
+        escapes.append(r"\+")
+    if named != character:
+        escapes.append(named)
+    # No two alternatives match the same text, because a search would otherwise take very long.
+    return rf"(?:\\{{0,3}}{re.escape(character)}|(?i:{'|'.join(escapes)}))"
 
 
 class _Reply(NamedTuple):
