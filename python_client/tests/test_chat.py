@@ -294,9 +294,12 @@ def test_a_long_wait_is_cut_short() -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b"[" * 100_000, "not a chat completion"),
-        (b"null", "not a chat completion"),
-        (b'{"choices": [{"message": null}]}', "not a chat completion"),
+        (b"[" * 100_000, "): [[["),
+        (b"null", "not a chat completion (TypeError): null"),
+        (b"", "not a chat completion (JSONDecodeError)"),
+        (b'{"choices": [{"message": null}]}', "not a chat completion (AttributeError): {"),
+        (b'{"error":\n"no such model, hidden-1"}', '(KeyError): {"error": "no such model, ***"}'),
+        (b"<title>Please log in</title>", "(JSONDecodeError): <title>Please log in</title>"),
         (b" " * (5 << 20), "larger than 4,194,304 bytes"),
         (b"\xff\xfe", "not a chat completion"),
     ],
@@ -306,9 +309,10 @@ def test_a_reply_that_is_not_a_completion_is_an_error_after_six_attempts(
 ) -> None:
     waits = Waits()
     with ChatServer(lambda document, number: Answer(body=body)) as server:
-        endpoint = ChatEndpoint(server.url, "", 60.0, waits.surroundings)
-        with pytest.raises(errors.ModelUnavailable, match=f"6 attempts failed.*{problem}") as info:
+        endpoint = ChatEndpoint(server.url, "hidden-1", 60.0, waits.surroundings)
+        with pytest.raises(errors.ModelUnavailable, match="6 attempts failed") as info:
             endpoint.complete([], {})
+    assert problem in str(info.value)
     assert len(server.requests) == 6
     assert info.value.status is None
 

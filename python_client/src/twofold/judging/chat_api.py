@@ -119,12 +119,14 @@ class ChatEndpoint:
                 reply = self._post(body)
                 if 200 <= reply.status < 300:
                     return _read(reply.data, attempt)
-                problem, status = f"HTTP {reply.status} {reply.reason}: {reply.words}", reply.status
+                problem, status = f"HTTP {reply.status} {reply.reason}", reply.status
                 wait = _retry_after(reply.retry_after, wait)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 problem, status = f"{type(error).__name__}: {error}", None
                 if _is_final(error):
                     raise self._unavailable(problem, None) from None
+            if reply is not None:
+                problem += f": {self._beginning(reply)}"
             if status is not None and status not in (408, 409, 429) and status < 500:
                 raise self._unavailable(problem, status)
             if attempt < ATTEMPTS:
@@ -183,11 +185,12 @@ class ChatEndpoint:
                 data += piece
         if len(data) > _LARGEST_REPLY:
             raise ValueError(f"the reply is larger than {_LARGEST_REPLY:,} bytes")
-        words = ""
-        if opened.status >= 300:
-            # Masked before it is cut, because a part of a key is also secret.
-            words = " ".join(self._masked(data.decode(errors="replace")).split())[:300]
-        return _Reply(opened.status, opened.reason, opened.headers["Retry-After"], data, words)
+        return _Reply(opened.status, opened.reason, opened.headers["Retry-After"], data)
+
+    def _beginning(self, reply: _Reply) -> str:
+        """Returns the beginning of a reply's body, on one line, with secrets masked."""
+        # Masked before it is cut, because a part of a key is also secret.
+        return " ".join(self._masked(reply.data.decode(errors="replace")).split())[:300]
 
     def _masked(self, text: str) -> str:
         for secret in self._secrets:
@@ -305,13 +308,12 @@ def _spellings(character: str) -> str:
 
 
 class _Reply(NamedTuple):
-    """An HTTP reply. `words` is the start of an error's body, on one line, with secrets masked."""
+    """An HTTP reply."""
 
     status: int
     reason: str
     retry_after: str | None
     data: bytearray
-    words: str
 
 
 class _Exchange(urllib.request.Request):
