@@ -177,6 +177,33 @@ def test_bad_replies_are_corrected_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("useless", "problem"),
+    [
+        (Answer(None), "The reply names no direction"),
+        (Answer(" \n"), "The reply names no direction"),
+        (Answer("<think>up, but " * 99, finish="length"), "The reply was cut off by its limit on"),
+    ],
+)
+def test_an_empty_reply_and_a_cut_off_one_are_not_sent_back(useless: Answer, problem: str) -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        messages = document["messages"]
+        if any(not each["content"].strip() or "<think>" in each["content"] for each in messages):
+            return Answer(status=400, body=b"a message is empty, or too long for this model")
+        if len(messages) == 3:
+            return Answer(asked(document)[0])
+        return Answer("None.") if problem in messages[0]["content"] else useless
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=1)
+    assert (result.failures, result.summary["model"]["malformed"]) == ((), 2 * result.moves[0])
+    first, second, third = (document["messages"] for _, _, document in server.requests[:3])
+    question, _, correction = second[0]["content"].rpartition("\n\n")
+    assert question == first[0]["content"]
+    assert correction.startswith(problem)
+    assert third[:2] == [*second, {"role": "assistant", "content": "None."}]
+
+
+@pytest.mark.parametrize(
     ("answer", "reason", "detail"),
     [
         (Answer("what?"), "malformed", "The reply names no direction"),

@@ -180,10 +180,13 @@ class ChatPlayer:
             if failure is None:
                 break
             correction = f"{failure.detail}. Moves that change the board: {', '.join(legal)}."
-            messages += [
-                {"role": "assistant", "content": reply},
-                {"role": "user", "content": f"{correction} Reply with one of them."},
-            ]
+            correction += " Reply with one of them."
+            if reply:
+                messages.append({"role": "assistant", "content": reply})
+            else:
+                # Some models' templates refuse two messages of the user in a row.
+                correction = f"{messages.pop()['content']}\n\n{correction}"
+            messages.append({"role": "user", "content": correction})
         with self._lock:
             self._counts["moves"] += 1
             self._seconds += self._chat.surroundings.now() - start
@@ -195,9 +198,11 @@ class ChatPlayer:
         return prompt.replace("{board}", rows)
 
     def _ask(self, messages: list[Message], legal: list[str]) -> tuple[str, str, Failure | None]:
-        """Asks the model once. Returns the direction that it names, and the reply's text.
+        """Asks the model once. Returns the direction that it names, and the reply to send back.
 
         If the reply is cut off, or names no direction or an illegal one, also returns a failure.
+        An empty or cut-off reply is not sent back: services refuse a request with an empty message,
+        and one that is longer than the model's context.
         """
         reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
         direction, failure = read_move(reply.text), None
@@ -216,7 +221,8 @@ class ChatPlayer:
             self._counts["without_usage"] += None in used
             for name, tokens in zip(self._tokens, used, strict=True):
                 self._tokens[name] += tokens or 0
-        return direction or "", reply.text, failure
+        sent_back = reply.text if reply.text.strip() and not reply.is_cut else ""
+        return direction or "", sent_back, failure
 
     def summary(self) -> Mapping[str, Any]:
         """Returns the numbers of requests, bad replies and tokens, and the mean time per move."""
