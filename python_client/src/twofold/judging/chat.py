@@ -37,8 +37,9 @@ Moves that change the board: {legal}.
 Choose one of them. End your reply with its name; the last direction that you name is your move."""
 """The prompt for each move, with the fields {board} and {legal}."""
 
-# ASCII only, because Unicode has two more letters that match "i" regardless of case.
-_WORD = re.compile(rf"\b((?ai:{'|'.join(DIRECTIONS)}))\b")
+# ASCII only, because Unicode has two more letters that match "i" regardless of case. Not \b, which
+# takes the underscores of Markdown's emphasis for letters.
+_WORD = re.compile(rf"(?<![^\W_])((?ai:{'|'.join(DIRECTIONS)}))(?![^\W_])")
 
 
 def read_move(text: str) -> str | None:
