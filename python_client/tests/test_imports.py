@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from servers import PATIENCE, Server
 
 import twofold
+from twofold import cli, errors
+from twofold._optional import optional_import
 
 PACKAGE = Path(twofold.__file__).parent
 
@@ -152,3 +155,21 @@ def test_a_client_of_a_server_uses_nothing_that_only_unix_has(server: Server, ad
     assert loaded == "[]", "neither was asked for"
     assert "TWOFOLD_SERVER is 'nowhere'" in error
     envs.close()
+
+
+def test_a_missing_package_and_one_in_another_version_have_different_messages(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(
+        errors.MissingDependency,
+        match=r"^plots need nowhere, which is not installed: pip install 'twofold\[plot\]'$",
+    ):
+        optional_import("nowhere.figure", "plots", "plot")
+    monkeypatch.delitem(sys.modules, "twofold.integrations.mcp", raising=False)
+    # Version 1, which OpenEnv needs, has no such module.
+    monkeypatch.setitem(sys.modules, "mcp.server", types.ModuleType("mcp.server"))
+    monkeypatch.setitem(sys.modules, "mcp", types.ModuleType("mcp"))
+    assert cli.main(["mcp"]) == 1
+    said = capsys.readouterr().err
+    assert "MCP servers can't use the installed mcp (No module named 'mcp.server.mcpserver'" in said
+    assert said.endswith("pip install 'twofold[mcp]' in a new virtual environment\n")

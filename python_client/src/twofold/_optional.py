@@ -14,12 +14,18 @@ def optional_import(module: str, purpose: str, extra: str) -> Any:
     `purpose` is a plural noun for the features that need it; `extra` is the extra that installs it.
 
     Raises:
-        MissingDependency: The package is not installed; the message has the command to install it.
+        MissingDependency: The package is not installed, or is installed in another version. The
+            message has the command to install it.
     """
     try:
         return importlib.import_module(module)
-    except ImportError:
+    except ImportError as error:
         package = module.partition(".")[0]
-        raise MissingDependency(
-            f"{purpose} need {package}, which is not installed: pip install 'twofold[{extra}]'"
-        ) from None
+        command = f"pip install 'twofold[{extra}]'"
+        if error.name == package:
+            message = f"{purpose} need {package}, which is not installed: {command}"
+        else:
+            # Here the command could break the package that needs the installed version.
+            message = f"{purpose} can't use the installed {package} ({error}): {command}"
+            message += " in a new virtual environment"
+        raise MissingDependency(message) from None

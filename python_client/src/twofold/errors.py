@@ -29,7 +29,7 @@ TwofoldError
 ├── SandboxUnavailable           also RuntimeError: no sandbox for programs is available here
 ├── InvalidRecording             also ValueError: a recording is damaged, or replays differently
 ├── InvalidDataset               also ValueError: a dataset is damaged, or has a wrong transition
-├── MissingDependency            also ImportError: an optional package that is not installed
+├── MissingDependency            also ImportError: an optional package is missing or unusable
 └── ClosedError                  also gymnasium's ClosedEnvironmentError
 ```
 """
@@ -340,7 +340,7 @@ class InvalidDataset(TwofoldError, ValueError):
 
 
 class MissingDependency(TwofoldError, ImportError):
-    """A feature needs an optional package that is not installed; the message says how to get it.
+    """A feature needs an optional package, or another version; the message says how to get it.
 
     Fix: Run the `pip install` command in the message.
     """

@@ -11,7 +11,7 @@ import pytest
 from servers import PATIENCE, Server
 
 import twofold
-from twofold.errors import InvalidArgument, MissingDependency
+from twofold.errors import InvalidArgument
 
 pytest.importorskip("openenv", reason="`make openenv-test` has it")
 
@@ -453,10 +453,3 @@ def test_a_server_with_a_wrong_argument_is_refused(arguments: Any, field: str) -
     with pytest.raises(InvalidArgument) as raised:
         make_openenv_app(**arguments)
     assert raised.value.field == field
-
-
-def test_without_openenv_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from twofold._optional import optional_import
-
-    with pytest.raises(MissingDependency, match=r"pip install 'twofold\[openenv\]'"):
-        optional_import("openenv.nowhere", "games", "openenv")

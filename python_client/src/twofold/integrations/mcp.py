@@ -35,7 +35,7 @@ from twofold.games.game2048 import DIRECTIONS
 from twofold.integrations.text_games import LARGEST_SEED, TextGame
 from twofold.policies.baselines import PerfectMemory
 
-optional_import("mcp", "MCP servers", "mcp")
+optional_import("mcp.server.mcpserver", "MCP servers", "mcp")
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
