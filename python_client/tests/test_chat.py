@@ -707,7 +707,9 @@ def test_the_command_judges_a_model_with_the_key_of_the_environment(
         (["--chat", "http://127.0.0.1:9/v1"], "--chat requires --model NAME"),
         (["--chat", "ftp://x", "--model", "m"], "expected http"),
         (["--chat", "http://x", "--model", "m", "--options", "[]"], "is not a JSON object"),
-        (["--chat", "http://x", "--model", "m", "--options", "{"], "invalid"),
+        (["--chat", "http://x", "--model", "m", "--options", "{a"], "'{a' is not JSON: Expecting"),
+        (["--chat", "http://x", "--model", "m", "--options", "9" * 5000], "9' is not"),
+        (["--chat", "http://x", "--model", "m", "--options", "[" + "9," * 5000 + "9]"], "object"),
         (["--chat", "http://x", "--model", "m", "--options", "[" * 100_000], "too deeply"),
         (["--chat", "http://x", "--model", "m", "--options", '{"a": NaN}'], "options can't be"),
         (["--chat", "http://x:0", "--model", "m"], "host or port"),
@@ -718,4 +720,6 @@ def test_the_command_refuses_wrong_usage(
     words: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["evaluate", *words]) == 2
-    assert text in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert text in said
+    assert len(said.splitlines()[-1]) < 300

@@ -158,8 +158,10 @@ def _fields(text: str) -> dict[str, Any]:
         value = json.loads(text)
     except RecursionError:
         raise argparse.ArgumentTypeError("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text} is not a JSON object")
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a JSON object")
     return value
 
 
