@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import signal
 import socket
 import ssl
@@ -148,6 +149,17 @@ def test_as_many_requests_are_in_progress_as_boards() -> None:
         result = evaluated(server, episodes=4)
     assert result.failures == ()
     assert not together.broken
+
+
+def test_the_limit_on_open_files_is_raised_for_the_requests() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (250, limits[1]))
+    try:
+        with ChatServer(first_legal_reply) as server:
+            evaluated(server, episodes=2)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 2 * 2 + 256
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_bad_replies_are_corrected_and_counted() -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.client.surroundings import SYSTEM, Surroundings
+from twofold.client.system import allow_open_files
 from twofold.errors import InvalidArgument
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import Game2048
@@ -113,6 +114,8 @@ class ChatModel:
         Raises:
             InvalidArgument: The environment plays another game, or the URL is malformed.
         """
+        # Each request may have a connection and a copy of its descriptor.
+        allow_open_files(2 * envs.num_envs + 256)
         return ChatPlayer(self, game_of(envs))
 
 
