@@ -17,6 +17,8 @@ from twofold._comparison import short
 from twofold.testing import memory, resets, seeding, values
 from twofold.testing.subject import AnyVectorEnv, CannotCheck, Policy, Subject, Violation
 
+__all__ = ["CHECKS", "ConformanceError", "Finding", "Report", "check_vector_env"]
+
 CHECKS: dict[str, Callable[[Subject], None]] = {
     check.__name__: check
     for check in (
