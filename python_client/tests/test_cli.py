@@ -223,7 +223,7 @@ def test_progress_is_drawn_by_rich_on_a_terminal(
     command = ["evaluate", "random", "--episodes", "50", "--endpoint", "embedded"]
     assert cli.main([*command, *flag]) == 0
     assert ("50 of 50 games" in screen.getvalue()) == (flag != ["--quiet"])
-    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    monkeypatch.setitem(sys.modules, "rich", None)
     assert cli.main([*command, *flag]) == 0
     note = "progress bars need rich, which is not installed: pip install 'twofold[cli]'\n"
     assert screen.getvalue().endswith(note) == (flag != ["--quiet"])

@@ -17,10 +17,11 @@ def optional_import(module: str, purpose: str, extra: str) -> Any:
         MissingDependency: The package is not installed, or is installed in another version. The
             message has the command to install it.
     """
+    package = module.partition(".")[0]
     try:
+        importlib.import_module(package)
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
         command = f"pip install 'twofold[{extra}]'"
         if error.name == package:
             message = f"{purpose} need {package}, which is not installed: {command}"
