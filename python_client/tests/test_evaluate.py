@@ -1114,7 +1114,7 @@ def test_actions_have_the_dtype_of_the_action_space() -> None:
 
 
 class Picky(gym.Env[Any, Any]):
-    """Has many actions, of which each step allows one; its score has halves."""
+    """Allows one of many actions in each step. Its scores are multiples of 0.5."""
 
     observation_space = gym.spaces.Discrete(600)
     action_space = gym.spaces.Discrete(500)

@@ -284,7 +284,7 @@ def test_an_upload_continues_where_a_deadline_stopped_it(
     slots: list[str] = []
 
     def call_once(slot: str, *args: Any) -> Any:
-        """Calls the session, with time for only one part of the network in each rollout."""
+        """Calls the session, but lets each rollout send only one piece of the network in time."""
         if slot != "policy":
             return call(slot, *args)
         if len(slots) % 2 and not is_sent:

@@ -113,7 +113,7 @@ final class ReplyLoop {
             try take(inputs, poller)
         }
         if machine.inProgress > 0 {
-            logger.error("stopping without \(machine.inProgress) requests still running after 5 s")
+            logger.error("stopping after 5 s, although \(machine.inProgress) requests are still running")
         }
     }
 

@@ -12,7 +12,7 @@ final class ModelSession {
     var acknowledged: UInt64 = 0
     /// Whether any client knows that the session's boards have been reset.
     var wasReset = false
-    /// The last snapshot of boards of this session; before its first snapshot, that of the session it was forked from.
+    /// The last snapshot of this session's boards. A fork starts with its parent's last snapshot.
     var snapshot: [UInt8]?
     /// Whether the owner has sent a close request.
     var mayBeClosed = false

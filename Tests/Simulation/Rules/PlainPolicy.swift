@@ -1,6 +1,6 @@
 internal import TwofoldProtocol
 
-/// The policies of the server that the plain rules implement.
+/// A policy of the server that the plain rules implement as well.
 enum PlainPolicy {
     case random
     case fixedOrder

@@ -118,8 +118,8 @@ class Episode:
             )
         if step < self._steps - 1:
             raise OutOfSequence(
-                f"step is {step}, but the episode has already taken {_steps(self._steps)}; reset "
-                "with its episode_id returns the last observation",
+                f"step is {step}, but the episode has already taken {_steps(self._steps)}; pass "
+                "the episode_id to reset, which returns the last observation",
                 field="step",
             )
         if number != self._action:
