@@ -678,6 +678,8 @@ def test_a_url_with_a_key_is_in_no_report_and_in_no_message() -> None:
         ({"options": {"temperature": float("nan")}}, "options"),
         ({"options": {"stop": {1}}}, "options"),
         ({"options": {"stream": True}}, "options"),
+        ({"options": {"model": "other"}}, "options"),
+        ({"options": {"messages": []}}, "options"),
         ({"api_key": 5}, "api_key"),
         ({"retries": -1}, "retries"),
         ({"timeout": 0}, "timeout"),

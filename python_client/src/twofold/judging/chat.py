@@ -124,6 +124,9 @@ def _check_options(options: object) -> None:
     try:
         if not isinstance(options, Mapping) or options.get("stream"):
             raise ValueError("expected a mapping in which `stream` is not set")
+        for name in ("model", "messages"):
+            if name in options:
+                raise ValueError(f"Twofold itself sets {name!r}")
         json.dumps(dict(options), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(
