@@ -114,3 +114,13 @@ def test_rules_without_memory_for_a_thread_or_a_block_are_refused() -> None:
     ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     assert "refused" in ran.stdout
+
+
+def test_a_limit_on_stacks_larger_than_memory_is_reported() -> None:
+    """In the past, the size of all threads' stacks overflowed and ended the process."""
+    limits = ["--stack=2305843009213693952:unlimited", "--as=4000000000"]
+    make = "import twofold; twofold.Game2048VectorEnv(4)"
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = ["prlimit", *limits, sys.executable, "-c", make]
+    ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE)
+    assert "errors.ServerStartFailed" in ran.stderr

@@ -33,8 +33,9 @@ package func canStartThreads(_ count: Int) -> Bool {
     memoryLeft().map { $0 > (count + 1) * threadStackBytes() } ?? true
 }
 
-/// Returns the address space that a new thread's stack occupies, in bytes.
-func threadStackBytes() -> Int { twofold_thread_stack_bytes() }
+/// Returns the address space that a new thread's stack occupies, in bytes. A larger limit on stacks (`ulimit -s`) counts
+/// as 1 GiB, so that sums of stacks don't overflow.
+func threadStackBytes() -> Int { min(twofold_thread_stack_bytes(), 1 << 30) }
 
 /// Returns a soft limit of this process; nil for "unlimited".
 private func resourceLimit(_ resource: __rlimit_resource) -> Int? {
