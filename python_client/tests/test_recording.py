@@ -125,13 +125,7 @@ def test_a_file_that_can_not_be_replaced_is_overwritten(
         raise OSError(number, os.strerror(number), source, None, target)
 
     monkeypatch.setattr(os, "replace", refused)
-    made, path = recording(), tmp_path / "a.json"
-    path.touch()
-    before = path.stat().st_ino
-    made.save(path)
-    assert Recording.load(path).to_json() == made.to_json()
-    assert path.stat().st_ino == before
-    assert list(tmp_path.iterdir()) == [path]
+    check_that_a_save_overwrites(tmp_path / "a.json")
 
 
 def test_a_file_in_a_folder_without_write_permission_is_overwritten(
@@ -139,12 +133,17 @@ def test_a_file_in_a_folder_without_write_permission_is_overwritten(
 ) -> None:
     # As for a user who isn't root.
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
-    made, path = recording(), tmp_path / "a.json"
+    check_that_a_save_overwrites(tmp_path / "a.json")
+
+
+def check_that_a_save_overwrites(path: Path) -> None:
+    made = recording()
     path.touch()
     before = path.stat().st_ino
     made.save(path)
     assert Recording.load(path).to_json() == made.to_json()
     assert path.stat().st_ino == before
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_ten_thousand_moves_take_four_kilobytes() -> None:

@@ -15,9 +15,8 @@ package func availableMemory() -> Int {
 /// still allow; nil without limits.
 package func memoryLeft() -> Int? {
     let (space, data) = (resourceLimit(RLIMIT_AS), resourceLimit(RLIMIT_DATA))
-    guard space != nil || data != nil else { return nil }
-    let (usedSpace, usedData) = (ProcessUsage.addressSpaceBytes, ProcessUsage.dataBytes)
-    return [space.map { $0 - usedSpace }, data.map { $0 - usedData }].compactMap(\.self).min()
+    return [space.map { $0 - ProcessUsage.addressSpaceBytes }, data.map { $0 - ProcessUsage.dataBytes }]
+        .compactMap(\.self).min()
 }
 
 /// Prepares the process for its own memory limits, which still allow `left` bytes. Makes all threads share one

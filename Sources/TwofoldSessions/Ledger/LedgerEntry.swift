@@ -324,9 +324,7 @@ extension SessionLedger {
 
         /// The size of the request's and the reply's frames, in bytes.
         var bytes: Int {
-            [header.count, payload?.count, reply.header.count, reply.payload?.count].reduce(0) {
-                $0 + ($1 ?? 0)
-            }
+            header.count + (payload?.count ?? 0) + reply.header.count + (reply.payload?.count ?? 0)
         }
 
         /// The request's header and payload, as a protobuf message for saving.
