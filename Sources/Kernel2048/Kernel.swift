@@ -442,7 +442,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     interleave(scratch.legal, into: mask.assumingMemoryBound(to: UInt8.self), quarter: 64, scratch)
 }
 
-/// Writes the results that a step and a reset both derive from a view, for one register of lanes.
+/// Writes one register of lanes of the results that steps and resets have in common.
 @inline(__always) private func write(
     _ view: View, closed: Lanes, goalExponent: UInt8, _ outputs: KernelOutputs, _ scratch: KernelScratch,
     _ lane: Int

@@ -45,15 +45,15 @@ AGENTS = {
     ),
     "greedy: highest reward": ("1 max layer (1 ply)", "greedy --episodes 10000"),
     "expectimax, depth 1": (
-        "1 max layer (1 ply), 2 (3) at 3 empty cells or fewer",
+        "1 max layer (1 ply), 2 layers (3 plies) at 3 empty cells or fewer",
         "expectimax:1 --protocol deep",
     ),
     "expectimax, depth 2": (
-        "2 max layers (3 plies), 3 (5) at 3 empty cells or fewer",
+        "2 max layers (3 plies), 3 layers (5 plies) at 3 empty cells or fewer",
         "expectimax --protocol deep",
     ),
     "expectimax, depth 3": (
-        "3 max layers (5 plies), 4 (7) at 3 empty cells or fewer",
+        "3 max layers (5 plies), 4 layers (7 plies) at 3 empty cells or fewer",
         "expectimax:3 --protocol deep",
     ),
 }

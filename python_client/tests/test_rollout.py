@@ -284,7 +284,7 @@ def test_an_upload_continues_where_a_deadline_stopped_it(
     slots: list[str] = []
 
     def call_once(slot: str, *args: Any) -> Any:
-        """Calls the session, but lets each rollout send only one piece of the network in time."""
+        """Calls the session. After each piece of the weights, the next one exceeds the deadline."""
         if slot != "policy":
             return call(slot, *args)
         if len(slots) % 2 and not is_sent:

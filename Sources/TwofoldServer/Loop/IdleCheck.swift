@@ -34,8 +34,8 @@ package struct IdleCheck {
 
     /// Returns the finding at `now`. `hasReadAll` is true if no message is left in the sockets.
     ///
-    /// A session ends if it had already been idle for the timeout at the last check, one interval ago. A request
-    /// that had reached this computer by then has passed through libzmq's thread since. If clients send
+    /// A session ends if it had already been idle for the timeout at the last check, at least one interval ago.
+    /// During this interval, a request that has reached this computer passes through libzmq's thread. If clients send
     /// faster than the server reads, the sockets are never empty. Sessions then end after twice the timeout. That
     /// is late enough, because libzmq reads the connections in turn.
     package mutating func turn(at now: Moment, hasReadAll: Bool) -> Finding {

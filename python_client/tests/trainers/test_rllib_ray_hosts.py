@@ -128,7 +128,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 def cut_midway(hosts: Hosts, folder: Path, *job: object) -> None:
-    """Runs a job whose second host is cut off when it has reached the job's call."""
+    """Runs a job, and cuts off its second host as soon as this host has begun the job's call."""
     running = hosts.job(*job)
     while not (folder / "held").exists():
         assert running.poll() is None, running.communicate()[0]
