@@ -22,8 +22,10 @@ from servers import PATIENCE, Server, wait_until
 import twofold
 from twofold import CurveKeys, Game2048VectorEnv, errors
 from twofold.cli import main
+from twofold.client import sockets
 from twofold.client.lookup import find_program
 from twofold.client.sockets import context
+from twofold.client.surroundings import Surroundings, surroundings
 from twofold.v1 import envelope_pb2 as envelope
 
 # A refusal comes long before this deadline: a test that waits for it runs into its own timeout.
@@ -61,6 +63,21 @@ def test_a_client_without_a_key_is_refused(server: Server) -> None:
         Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
     for advice in ("another program listens", "keys=twofold.CurveKeys.load", "--curve-server"):
         assert advice in str(caught.value)
+
+
+def test_a_refusal_before_the_first_request_is_sent_has_the_same_error(server: Server) -> None:
+    def connect_and_wait(*arguments: Any) -> Any:
+        # libzmq discards the connection after such a handshake, so the socket can't send.
+        socket: Any = sockets.connect(*arguments)
+        wait_until(lambda: not socket.poll(0, zmq.POLLOUT))
+        return socket
+
+    token = surroundings.set(Surroundings(connect=connect_and_wait))
+    try:
+        with pytest.raises(errors.AuthenticationFailed, match="requires a key"):
+            Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
+    finally:
+        surroundings.reset(token)
 
 
 def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: Keys) -> None:

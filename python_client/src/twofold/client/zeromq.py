@@ -125,8 +125,8 @@ class ZeroMQCarrier(Carrier):
     @override
     def begin(self, call: Call) -> None:
         try:
-            self._send(call)
-            self._begun = call
+            if self._send(call):
+                self._begun = call
         except (zmq.ZMQError, TransportError):
             # Nothing is lost: `exchange` sends the request.
             self.drop()
@@ -142,12 +142,14 @@ class ZeroMQCarrier(Carrier):
         tries = 0
         try:
             while True:
-                if self._begun != call:
-                    self._send(call)
-                self._begun = None
+                was_sent = self._begun == call or self._send(call)
+                answer, self._begun = None, None
                 wait = self._backoff.seconds(tries, call.patience)
                 until = min(self._surroundings.now() + wait, deadline)
-                answer = self._receive(call, until, plain, room)
+                if was_sent:
+                    answer = self._receive(call, until, plain, room)
+                else:
+                    self._pause(until)
                 now = self._surroundings.now()
                 if answer is not None:
                     self._handshakes.succeeded()
@@ -199,18 +201,31 @@ class ZeroMQCarrier(Carrier):
         self._receive_timeout = -1
         return socket
 
-    def _send(self, call: Call) -> None:
+    def _send(self, call: Call) -> bool:
+        """Sends a request; returns False if the connection is already lost.
+
+        libzmq discards a connection if the server requires another kind of handshake. Its socket
+        can't send any more.
+        """
         if self._is_under_way:
             self.drop()
         self._is_under_way = True
         self._copies = self._copies + 1 if call.seq == self._sent else 1
         self._sent = call.seq
         socket = self._socket or self._open()
-        if call.payload is None:
-            socket.send(call.request, zmq.DONTWAIT)
-        else:
-            socket.send(call.request, zmq.DONTWAIT | zmq.SNDMORE)
-            socket.send(call.payload, zmq.DONTWAIT)
+        try:
+            if call.payload is None:
+                socket.send(call.request, zmq.DONTWAIT)
+            else:
+                socket.send(call.request, zmq.DONTWAIT | zmq.SNDMORE)
+                socket.send(call.payload, zmq.DONTWAIT)
+        except zmq.Again:
+            return False
+        return True
+
+    def _pause(self, until: float) -> None:
+        """Waits until the request may be sent again."""
+        self._surroundings.sleep(max(0.0, until - self._surroundings.now()))
 
     def _receive(
         self, call: Call, until: float, plain: bytes, room: Buffer | None
@@ -236,7 +251,7 @@ class ZeroMQCarrier(Carrier):
         # The server answers an unreadable request with seq 0. The payload of a reply to another
         # request stays unread, because the socket is dropped.
         if reply.seq != call.seq and not (slot == "error" and reply.seq == 0):
-            self._surroundings.sleep(max(0.0, until - self._surroundings.now()))
+            self._pause(until)
             return None
         if slot not in (call.slot, "error"):
             raise self._bad_reply(call, f"a reply to {slot}")
