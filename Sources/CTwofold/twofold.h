@@ -10,8 +10,10 @@
 // Calls of one session must follow each other: a second call is refused while the first is running. A call
 // takes at most about 0.1 s, unless a single step of all boards takes longer.
 //
-// Dispatch spreads batches over threads. In a process that was forked after this library was used, batches
-// run on one thread. Such a process must not use its parent's services; it creates its own.
+// Dispatch spreads batches over threads. If the process can't start threads, or has no free file descriptor, the
+// first large batches run on the calling thread. In a process that was forked after this library was used, all
+// batches do. Such a process must not use its parent's services; it creates its own. A process must not fork while
+// the library's very first call is running, because the call's locks would stay locked in the child.
 #ifndef TWOFOLD_H
 #define TWOFOLD_H
 

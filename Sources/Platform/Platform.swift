@@ -12,6 +12,7 @@
 //                    hasAVX2                the same
 //     ProcessUsage   residentBytes          proc_pid_rusage
 //                    descriptors            proc_pidinfo with PROC_PIDLISTFDS
+//     Threads        canStartThreads        the same
 //     Wakeup                                a kqueue with EVFILT_USER, or a pipe
 //     Signals                               a kqueue with EVFILT_SIGNAL, or a pipe that a DispatchSource writes to
 //     Connections    raiseDescriptorLimit   the same, but the constants have another type

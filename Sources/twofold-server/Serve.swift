@@ -89,6 +89,7 @@ struct Serve: ParsableCommand {
         umask(0o077)
         // Before signals are blocked, because a key file may be a FIFO that nobody writes to.
         let configuration = try makeConfiguration(logger)
+        try checkThreads(configuration.service.threads)
         let stopSignals = try Signals(SIGTERM, SIGINT)
         let reloadSignals = try Signals(SIGHUP)
         logger.info("starting", metadata: ["version": "\(EnvironmentService.version)"])
@@ -115,6 +116,17 @@ struct Serve: ParsableCommand {
                 "dropped": .stringConvertible(statistics.dropped),
             ])
         if statistics.sessionsLost > 0 { throw ExitCode.failure }
+    }
+
+    /// Throws if the process can't start the threads of its queues: it would accept requests and never answer them.
+    private func checkThreads(_ threads: Int) throws {
+        // Two of libzmq, one of Dispatch, and one for each queue that runs one job at a time.
+        let needed = 8 + max(threads, availableProcessors())
+        guard canStartThreads(needed) else {
+            throw Reason(
+                "this process can't start the \(needed) threads that a server may need: raise its limit (ulimit -u, "
+                    + "or pids.max of its container)")
+        }
     }
 
     private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {

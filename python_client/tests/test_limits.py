@@ -1,6 +1,8 @@
 """A server's limits: reported in Hello, named by refusals, and freed again."""
 
 import contextlib
+import os
+import re
 import subprocess
 import sys
 
@@ -12,6 +14,7 @@ from servers import PATIENCE, Server, wait_until
 import twofold
 from twofold import Game2048VectorEnv, errors
 from twofold.client import private_server
+from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
 RESOURCE_EXHAUSTED = envelope.ERROR_CODE_RESOURCE_EXHAUSTED
@@ -93,6 +96,62 @@ twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
             "TransportError can't open a connection: Too many open files. "
         )
         assert "(num_envs), or raise the limit on open files (ulimit -n)" in ran.stdout
+
+
+# Takes a limit away from a process that has used the library, but not its threads.
+TAKE_AWAY = """
+import os, resource, sys
+
+def take_away(limit):
+    if limit == "files":
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, 100))
+    else:
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        if os.geteuid() == 0:  # which has no such limit
+            os.setgid(54321)
+            os.setuid(54321)
+"""
+
+
+@pytest.mark.parametrize("limit", ["files", "threads"])
+def test_a_process_that_can_start_no_thread_runs_a_batch_on_its_own(limit: str) -> None:
+    code = """
+import numpy as np, twofold
+envs, few = twofold.Game2048VectorEnv(20_000), twofold.Game2048VectorEnv(4)
+few.reset(seed=0)
+take_away(sys.argv[1])
+few.rollout(2, twofold.policies.Expectimax(depth=1))
+print(envs.reset(seed=0)[0].sum(), envs.step(np.zeros(20_000, int))[0].sum())
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", TAKE_AWAY + code, limit],
+        env={**os.environ, "TWOFOLD_THREADS": "4"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ran.returncode == 0, ran.stderr
+    envs = twofold.Game2048VectorEnv(20_000)
+    sums = envs.reset(seed=0)[0].sum(), envs.step(np.zeros(20_000, int))[0].sum()
+    assert ran.stdout == f"{sums[0]} {sums[1]}\n"
+    envs.close()
+
+
+def test_a_server_that_can_start_too_few_threads_says_so_instead_of_starting() -> None:
+    code = """
+# By its descriptor, because another user may not see the file.
+program = os.open(sys.argv[1], os.O_RDONLY)
+take_away("threads")
+os.execve(program, ["twofold-server", "serve", "--endpoint", "tcp://127.0.0.1:0"], os.environ)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", TAKE_AWAY + code, str(find_program())],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert re.search(r"can't start the \d+ threads .* raise its limit \(ulimit -u", ran.stderr)
 
 
 def test_the_number_of_sessions_is_limited() -> None:

@@ -21,6 +21,9 @@ bool twofold_read_affinity(unsigned long *mask, size_t size);
 // Returns the bytes of address space that a new thread's stack takes; 0 if they cannot be determined.
 size_t twofold_thread_stack_bytes(void);
 
+// Starts and ends `count` threads, and opens and closes two descriptors; returns false if any of this fails.
+bool twofold_can_start_threads(size_t count);
+
 // Returns true if the processor and the system support AVX2.
 bool twofold_has_avx2(void);
 

@@ -27,11 +27,6 @@ package func prepareForMemoryLimit(_ left: Int) -> Bool {
     return left >= MemoryPromise.kept
 }
 
-/// Returns true if the process's own memory limits leave enough for the stacks of this many new threads.
-package func canStartThreads(_ count: Int) -> Bool {
-    memoryLeft().map { $0 > (count + 1) * threadStackBytes() } ?? true
-}
-
 /// Returns the address space that a new thread's stack occupies, in bytes. A larger limit on stacks (`ulimit -s`) counts
 /// as 1 GiB, so that sums of stacks don't overflow.
 func threadStackBytes() -> Int { min(twofold_thread_stack_bytes(), 1 << 30) }

@@ -1,4 +1,3 @@
-internal import Dispatch
 internal import Synchronization
 
 /// A search on several threads for the actions of all lanes. It ends when every lane has an action, or when the
@@ -15,7 +14,7 @@ struct Search: Sendable {
     ) throws(EnvironmentError) {
         let next = Atomic(0)
         let isLate = Atomic(false)
-        DispatchQueue.concurrentPerform(iterations: min(workers.threads, lanes)) { worker in
+        workers.run(most: lanes) { worker in
             while true {
                 let lane = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard lane < lanes, !isLate.load(ordering: .relaxed) else { return }

@@ -32,16 +32,22 @@ public struct Workers: Sendable {
     ) {
         let chunk = chunk ?? Workers.wholeBlocks(Workers.nanosecondsPerChunk / nanosecondsPerLane)
         let chunks = (lanes + chunk - 1) / chunk
-        let workers = min(threads, chunks)
-        // Dispatch waits forever for a thread that the process has no memory for.
-        guard workers > 1, canStartThreads(workers - 1) else { return body(0..<lanes, 0) }
+        guard threads > 1, chunks > 1 else { return body(0..<lanes, 0) }
         let next = Atomic(0)
-        DispatchQueue.concurrentPerform(iterations: workers) { worker in
+        run(most: chunks) { worker in
             while true {
                 let mine = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard mine < chunks else { return }
                 body(mine * chunk..<min(lanes, (mine + 1) * chunk), worker)
             }
         }
+    }
+
+    /// Calls `body` on at most `most` threads at the same time, each with a different number below ``threads``. Each
+    /// call takes work until none is left. If the process can't start threads, the only call is on this thread.
+    func run(most: Int, _ body: @Sendable (_ worker: Int) -> Void) {
+        let workers = min(threads, most)
+        guard workers > 1, canStartThreads(workers - 1) else { return body(0) }
+        DispatchQueue.concurrentPerform(iterations: workers, execute: body)
     }
 }

@@ -1,0 +1,19 @@
+internal import CLinux
+internal import Synchronization
+
+/// The largest number of threads that this process, or a process that it was forked from, could start at once.
+private let startable = Atomic(0)
+
+/// Returns true if this process can start `count` more threads, and open the two descriptors that Dispatch needs for
+/// its first thread. If there is no thread, Dispatch waits until there is one; without the descriptors, it ends the
+/// process.
+///
+/// The memory for the threads' stacks is checked each time. The threads and the descriptors are tried only if
+/// `count` is larger than in all successful calls before, because Dispatch then has them already, or had them once.
+package func canStartThreads(_ count: Int) -> Bool {
+    if let left = memoryLeft(), left <= (count + 1) * threadStackBytes() { return false }
+    if count <= startable.load(ordering: .relaxed) { return true }
+    guard twofold_can_start_threads(count) else { return false }
+    startable.store(count, ordering: .relaxed)
+    return true
+}
