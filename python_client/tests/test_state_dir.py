@@ -181,6 +181,28 @@ def test_a_damaged_session_stays_in_the_directory_and_does_not_stop_the_server(
     damaged.close()
 
 
+def test_of_two_copies_of_a_session_the_newer_is_restored(keeping: Server, directory: Path) -> None:
+    envs = make(keeping.ipc)
+    envs.reset(seed=0)
+    keeping.terminate()
+    (file,) = files(directory)
+    older = file.read_bytes()
+    keeping.start_again()
+    envs.step(np.zeros(16, int))
+    boards = envs.boards()
+    keeping.terminate()
+    newer = file.read_bytes()
+    # In both orders of the files, and of the records in a file.
+    for contents in ([older, newer], [newer, older], [older + newer], [newer + older]):
+        for number, content in enumerate(contents, 1):
+            (directory / f"{number}.sessions").write_bytes(content)
+        keeping.start_again()
+        resumed = twofold.resume(envs.token, endpoint=keeping.ipc)
+        assert np.array_equal(resumed.boards(), boards)
+        assert files(directory) == []
+        keeping.kill()
+
+
 def test_a_file_larger_than_memory_stays_in_the_directory_and_does_not_stop_the_server(
     keeping: Server, directory: Path
 ) -> None:

@@ -10,7 +10,8 @@ internal import ZeroMQ
 /// when the next server starts.
 extension SessionMachine {
     /// Restores the sessions that the previous server saved, and removes the restored sessions from the directory.
-    /// A session that cannot be restored stays in the directory. `names` maps the clients' keys to their names.
+    /// Of several copies of a session, restores the newest. A session that cannot be restored stays in the directory.
+    /// `names` maps the clients' keys to their names.
     ///
     /// Returns false if `isStopping` became true before all sessions were restored. In that case, the directory is
     /// unchanged.
@@ -26,9 +27,13 @@ extension SessionMachine {
                 guard !isStopping() else { return false }
                 do {
                     let record = try record.get()
-                    let entry = try restoreSession(record.session, at: now)
-                    statistics.sessionsCreated += 1
-                    logger.began(entry, "restored", of: names[record.session.clientKey])
+                    let last = SessionID(record.session.id).flatMap { ledger.lastSeq(of: $0) }
+                    let isOlder = last.map { $0 >= record.session.lastSeq } ?? false
+                    if !isOlder {
+                        let entry = try restoreSession(record.session, at: now)
+                        if last == nil { statistics.sessionsCreated += 1 }
+                        logger.began(entry, "restored", of: names[record.session.clientKey])
+                    }
                     sessions.append(record.range)
                 } catch {
                     isEmptied = false

@@ -58,6 +58,9 @@ package struct SessionLedger {
     /// Returns the number of boards in a session that is open or being created; nil for any other id.
     package func boards(of id: SessionID) -> Int? { entries[id].flatMap { $0.isClosed ? nil : $0.boards } }
 
+    /// Returns the number of a session's last executed request; nil for an unknown id.
+    package func lastSeq(of id: SessionID) -> UInt64? { entries[id]?.lastSeq }
+
     // MARK: requests
 
     /// Decides what to do with a request of a session. Throws an error to refuse it. After the verdict `create` or
@@ -144,13 +147,12 @@ package struct SessionLedger {
         usage.remove(boards: entry.boards, of: entry.owner)
     }
 
-    /// Restores a saved session. Returns nil if the saved session is inconsistent or its id is already in use.
+    /// Restores a saved session, in place of an older copy of it. Returns nil if the saved session is inconsistent.
     mutating func restore(
         _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
     ) -> Entry? {
-        guard let entry = Entry(saved, host, last: last, at: now), entries[entry.id] == nil else {
-            return nil
-        }
+        guard let entry = Entry(saved, host, last: last, at: now) else { return nil }
+        if let older = entries[entry.id] { remove(older) }
         entries[entry.id] = entry
         usage.add(boards: entry.boards, of: entry.owner)
         return entry
