@@ -128,6 +128,19 @@ def test_keys_in_a_pipe_are_refused_and_nobody_waits_for_its_writer(tmp_path: Pa
     assert caught.value.field == "keys"
 
 
+def test_a_list_of_clients_in_a_pipe_is_refused(keys: Keys, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    arguments = [*keys.arguments[:-1], str(tmp_path / "pipe")]
+    ran = subprocess.run(
+        [find_program(), "serve", "--endpoint", "tcp://127.0.0.1:0", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ran.returncode == 1
+    assert "pipe' is a pipe, but" in ran.stderr
+
+
 def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> None:
     for given in (None, keys.of("eve"), keys.of("alice", server="eve")):
         with pytest.raises(twofold.TransportError):

@@ -59,6 +59,12 @@ public enum CurveFiles {
         return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
     }
 
+    /// Returns true if a file is a pipe, whose reader waits for a writer.
+    static func isPipe(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
+    }
+
     /// Reads a list of authorised clients. Returns the clients' names by public key.
     ///
     /// Each line has a key, in 40 characters of Z85, then the name. Empty lines and lines that start with "#" are
