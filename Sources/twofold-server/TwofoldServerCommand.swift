@@ -1,4 +1,5 @@
 import ArgumentParser
+import FoundationEssentials
 import TwofoldService
 
 /// The executable `twofold-server`, with the commands `serve`, `ping`, `keygen`, `bench`, `solve` and `version`.
@@ -9,6 +10,35 @@ struct TwofoldServerCommand: ParsableCommand {
         abstract: "Serves reinforcement-learning environments over ZeroMQ.",
         version: EnvironmentService.version,
         subcommands: [Serve.self, Ping.self, Keygen.self, Bench.self, Solve.self, Version.self])
+
+    /// Runs the command. With --json, an error is also printed on standard output, as in all commands of `twofold`.
+    static func main() {
+        do {
+            try checkEncoding()
+            var command = try parseAsRoot()
+            try command.run()
+        } catch {
+            let code = exitCode(for: error)
+            if CommandLine.arguments.contains("--json"), !code.isSuccess {
+                let type = code == .validationFailure ? "UsageError" : "TwofoldError"
+                let report = ["error": ["type": type, "message": message(for: error)]]
+                let json = try? JSONEncoder().encode(report)
+                print(String(decoding: json ?? Data(), as: UTF8.self))
+            }
+            exit(withError: error)
+        }
+    }
+
+    /// Throws if an argument is not valid UTF-8. Swift would silently replace its invalid bytes, so that a path
+    /// would lead to another file.
+    private static func checkEncoding() throws {
+        for index in 0..<Int(CommandLine.argc) {
+            guard let argument = CommandLine.unsafeArgv[index] else { continue }
+            guard String(validatingCString: argument) != nil else {
+                throw ValidationError("the argument '\(String(cString: argument))' is not valid UTF-8")
+            }
+        }
+    }
 }
 
 /// The command `twofold-server version`.

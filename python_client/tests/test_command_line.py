@@ -21,6 +21,7 @@ from servers import PATIENCE, Server, wait_until
 import twofold
 from twofold import cli
 from twofold.cli.common import check_output
+from twofold.client.lookup import find_program
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/command_line.md").read_text()
 JSON = PAGE.split("## JSON\n", 1)[1].split("\n## ", 1)[0]
@@ -173,6 +174,29 @@ def test_a_command_that_fails_reports_it_in_text_and_in_json(
     assert document.keys() == {"error"}
     assert document["error"]["type"] == kind
     assert message.endswith(f": {document['error']['message']}\n")
+
+
+@pytest.mark.parametrize(
+    ("status", "arguments", "kind", "told"),
+    [
+        (1, ["solve", "--size", "2x2", "--tables", "/proc/none"], "TwofoldError", "/proc/none"),
+        (64, ["solve", "--size", "2x99"], "UsageError", "size is 2 x 99"),
+        (64, ["solve", "--objective", "goal"], "UsageError", "requires --goal TILE"),
+        (64, ["bench", "--dance"], "UsageError", "Unknown option '--dance'"),
+        (64, ["solve", "--tables", b"t\xff"], "UsageError", "is not valid UTF-8"),
+    ],
+)
+def test_a_command_of_the_server_that_fails_reports_it_in_text_and_in_json(
+    status: int, arguments: list[str | bytes], kind: str, told: str
+) -> None:
+    ran = subprocess.run(
+        [find_program(), *arguments, "--json"], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ran.returncode == status
+    error = json.loads(ran.stdout)["error"]
+    assert error["type"] == kind
+    assert told in error["message"]
+    assert error["message"] in ran.stderr
 
 
 def test_a_missing_package_is_named_with_the_extra_that_installs_it(
