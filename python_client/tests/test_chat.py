@@ -11,6 +11,7 @@ import sys
 import threading
 import urllib.error
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -22,11 +23,13 @@ from servers import PATIENCE, wait_until
 import twofold
 from twofold import cli, errors
 from twofold.client.surroundings import Surroundings
+from twofold.judging import chat_api
 from twofold.judging.chat import PROMPT, read_move
 from twofold.judging.chat_api import ChatEndpoint
 from twofold.policies import ChatModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/language_models/judging.md"
+IPV4 = [(None, None, 0, "", (host, 80)) for host in ("10.0.0.1", "10.0.0.2")]
 # The same games each time.
 SECRET = "5a" * 32
 LEGAL = re.compile(r"Moves that change the board: ([\w, ]+)\.")
@@ -415,6 +418,44 @@ def test_a_service_that_does_not_answer_is_an_error() -> None:
     with pytest.raises(errors.ModelUnavailable, match="Connection refused"):
         endpoint.complete([], {})
     assert waits.slept == [1, 2, 4, 8, 16] * 2
+
+
+def test_all_addresses_of_a_host_share_one_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    timeouts: dict[str, float] = {}
+
+    def connect_in_vain(place: tuple[str, int], timeout: float) -> None:
+        nonlocal now
+        timeouts[place[0]] = timeout
+        now += timeout / 2
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(chat_api, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(socket, "create_connection", connect_in_vain)
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_, **__: [(None, None, 0, "", ("::1", 80, 0, 0)), *IPV4]
+    )
+    endpoint = ChatEndpoint("http://several.example", "", 8.0, Waits().surroundings)
+    with pytest.raises(errors.ModelUnavailable, match="timed out"):
+        endpoint.complete([], {})
+    assert timeouts == {"::1": 8, "10.0.0.1": 4, "10.0.0.2": 2}
+
+
+def test_a_host_name_with_letters_outside_ascii_is_looked_up_and_sent_in_ascii(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = []
+    look_up = socket.getaddrinfo
+
+    def look_up_locally(name: str, *others: Any, **more: Any) -> Any:
+        names.append(name)
+        return look_up("127.0.0.1", *others, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_locally)
+    with ChatServer(lambda *_: Answer("up")) as server:
+        url = server.url.replace("127.0.0.1", "bücher.例え")
+        ChatEndpoint(url, "", PATIENCE).complete([], {})
+    assert names[0] == "xn--bcher-kva.xn--r8jz45g"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import re
 import socket
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -250,6 +251,9 @@ def _split(url: str) -> urllib.parse.SplitResult:
         raise InvalidArgument(
             f"url is {_shown(parts)!r}; expected printable ASCII characters", field="url"
         )
+    if not parts.netloc.isascii():  # an internationalised host name
+        host, colon, port = parts.netloc.partition(":")
+        parts = parts._replace(netloc=host.encode("idna").decode() + colon + port)
     return parts
 
 
@@ -331,9 +335,9 @@ class _Exchange(urllib.request.Request):
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
-    def connect(self, *arguments: Any) -> socket.socket:
+    def connect(self, place: tuple[str, int], timeout: float, _source: object) -> socket.socket:
         """Connects, and keeps the connection so that `end` works even during a TLS handshake."""
-        made = socket.create_connection(*arguments)
+        made = _connected(place, timeout)
         with self._lock:
             # A TLS socket takes the descriptor of the plain one.
             self._socket = made.dup()
@@ -353,6 +357,19 @@ class _Exchange(urllib.request.Request):
         with self._lock:
             if self._socket is not None:
                 self._socket.close()
+
+
+def _connected(place: tuple[str, int], timeout: float) -> socket.socket:
+    """Connects to the first address of a host that answers; all addresses share the timeout."""
+    end = time.monotonic() + timeout
+    error: OSError | None = None
+    for *_, (host, *_) in socket.getaddrinfo(*place, type=socket.SOCK_STREAM):
+        try:
+            left = max(end - time.monotonic(), 0.001)
+            return socket.create_connection((str(host), place[1]), left)
+        except OSError as failed:
+            error = failed
+    raise error or OSError(f"{place[0]} has no address")
 
 
 class _Connection(http.client.HTTPConnection):
