@@ -377,6 +377,8 @@ def test_an_illegal_action_is_reported_with_lane_and_step(tmp_path: Path) -> Non
         ({"autoreset_mode": "disabled"}, "autoreset_mode"),
         ({"obs": "dict"}, "obs"),
         ({"policy": "clever"}, "policy"),
+        ({"progress": 5}, "progress"),
+        ({"executor": 5}, "executor"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_path: Path) -> None:

@@ -111,6 +111,12 @@ def progress(value: object) -> None:
         raise _wrong("progress", value, "a function")
 
 
+def executor(value: object, method: str) -> None:
+    """Checks that `value` has a method of this name or is None."""
+    if value is not None and not hasattr(value, method):
+        raise _wrong("executor", value, "an object such as RayExecutor()")
+
+
 def options(value: object) -> dict[str, Any]:
     """Returns the options of a reset as a dict, empty for None."""
     if value is None:

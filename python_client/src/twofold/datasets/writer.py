@@ -76,6 +76,8 @@ def write(
         MissingDependency: pyarrow is not installed.
         PolicyError, InvalidArgument, TransportError: See `evaluate`.
     """
+    _arguments.progress(progress)
+    _arguments.executor(executor, "write")
     plan = Plan.read(policy, transitions, env, num_envs, seed, policy_timeout, env_arguments)
     if executor is not None:
         return executor.write(path, plan, progress)

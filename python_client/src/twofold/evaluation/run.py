@@ -109,10 +109,7 @@ def evaluate(
         ModelUnavailable: The chat model's endpoint did not answer.
     """
     _arguments.progress(progress)
-    if executor is not None and not hasattr(executor, "evaluate"):
-        raise InvalidArgument(
-            f"executor is {executor!r}; expected an object such as RayExecutor()", field="executor"
-        )
+    _arguments.executor(executor, "evaluate")
     chooser = resolve(policy, None if name is None else _arguments.text("name", name))
     plan = Plan(
         chooser=chooser,
