@@ -25,8 +25,6 @@ final class World {
         case server(ServerEvent)
         /// Faults of the network, of servers, of the disk and of the clock may happen.
         case trouble
-        /// One end of the network is reachable again.
-        case reconnected
     }
 
     /// A message on its way.
@@ -170,7 +168,6 @@ final class World {
                 return client
             case .server(let event): servers.handle(event)
             case .trouble: makeTrouble()
-            case .reconnected: break
             }
         }
         return nil
