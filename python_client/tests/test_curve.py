@@ -65,14 +65,24 @@ def test_a_client_without_a_key_is_refused(server: Server) -> None:
         assert advice in str(caught.value)
 
 
-def test_a_refusal_before_the_first_request_is_sent_has_the_same_error(server: Server) -> None:
-    def connect_and_wait(*arguments: Any) -> Any:
-        # libzmq discards the connection after such a handshake, so the socket can't send.
-        socket: Any = sockets.connect(*arguments)
-        wait_until(lambda: not socket.poll(0, zmq.POLLOUT))
-        return socket
+class LostConnection:
+    """A socket whose connection libzmq has discarded after a failed handshake: it can't send."""
 
-    token = surroundings.set(Surroundings(connect=connect_and_wait))
+    def __init__(self, socket: sockets.Socket) -> None:
+        self._socket = socket
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def send(self, *_: object) -> None:
+        raise zmq.Again
+
+
+def test_a_refusal_before_the_first_request_is_sent_has_the_same_error(server: Server) -> None:
+    def connect(*arguments: Any) -> Any:
+        return LostConnection(sockets.connect(*arguments))
+
+    token = surroundings.set(Surroundings(connect=connect))
     try:
         with pytest.raises(errors.AuthenticationFailed, match="requires a key"):
             Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)

@@ -1,7 +1,9 @@
 """An interrupt before any bytecode of a step or reset loses nothing and applies nothing twice."""
 
+import contextlib
 import signal
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,6 +14,7 @@ from opcodes import InterruptAt
 
 import twofold
 from twofold.client import stateless
+from twofold.client.curve import HandshakeWatch
 
 # Over tcp the package executes the same bytecodes as over ipc.
 over_carriers = pytest.mark.parametrize(
@@ -326,3 +329,52 @@ def test_a_handler_that_asks_for_rules_at_any_bytecode_of_such_a_call_never_wait
     assert refused > 10
     assert answered > 5
     assert refused + answered == moment - 1
+
+
+class WatchedSocket:
+    """A socket and its monitor. libzmq's thread blocks if the monitor closes while it is in use."""
+
+    def __init__(self) -> None:
+        self.has_monitor = False
+        self.was_blocked = False
+        self.context = SimpleNamespace(socket=lambda _: MonitorSocket(self))
+
+    def monitor(self, address: str, events: int) -> None:
+        self.has_monitor = True
+
+    def disable_monitor(self) -> None:
+        self.has_monitor = False
+
+
+class MonitorSocket:
+    def __init__(self, watched: WatchedSocket) -> None:
+        self._watched = watched
+
+    def set(self, option: int, value: int) -> None:
+        pass
+
+    def connect(self, address: str) -> None:
+        pass
+
+    def close(self) -> None:
+        self._watched.was_blocked |= self._watched.has_monitor
+
+    __del__ = close  # as in pyzmq
+
+
+def test_an_interrupt_while_a_connection_is_dropped_does_not_block_libzmq() -> None:
+    def attach_and_detach(watch: HandshakeWatch, socket: Any) -> None:
+        watch.attach(socket)
+        watch.detach()
+
+    moment, has_fired = 0, True
+    while has_fired:
+        watch, socket = HandshakeWatch("tcp://127.0.0.1:5555", None), WatchedSocket()
+        at = InterruptAt(moment)
+        with contextlib.suppress(KeyboardInterrupt):
+            at.call(attach_and_detach, watch, socket)
+        watch.detach()  # before the next request
+        assert not socket.has_monitor
+        assert not socket.was_blocked, f"after bytecode {moment}"
+        has_fired = at.has_fired
+        moment += 1

@@ -147,7 +147,8 @@ class HandshakeWatch:
             # pyzmq's default address contains a descriptor's number. libzmq may give that number to
             # this socket while an earlier socket still holds the address.
             address = f"inproc://twofold-handshakes-{next(_watches)}"
-            self._monitor, self._socket = socket.context.socket(zmq.PAIR), socket
+            self._socket = socket
+            self._monitor = socket.context.socket(zmq.PAIR)
             # No limit, because libzmq's only I/O thread blocks while the queue of events is full.
             self._monitor.set(zmq.RCVHWM, 0)
             socket.monitor(address, _EVENTS)
@@ -155,12 +156,15 @@ class HandshakeWatch:
 
     def detach(self) -> None:
         """Stops watching the socket. Must be called before the socket is closed."""
-        socket, self._socket = self._socket, None
-        monitor, self._monitor = self._monitor, None
-        if socket is not None and monitor is not None:
-            # This order matters: libzmq would wait forever for a closed monitor to read its events.
+        # This order matters: libzmq would wait forever for a closed monitor to read its events. A
+        # KeyboardInterrupt may end this function, so both stay referenced until they are closed.
+        socket, monitor = self._socket, self._monitor
+        if socket is not None:
             socket.disable_monitor()
+        self._socket = None
+        if monitor is not None:
             monitor.close()
+        self._monitor = None
 
     def succeeded(self) -> None:
         """Stops watching the socket, because a reply has arrived."""
