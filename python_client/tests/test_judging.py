@@ -1126,21 +1126,20 @@ def no_more_descriptors() -> Iterator[None]:
 @sandboxed
 @pytest.mark.parametrize("closed", [(0, 1), (0, 2), (1, 2), (0, 1, 2)])
 def test_a_daemon_without_standard_descriptors_judges_programs(closed: tuple[int, ...]) -> None:
-    with contextlib.ExitStack() as stack:
-        for number in closed:
-            copy = os.dup(number)
-            stack.callback(os.close, copy)
-            stack.callback(os.dup2, copy, number)
-        for number in closed:
-            os.close(number)
-        arguments: dict[str, Any] = {"file": "a.py", "memory_mb": 256, "cpu_seconds": 9}
-        sandbox = stack.enter_context(
-            contextlib.closing(Sandbox(FIRST_LEGAL, unsafe=False, **arguments))
-        )
-        question = Question(sandbox.begin(0), b"[[0, 2]]", PATIENCE)
-        sandbox.ask([question])
-        sandbox.end(question.game)
-    assert question.answer == b"3"
+    code = """
+import os, sys
+from twofold.judging.sandbox import Question, Sandbox
+
+for number in sys.argv[2:]:
+    os.close(int(number))
+sandbox = Sandbox(sys.argv[1], file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+question = Question(sandbox.begin(0), b"[[0, 2]]", 300.0)
+sandbox.ask([question])
+sandbox.close()
+os._exit(0 if question.answer == b"3" else 1)
+"""
+    command = [sys.executable, "-c", code, FIRST_LEGAL, *map(str, closed)]
+    assert subprocess.run(command, timeout=PATIENCE, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("interpreter", ["", None, "/nowhere/python"])
