@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -109,9 +110,11 @@ def test_an_undecided_attempt_leaves_no_session_behind(
 
 @pytest.fixture
 def bad_server() -> Iterator[MisbehavingServer]:
-    server = MisbehavingServer()
-    yield server
-    server.close()
+    # A tcp port could be one that the client of an earlier, failed case still asks.
+    with tempfile.TemporaryDirectory(prefix="twofold-test-") as directory:
+        server = MisbehavingServer(f"ipc://{directory}/s")
+        yield server
+        server.close()
 
 
 def play_with(client: Callable[[str], Any], server: MisbehavingServer, name: str) -> None:
