@@ -14,14 +14,14 @@ let settings: [SwiftSetting] = [
 /// tests run the code that ships.
 let testableSettings = settings + [.unsafeFlags(["-enable-testing"])]
 
-/// The settings of tests that need little computation. Without optimisation, they compile in a third of the time.
+/// The settings of tests with little computation. Without optimisation, they compile in a third of the time.
 let testSettings = settings + [.unsafeFlags(["-Onone"])]
 
 /// The flags that link the Swift runtime into a product, so that it runs where Swift is not installed. Only the linker
 /// gets these flags, because tests must share Swift Testing's runtime. FoundationEssentials needs the two libraries.
 let staticRuntime = ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims"]
 
-/// The kernel of 2048, compiled a second time for AVX2. At its start, the program chooses the version that suits the
+/// The 2048 kernel, compiled a second time for AVX2. At startup, the program chooses the version that suits the
 /// processor. Only this module gets the flag, so all other code runs on every processor.
 #if arch(x86_64)
 let avx2Targets: [Target] = [
@@ -44,7 +44,7 @@ let fuzzTargets: [Target] =
             path: "Tests/FuzzRequests", swiftSettings: settings)
     ]
 
-/// The settings that link libzmq. A wheel's server contains an archive of libzmq, so that it runs without Debian's
+/// The settings that link libzmq. A wheel's server links libzmq statically, so that it runs without Debian's
 /// library (see python_client/packaging). All other products use the system's libzmq.
 let zeroMQ: [LinkerSetting] =
     Context.environment["TWOFOLD_ZEROMQ_ARCHIVES"].map { archives in
@@ -54,7 +54,7 @@ let zeroMQ: [LinkerSetting] =
         ]
     } ?? [.linkedLibrary("zmq")]
 
-/// The folder of the sources, for settings that contain paths.
+/// The `Sources` folder, for settings that contain paths.
 let sources = Context.packageDirectory + "/Sources"
 
 let package = Package(

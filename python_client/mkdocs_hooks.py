@@ -1,7 +1,7 @@
 """Hooks for MkDocs that add the repository's documents to the site.
 
-Documents outside `docs/` become pages of the site. Their links, and links to them, work in the
-repository and in the site. A link to a file that is not in the site, such as source code, is
+Documents outside `docs/` become pages of the site. Their links, and links to them, work both in the
+repository and on the site. A link to a file that is not on the site, such as source code, is
 replaced with the file's path.
 """
 
@@ -23,10 +23,10 @@ PAGES = {
     "SECURITY.md": "operations/security.md",
     "python_client/benchmarks/README.md": "reference/benchmarks.md",
 }
-"""Documents outside `docs/`, and their paths in the site."""
+"""Documents outside `docs/`, and their paths on the site."""
 
 _SOURCES = {place: document for document, place in PAGES.items()}
-# A link to a file: not one to an address (https://…), nor to a heading of the same page.
+# A link to a file, not to an address (https://…) or a heading on the same page.
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:)([^)\s#]+)(#[^)\s]*)?\)")
 
 
@@ -38,7 +38,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Returns a page with links that work in the site."""
+    """Returns a page with links that work on the site."""
     return with_links(markdown, page.file.src_uri)
 
 
@@ -47,7 +47,7 @@ def with_links(markdown: str, place: str) -> str:
 
     Args:
         markdown: The text, whose links work in the repository.
-        place: The page's path in the site.
+        place: The page's path on the site.
     """
     document = _SOURCES.get(place, f"docs/{place}")
 

@@ -25,7 +25,7 @@ internal import Kernel2048
 
 // MARK: - slide: every direction becomes "left"
 
-/// For each lane, the rotation that turns its action into a slide to the left. Actions are 0 up, 1 right, 2 down,
+/// The rotation, for each lane, that turns its action into a slide to the left. Actions are 0 up, 1 right, 2 down,
 /// 3 left.
 struct Turn {
     /// Whether columns are read as rows.
@@ -44,7 +44,7 @@ struct Turn {
 struct Line {
     var a = Lanes(0), b = Lanes(0), c = Lanes(0), d = Lanes(0)
 
-    /// Makes a line without cells.
+    /// Creates a line without cells.
     @inline(__always) init() {}
 
     /// Reads `length` cells, the first of them at `first`.
@@ -55,7 +55,7 @@ struct Line {
         if length > 3 { d = Lanes(first + 3 * step, lane) }
     }
 
-    /// Selects the cells of `yes` in the lanes where the condition holds, and the cells of `no` in other lanes.
+    /// Selects the cells of `yes` in lanes where the condition holds, and the cells of `no` elsewhere.
     @inline(__always) static func select(_ condition: Lanes, _ yes: Line, _ no: Line) -> Line {
         var line = Line()
         line.a = .select(condition, yes.a, no.a)
@@ -135,12 +135,12 @@ struct Line {
 }
 
 extension KernelSize {
-    /// Returns a row of the boards; it has no cells if the boards have fewer rows.
+    /// Returns a row of the boards, or a line without cells if the boards have fewer rows.
     @inline(__always) static func row(_ cells: Bytes, _ number: Int, _ lane: Int) -> Line {
         Line(cells + number * columns * 64, step: 64, length: number < rows ? columns : 0, lane)
     }
 
-    /// Returns a column of the boards; it has no cells if the boards have fewer columns.
+    /// Returns a column of the boards, or a line without cells if the boards have fewer columns.
     @inline(__always) static func column(_ cells: Bytes, _ number: Int, _ lane: Int) -> Line {
         Line(cells + number * 64, step: columns * 64, length: number < columns ? rows : 0, lane)
     }
@@ -160,7 +160,8 @@ extension KernelSize {
         line.mirror(columns, where: turn.isReversed & ~turn.isVertical)
     }
 
-    /// Transposes four lines back where columns were read as rows, and writes them to the boards' rows.
+    /// Undoes the transposition of four lines where columns were read as rows, and writes the lines to the boards'
+    /// rows.
     @inline(__always) static func store(
         _ first: Line, _ second: Line, _ third: Line, _ fourth: Line, _ turn: Turn, into cells: Bytes,
         _ lane: Int
@@ -251,7 +252,7 @@ private func nextWord(_ s0: inout UInt32, _ s1: inout UInt32, _ s2: inout UInt32
     return result
 }
 
-/// Draws a new tile in each lane that moved: its place among the empty cells, and its exponent. In the other
+/// Draws a new tile in each lane that moved: its index among the empty cells, and its exponent. In the other
 /// lanes the generator does not change, and the exponent is 0. As in SpawnLaw, a tile takes two words of
 /// xoshiro128++.
 private func draw(_ words: Words, fourThreshold: UInt64, _ scratch: KernelScratch) {
@@ -279,7 +280,7 @@ private func draw(_ words: Words, fourThreshold: UInt64, _ scratch: KernelScratc
 }
 
 extension KernelSize {
-    /// Puts the drawn tile, if there is one, into the empty cell with the drawn number.
+    /// Puts the drawn tile, if there is one, into the empty cell with the drawn index.
     private static func place(_ cells: Bytes, into placed: Bytes, _ scratch: KernelScratch) {
         for lane in Lanes.starts {
             // The number of empty cells still to skip: 0 at the chosen cell, negative (0xff …) after it.
@@ -442,7 +443,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     interleave(scratch.legal, into: mask.assumingMemoryBound(to: UInt8.self), quarter: 64, scratch)
 }
 
-/// Writes one register of lanes of the results that steps and resets have in common.
+/// Writes one register's lanes of the results that steps and resets share.
 @inline(__always) private func write(
     _ view: View, closed: Lanes, goalExponent: UInt8, _ outputs: KernelOutputs, _ scratch: KernelScratch,
     _ lane: Int
@@ -452,7 +453,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     ((view.maxExponent .>= Lanes(goalExponent)) & Lanes(1)).store(outputs.goalReached, lane)
 }
 
-/// Writes the other results that a step and a reset have in common, except the observation.
+/// Writes the results that steps and resets share, except the observation.
 private func write(_ block: KernelBlock, _ outputs: KernelOutputs, _ scratch: KernelScratch) {
     writeLegal(scratch, into: outputs.actionMask)
     outputs.score.copyMemory(from: block.score, byteCount: 256)
@@ -468,7 +469,7 @@ private func writeRewards(_ earned: Ints, into rewards: UnsafeMutableRawPointer,
 
 // MARK: - count: the episode
 
-/// Updates the episodes' counts of steps and moves. An illegal action counts as a step but not as a move.
+/// Updates the episodes' step and move counts. An illegal action counts as a step but not as a move.
 private func count(_ block: KernelBlock, limit: Int32, _ scratch: KernelScratch) {
     let (score, length, moves, earned) = (block.score, block.length, block.moves, scratch.earned)
     let (played, moved, isLast) = (scratch.played, scratch.moved, scratch.isLast)
@@ -647,7 +648,7 @@ extension KernelSize {
         return empties
     }
 
-    /// Writes the tile that `after` has and `before` lacks, int32 [64]: `cell` for a 2, `cellCount + cell` for
+    /// Writes the tile that is in `after` but not in `before`, as int32 [64]: `cell` for a 2, `cellCount + cell` for
     /// a 4, and -1 if there is none.
     static func writeOutcomes(
         _ before: Bytes, _ after: Bytes, into outcomes: UnsafeMutableRawPointer, _ scratch: KernelScratch

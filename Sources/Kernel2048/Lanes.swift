@@ -12,7 +12,7 @@ private typealias Register = SIMD16<UInt8>
 private typealias Mask = SIMDMask<SIMD16<Int8>>
 #endif
 
-/// A vector register: one byte of each of 32 neighbouring lanes with AVX2, of 16 lanes elsewhere.
+/// A vector register: one byte for each of 32 neighbouring lanes with AVX2, or of 16 lanes otherwise.
 ///
 /// In a condition, each byte is 0x00 (false) or 0xff (true). `&` with a condition sets the bytes to 0 where it is
 /// false; subtracting a condition adds 1 where it is true.
@@ -32,7 +32,7 @@ struct Lanes {
     @inline(__always) init(_ row: UnsafeRawPointer, _ lane: Int) {
         bytes = row.load(fromByteOffset: lane, as: Register.self)
     }
-    /// Stores the register in a row of any alignment.
+    /// Stores the register in a row, which may have any alignment.
     @inline(__always) func store(_ row: UnsafeMutableRawPointer, _ lane: Int) {
         row.storeBytes(of: bytes, toByteOffset: lane, as: Register.self)
     }
@@ -50,7 +50,7 @@ struct Lanes {
 
     /// A condition that holds where the byte is 0.
     @inline(__always) var isZero: Lanes { self .== Lanes(0) }
-    /// Selects `yes` in the lanes where the condition holds, and `no` in other lanes.
+    /// Selects `yes` in lanes where the condition holds, and `no` elsewhere.
     @inline(__always) static func select(_ condition: Lanes, _ yes: Lanes, _ no: Lanes) -> Lanes {
         (yes & condition) | (no & ~condition)
     }

@@ -14,7 +14,7 @@ public struct KernelRules: Sendable {
     public var illegalTerminates = false
     /// The number of steps after which an episode is truncated.
     public var maxEpisodeSteps = Int32.max
-    /// Whether a finished lane waits for its reset, instead of starting its next episode in the next step.
+    /// Whether a finished lane waits for a reset instead of starting a new episode in the next step.
     public var holdsFinished = false
     /// Whether a step keeps copies of the boards from before and after it, for `KernelOperations.report`.
     public var isReported = false
@@ -76,7 +76,7 @@ public struct KernelScratch {
 /// changes them.
 public typealias KernelPhases = UnsafeMutablePointer<UInt8>
 
-/// The values of a phase. At most one bit is set.
+/// The values of a phase, with at most one bit set.
 public enum KernelPhase {
     /// The episode is in progress.
     @inlinable public static var playing: UInt8 { 0 }

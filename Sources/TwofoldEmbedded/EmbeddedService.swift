@@ -76,7 +76,7 @@ final class EmbeddedService: @unchecked Sendable {
                 collect(&reply, &none)
             }
         }
-        guard let reply else { preconditionFailure("a call must be answered") }
+        guard let reply else { preconditionFailure("every call must produce a reply") }
         return (reply, work?.missingRoom)
     }
 

@@ -162,7 +162,7 @@ private struct ReplyBuffers {
     private let header: UnsafeMutableRawBufferPointer
     let payload: UnsafeMutableRawBufferPointer
 
-    /// The maximum size in bytes of the header of a reply whose payload is written before its header.
+    /// The maximum header size, in bytes, of a reply whose payload is written before its header.
     private static let longestHeader = 4096
     /// Whether the header buffer has at least `longestHeader` bytes, so that every such header fits.
     var takesAnyHeader: Bool { header.count >= Self.longestHeader }
@@ -187,7 +187,7 @@ private struct ReplyBuffers {
         return status(TWOFOLD_TOO_SMALL)
     }
 
-    /// Copies an answer into the caller's memory, or returns TWOFOLD_TOO_SMALL if the answer does not fit.
+    /// Copies a reply into the caller's memory, or returns TWOFOLD_TOO_SMALL if the reply does not fit.
     func put(_ answer: StoredReply, isStep: Bool) -> Int32 {
         let isLean = isStep && answer.isPlainStep
         let frame = isLean ? [] : answer.header

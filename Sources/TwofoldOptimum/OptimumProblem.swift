@@ -1,6 +1,6 @@
 public import TwofoldCore
 
-/// An optimisation problem: a small board of 2048, the probabilities of new tiles, and the quantity to maximise.
+/// An optimisation problem: a small 2048 board, the probabilities of new tiles, and the quantity to maximise.
 public struct OptimumProblem: Hashable, Sendable {
     /// The quantity to maximise.
     public enum Objective: String, CaseIterable, Sendable {
@@ -12,7 +12,7 @@ public struct OptimumProblem: Hashable, Sendable {
         case goal
     }
 
-    /// The number of rows and of columns; at most nine cells.
+    /// The numbers of rows and columns; the board has at most nine cells.
     public let rows: Int
     public let columns: Int
     /// The probability that a new tile is a 4.
@@ -22,7 +22,7 @@ public struct OptimumProblem: Hashable, Sendable {
     /// The quantity to maximise.
     public let objective: Objective
     /// The exponent of the tile that ends the game: the goal of the objective `goal`, or the tile at which
-    /// the game stops; 0 without such a tile.
+    /// the game stops; 0 if no tile ends the game.
     public let endExponent: Int
 
     /// Makes the problem for a game. Throws if the game's optimum is not supported; the error names the argument.
@@ -31,7 +31,7 @@ public struct OptimumProblem: Hashable, Sendable {
         guard cells <= PackedBoards.maxCells else {
             throw .invalid(
                 "size",
-                "size is \(config.rows) x \(config.columns); the optimum is known for at most "
+                "size is \(config.rows) x \(config.columns); optimal play is available for at most "
                     + "\(PackedBoards.maxCells) cells")
         }
         let goal = config.goal.trailingZeroBitCount
@@ -46,7 +46,7 @@ public struct OptimumProblem: Hashable, Sendable {
         guard !hasEnd || goal >= 3 else {
             throw .invalid(
                 "goal",
-                "goal is \(config.goal), which a start tile can already have; an optimum needs at least 8")
+                "goal is \(config.goal), which a start tile can already have; it has to be at least 8")
         }
         rows = config.rows
         columns = config.columns
@@ -73,11 +73,11 @@ public struct OptimumProblem: Hashable, Sendable {
 
     var cells: Int { rows * columns }
 
-    /// The largest exponent of a board on which the game continues. With n cells, n + 1 is the maximum: a
-    /// tile of exponent k needs two tiles of k - 1, and the smallest tile of such a chain can be a 4.
+    /// The largest exponent on a board where the game continues. With n cells, the maximum is n + 1: a tile with
+    /// exponent k needs two tiles with exponent k - 1, and the smallest tile in such a chain can be a 4.
     var largestExponent: Int { endExponent == 0 ? cells + 1 : endExponent - 1 }
 
-    /// The name of the table's file, and of the folder for solving the problem.
+    /// The name of the table's file, and of the solver's working folder.
     var name: String {
         let end =
             switch objective {

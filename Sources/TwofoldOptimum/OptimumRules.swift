@@ -16,7 +16,7 @@ final class OptimumRules: Sendable {
         fourProbability = problem.fourProbability
     }
 
-    /// Returns true if a board's tiles end the game.
+    /// Returns true if a board holds the tile that ends the game.
     @inline(__always)
     func isEnd(_ afterstate: UInt64) -> Bool {
         problem.endExponent != 0

@@ -23,10 +23,10 @@ public struct ServerConfiguration: Sendable {
     public struct Encryption: Sendable {
         /// The server's own keys.
         public var keys: CurveKeyPair
-        /// The file with the clients' public keys.
+        /// The path of the file with the clients' public keys.
         public var clients: String
 
-        /// Creates the encryption settings from the server's keys and the path of the list of clients.
+        /// Creates the encryption settings from the server's keys and the path of the client list.
         public init(keys: CurveKeyPair, clients: String) {
             self.keys = keys
             self.clients = clients

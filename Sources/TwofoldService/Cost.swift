@@ -1,5 +1,5 @@
 /// The estimated time of a request on one thread. The estimate counts boards, steps and bytes, because none of them
-/// alone is accurate for all requests.
+/// alone predicts the time of every request.
 public struct Cost: Sendable {
     /// The minimum time of a step, in nanoseconds.
     private static let nanosecondsPerStep = 2000
@@ -11,7 +11,7 @@ public struct Cost: Sendable {
     /// The estimated time in nanoseconds.
     public let nanoseconds: Int
 
-    /// Estimates `steps` steps of all lanes, plus one nanosecond for each of the payload's `bytes`, because the
+    /// Estimates the time for `steps` steps of all lanes, plus one nanosecond for each of the payload's `bytes`: the
     /// payload is read even if the request is then refused.
     public init(
         lanes: Int, nanosecondsPerLane: Int, steps: Int = 1, bytes: Int = 0, opensTable: Bool = false

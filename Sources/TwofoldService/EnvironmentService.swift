@@ -11,8 +11,8 @@ public struct EnvironmentService: Sendable {
     public static let protocolVersion: UInt32 = 1
 
     /// The approximate time limit for one reply, so that no client waits long for any request. When the time has
-    /// passed, a rollout ends with its current step. An expand request answers only as many boards as fit into this
-    /// time.
+    /// passed, a rollout ends with its current step. An expand request processes only as many boards as fit into
+    /// this time.
     static let answerTime = Duration.milliseconds(100)
 
     /// The limits on requests.

@@ -8,7 +8,7 @@ public import TwofoldProtocol
 public struct Expansion: Sendable {
     private let rules: BoardRules
     private let operation: ExpandOperation
-    /// The number of boards in the request. The reply answers only the first `count` of them.
+    /// The number of boards in the request. The reply covers only the first `count` of them.
     private let asked: Int
     private let count: Int
     private let nanosecondsPerBoard: Int
@@ -94,7 +94,7 @@ public struct Expansion: Sendable {
         }
     }
 
-    /// Splits the payload into the operation's arrays, without the boards that the reply does not answer.
+    /// Splits the payload into the operation's arrays, without the boards that the reply does not cover.
     private func cut(
         _ payload: UnsafeRawBufferPointer?
     ) throws(EnvironmentError) -> [UnsafeRawBufferPointer] {

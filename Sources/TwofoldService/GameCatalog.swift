@@ -49,7 +49,7 @@ let catalog: [CatalogEntry] = [
 extension CreateRequest {
     /// The error for a config that belongs to another game.
     fileprivate var wrongConfig: EnvironmentError {
-        .invalid("config", "the config is not a config of \(environmentID)")
+        .invalid("config", "the config is for another game, not for \(environmentID)")
     }
 }
 

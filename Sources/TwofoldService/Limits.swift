@@ -3,7 +3,7 @@ public import TwofoldProtocol
 /// The limits on requests and sessions. The hello reply contains them, so that clients can check sizes before
 /// sending. The service, the ledger and the socket enforce them.
 public struct Limits: Sendable {
-    /// The maximum number of bytes in one frame of a request.
+    /// The maximum size of one request frame, in bytes.
     public var maxMessageBytes = 256 << 20
     /// The maximum number of boards in one session.
     public var maxBoardsPerSession = 1 << 20

@@ -2,7 +2,7 @@ internal import TwofoldCore
 internal import TwofoldOptimum
 internal import TwofoldProtocol
 
-/// The optimal-play problem of an environment, and the directory of tables that contain its solution.
+/// The optimal-play problem of an environment, and the directory that holds the table with its solution.
 struct Optimum: Sendable {
     let problem: OptimumProblem
     let tables: TableDirectory

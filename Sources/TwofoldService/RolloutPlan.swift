@@ -32,7 +32,7 @@ struct RolloutPlan {
 
     var size: Int { finals.size }
 
-    /// Moves the arrays together, so that the reply contains only the completed steps.
+    /// Compacts the arrays, so that the reply contains only the completed steps.
     func reply(
         _ done: BatchRollout.Progress, in memory: UnsafeMutableRawBufferPointer
     ) -> (RolloutReply, payloadSize: Int) {

@@ -128,7 +128,7 @@ final class Rollouts {
             isSymmetric: form.symmetric)
     }
 
-    /// The number of bytes of weights that `save(into:)` copies.
+    /// The size, in bytes, of the weights that `save(into:)` copies.
     var savedBytes: Int { network?.received ?? 0 }
 
     /// Adds the network and the weights received so far to a session's saved state.

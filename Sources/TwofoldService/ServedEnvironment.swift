@@ -7,7 +7,7 @@ public import TwofoldProtocol
 ///
 /// Not thread-safe: only one caller at a time may use it.
 public final class ServedEnvironment {
-    /// A function that returns memory of exactly `size` bytes for a reply's payload. Throws if memory is lacking.
+    /// A function that returns exactly `size` bytes of memory for a reply's payload. Throws if too little is left.
     public typealias ReplyMemory = (_ size: Int) throws(EnvironmentError) -> UnsafeMutableRawBufferPointer
 
     /// The environment's published id.
@@ -67,8 +67,7 @@ public final class ServedEnvironment {
     public func workingBytes(_ op: Request.OneOf_Op) -> Int {
         switch op {
         case .rollout(let request): rollouts.workingBytes(request)
-        // The lists of the request's lanes and of flags for the lanes already named. A restore also lists the other
-        // lanes.
+        // A list of the request's lanes, and a flag for each lane already named. A restore also lists the other lanes.
         case .snapshot: (MemoryLayout<Int>.stride + 1) * lanes
         case .restore: (4 * MemoryLayout<Int>.stride + 1) * lanes
         default: 0

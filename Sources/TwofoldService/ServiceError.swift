@@ -1,7 +1,7 @@
 internal import TwofoldCore
 public import TwofoldProtocol
 
-/// The refusal of a request. It is sent as the protocol's Error message.
+/// The refusal of a request, sent as the protocol's Error message.
 public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The error code.
     public var code: ErrorCode

@@ -40,7 +40,7 @@ package final class EnvironmentHost {
         self.budget = budget
     }
 
-    /// Executes a request of the session. `payload` is the request's payload frame, if there is one. If the
+    /// Executes one of the session's requests. `payload` is the request's payload frame, if there is one. If the
     /// function throws, the session is unchanged.
     package func execute(
         _ op: Request.OneOf_Op, payload: UnsafeRawBufferPointer?
@@ -134,7 +134,7 @@ package final class EnvironmentHost {
             policies.append(more)
         } else if claim.bytes < policyBytes {
             policies = []
-            // because: these bytes were released just now. If another session was faster to reserve them, the policies
+            // because: these bytes were released just now. If another session has reserved them first, the policies
             // are not counted until they change again.
             if let reservation = try? budget.reserve(claim.bytes) { policies = [reservation] }
         }

@@ -9,8 +9,7 @@ package import TwofoldService
 ///     owner ──► bytes         valid as long as a frame refers to them
 ///               bytes         memory of a caller in this process, valid until the call returns
 ///
-/// A caller may pass its array of actions with wider integers, such as int64. Each integer then represents one
-/// byte.
+/// A caller may pass its actions as wider integers, such as int64. Each integer then represents one byte.
 ///
 /// `@unchecked Sendable` because nothing changes the bytes while a frame refers to them.
 package struct Frame: @unchecked Sendable {
@@ -78,7 +77,7 @@ package struct Frame: @unchecked Sendable {
     package func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        precondition(width == 1, "a frame of integers has no bytes")
+        precondition(width == 1, "a frame of wider integers has no bytes")
         defer { withExtendedLifetime(owner) {} }
         return try body(UnsafeRawBufferPointer(start: start, count: count))
     }
@@ -124,8 +123,8 @@ package struct Frame: @unchecked Sendable {
     // MARK: a copy that outlives the caller
 
     /// Returns a frame whose bytes stay valid after the call: a copy of a caller's bytes, otherwise this frame.
-    /// Throws if the process has too little memory for the copy, or if an integer does not fit into a byte. The
-    /// latter error names the lane. The environment checks later whether the actions are in range.
+    /// Throws if the process has too little memory for the copy, or if an action does not fit into a byte; that error
+    /// names the lane. The environment checks later whether the actions are in range.
     package func kept() throws(ServiceError) -> Frame {
         guard owner == nil, count > 0 else { return self }
         var promise: MemoryPromise?

@@ -3,8 +3,8 @@ internal import Synchronization
 
 /// The memory limit for all sessions together, and the memory in use.
 ///
-/// Boards, reply buffers, stored requests and policies each hold a ``Reservation`` as long as they exist. The count
-/// is therefore always correct. For example, it includes a reply that has yet to be sent to a slow client.
+/// Boards, reply buffers, stored requests and policies each hold a ``Reservation`` as long as they exist. The memory
+/// in use is therefore always exact. For example, it includes a reply that has yet to be sent to a slow client.
 package final class MemoryBudget: Sendable {
     /// The limit, in bytes.
     package let limit: Int
@@ -88,8 +88,8 @@ package final class MemoryBudget: Sendable {
 
         fileprivate init(_ bytes: Int, _ limit: Int) {
             description =
-                "\(bytes) more bytes are needed; this server allows max_bytes = \(limit) for all sessions "
-                + "together, and fewer are left"
+                "\(bytes) more bytes are needed, but fewer are left: this server allows max_bytes = \(limit) for all "
+                + "sessions together"
         }
 
         package init(_ error: OutOfMemory) { description = error.description }

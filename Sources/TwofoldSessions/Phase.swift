@@ -13,7 +13,7 @@ package enum Phase: UInt8, Comparable, AtomicRepresentable {
     case draining
     /// The server refuses new requests, and searches that have not started, with the error SHUTTING_DOWN.
     case refusing
-    /// The server also refuses accepted requests that still wait for a thread.
+    /// The server also refuses accepted requests that are still waiting for a thread.
     case late
     /// The server has ended. It does not wait for requests that are still in progress.
     case ended
@@ -32,7 +32,7 @@ package final class CurrentPhase: Sendable {
     package func enter(_ next: Phase) { phase.store(next, ordering: .relaxed) }
 }
 
-/// The timetable of a stop. It has no clock: callers pass the current moment.
+/// The timetable for stopping a server. It has no clock: callers pass the current moment.
 package struct Stop {
     private static let drainTime = Duration.seconds(1)
     private static let stopTime = Duration.seconds(5)

@@ -102,12 +102,12 @@ public struct ServiceSettings: Sendable {
                 "the number of available processors"
             ),
             (
-                "search-threads", 1...1024, \.searchThreads, "Number of threads of one search.",
-                "all but one of --threads"
+                "search-threads", 1...1024, \.searchThreads, "Number of threads for one search.",
+                "one fewer than --threads"
             ),
             (
                 "max-message-bytes", 1...1 << 40, \.limits.maxMessageBytes,
-                "Maximum size of one frame of a request, in bytes.",
+                "Maximum size of one request frame, in bytes.",
                 "\(Limits().maxMessageBytes), or less under ulimit -v"
             ),
             (
@@ -117,7 +117,7 @@ public struct ServiceSettings: Sendable {
             ("max-sessions", 1...1 << 24, \.limits.maxSessions, "Maximum number of open sessions.", nil),
             (
                 "max-sessions-per-client", 1...1 << 24, \.limits.maxSessionsPerClient,
-                "Maximum number of open sessions of one client key; applies to encrypted endpoints only.", nil
+                "Maximum number of open sessions per client key; applies to encrypted endpoints only.", nil
             ),
             (
                 "max-boards", 1...1 << 40, \.limits.maxBoards,
@@ -125,7 +125,7 @@ public struct ServiceSettings: Sendable {
             ),
             (
                 "max-bytes", 1...1 << 50, \.limits.maxBytes,
-                "Maximum memory of all sessions, in bytes: boards, replies, kept requests, policies.",
+                "Maximum memory of all sessions, in bytes: boards, replies, stored requests, policies.",
                 "half of the memory available to the process"
             ),
             (

@@ -274,7 +274,7 @@ package final class SessionMachine {
 
     private func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int = 0) {
         // because: in the embedded library, no client can request statistics, and a route has no time of arrival.
-        // Counting would take 2 % of the time of a step of one board.
+        // Counting would take 2 % of the time of a one-board step.
         guard keys != nil else { return }
         statistics.countExecuted(kind, arrived: arrived, at: now, steps: steps)
     }
@@ -296,7 +296,7 @@ package final class SessionMachine {
 
     // MARK: time
 
-    /// Subtracts a pause of the server from the idle time of all sessions. The pause ended at `now`.
+    /// Subtracts a server pause from the idle time of all sessions. The pause ended at `now`.
     package func excuse(_ pause: Duration, until now: Moment) { ledger.excuse(pause, until: now) }
 
     /// Ends the sessions that have been idle since before `moment`.

@@ -1,9 +1,9 @@
 internal import CZeroMQ
 
-/// Calls a function of libzmq and throws an error if the call fails. All calls whose failure matters go through one
+/// Calls a libzmq function and throws an error if the call fails. All calls whose failure matters go through one
 /// of the functions in this file.
 ///
-/// A call that a signal interrupted (EINTR) is repeated. Therefore, no other code ever sees
+/// A call interrupted by a signal (EINTR) is repeated. Therefore, no other code ever sees
 /// `ZeroMQError.Code.interrupted`.
 ///
 /// - Parameters:

@@ -1,11 +1,11 @@
 internal import CZeroMQ
 
-/// A public key for CURVE, ZeroMQ's encryption. The key has 32 bytes, and is written as 40 characters of Z85.
+/// A public key for CURVE, ZeroMQ's encryption. The key has 32 bytes, and is written as 40 Z85 characters.
 public struct CurvePublicKey: Hashable, Sendable, CustomStringConvertible {
     /// The key in Z85.
     public let description: String
 
-    /// Creates a key from 40 characters of Z85. Returns nil for any other text.
+    /// Creates a key from 40 Z85 characters. Returns nil for any other text.
     public init?(_ z85: String) {
         guard CurveKeyText.isKey(z85) else { return nil }
         description = z85
@@ -23,7 +23,7 @@ public struct CurveSecretKey: Hashable, Sendable, CustomStringConvertible, Custo
     /// The key in Z85. Use it only to write the key file.
     public let secretText: String
 
-    /// Creates a key from 40 characters of Z85. Returns nil for any other text.
+    /// Creates a key from 40 Z85 characters. Returns nil for any other text.
     public init?(_ z85: String) {
         guard CurveKeyText.isKey(z85) else { return nil }
         secretText = z85

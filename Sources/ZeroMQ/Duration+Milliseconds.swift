@@ -1,8 +1,8 @@
 extension Duration {
     /// The duration in whole milliseconds, which is libzmq's unit.
     ///
-    /// The value is rounded up, so that a thread that waits for a deadline does not wake too early and then poll in
-    /// a busy loop. A duration that is too long for the type becomes the maximum value.
+    /// Rounds up; otherwise, a thread that waits for a deadline would wake too early and then poll in a busy loop. A
+    /// duration that is too long for the type becomes the maximum value.
     var millisecondsRoundedUp: Int64 {
         let (seconds, attoseconds) = components
         let attosecondsPerMillisecond: Int64 = 1_000_000_000_000_000

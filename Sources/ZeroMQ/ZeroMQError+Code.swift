@@ -2,14 +2,14 @@ internal import CZeroMQ
 internal import Platform
 
 extension ZeroMQError {
-    /// An error number: either one of the system's, or one of libzmq's own, which start at 156384712.
+    /// An error number, from the system or from libzmq. libzmq's own numbers start at 156384712.
     ///
-    /// A number for which no constant is defined below is also valid.
+    /// Numbers without a constant below are also valid.
     public struct Code: RawRepresentable, Hashable, Sendable {
         /// The error number.
         public let rawValue: CInt
 
-        /// Creates a code from an error number of libzmq or the system.
+        /// Creates a code from a libzmq or system error number.
         public init(rawValue: CInt) { self.rawValue = rawValue }
     }
 }
@@ -24,8 +24,7 @@ extension ZeroMQError.Code: CustomStringConvertible {
 }
 
 extension ZeroMQError.Code {
-    /// EAGAIN: the call would have to wait because the peer's queue is full or nothing has arrived, or the timeout
-    /// has expired.
+    /// EAGAIN: the peer's queue is full or nothing has arrived, and the call may not wait or has timed out.
     public static let wouldBlock = Self(rawValue: EAGAIN)
     /// EINTR: a signal arrived. `check` repeats the call, so no public function throws this error.
     public static let interrupted = Self(rawValue: EINTR)

@@ -1,6 +1,6 @@
 internal import CZeroMQ
 
-/// The error of a failed call into libzmq. It contains the function, the function's subject, and the reason.
+/// The error from a failed libzmq call: the operation, its subject, and the reason.
 ///
 /// ```
 /// zmq_bind tcp://127.0.0.1:5555: Address already in use
@@ -13,7 +13,7 @@ public struct ZeroMQError: Error, Hashable, Sendable {
     /// The C function that failed.
     public let operation: String
 
-    /// The endpoint or option of the call; nil if the call concerned the whole socket.
+    /// The endpoint or option that the call concerned; nil if it concerned the whole socket.
     public let subject: String?
 
     /// Creates an error. Only `check` needs this initialiser; it is public so that callers can create errors in

@@ -57,7 +57,7 @@ struct Bench: ParsableCommand {
 
         let rows = signatureOnly ? [] : try benchmark(plan) + benchmarkRollouts(plan)
         guard only == nil || !rows.isEmpty else {
-            throw ValidationError("--only is '\(only!)', but no measurement has a name that begins with it")
+            throw ValidationError("--only is '\(only!)', but no measurement's name begins with it")
         }
         let signatures = only == nil ? try signatures(threads: plan.threads) : []
         if json {
@@ -96,7 +96,7 @@ struct Bench: ParsableCommand {
         for signature in Set(signatures.map(\.signature)).sorted() {
             let runs = signatures.filter { $0.signature == signature }
             print(
-                "signature \(signature) of \(runs.count) runs of \(runs[0].play): "
+                "signature \(signature) from \(runs.count) runs of \(runs[0].play): "
                     + "every engine, thread count and chunk size")
         }
     }

@@ -4,7 +4,7 @@ import TwofoldServer
 /// The command `twofold-server keygen`.
 struct Keygen: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make a pair of CURVE keys for a server or a client.",
+        abstract: "Make a CURVE key pair for a server or a client.",
         discussion: """
             Writes the secret key to PATH.key_secret, which only its owner can read, and the public key to \
             PATH.key, both in the format of ZeroMQ certificates. Prints the public key and the file's name, \

@@ -56,7 +56,7 @@ struct Serve: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Directory of the tables that `twofold-server solve` makes.",
+            "Directory with the tables that `twofold-server solve` makes.",
             discussion: "Default: twofold in the user's cache folder."))
     var tables: String?
 

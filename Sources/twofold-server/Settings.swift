@@ -16,7 +16,7 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
     return value
 }
 
-/// Returns the given endpoints. Without any, returns the endpoints in TWOFOLD_ENDPOINT, or else the default.
+/// Returns the given endpoints. If there are none, returns those in TWOFOLD_ENDPOINT or, failing that, the default.
 func endpoints(_ given: [String]) -> [String] {
     if !given.isEmpty { return given }
     let named = ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []

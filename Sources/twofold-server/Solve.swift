@@ -8,7 +8,7 @@ import TwofoldSessions
 /// The command `twofold-server solve`.
 struct Solve: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Compute optimal play on a small 2048 board, for the infos about the optimum.",
+        abstract: "Compute optimal play on a small 2048 board, for the infos that require it.",
         discussion: """
             Finds all reachable boards of a game on at most nine cells, computes their optimal values, and \
             writes them to a table (docs/reference/optimum.md). 3 x 3 takes minutes, 2 GB of memory and 3 GB of \
@@ -29,7 +29,7 @@ struct Solve: ParsableCommand {
     @Option(help: "Goal tile, a power of two of at least 8.")
     var goal: Int?
 
-    @ArgumentParser.Flag(help: "End the game at the goal.")
+    @ArgumentParser.Flag(help: "End the game when the goal tile is reached.")
     var stopAtGoal = false
 
     @Option(help: "Probability that a new tile is a 4.")
@@ -38,7 +38,7 @@ struct Solve: ParsableCommand {
     @Option(help: "Number of tiles on a new board.")
     var startTiles = 2
 
-    @Option(help: "Directory of the tables. Default: TWOFOLD_TABLES, or twofold in the user's cache folder.")
+    @Option(help: "Directory for the tables. Default: TWOFOLD_TABLES, or twofold in the user's cache folder.")
     var tables: String?
 
     @Option(help: "Number of threads. Default: the number of available processors.")
@@ -47,7 +47,7 @@ struct Solve: ParsableCommand {
     @ArgumentParser.Flag(help: "Print the result as one line of JSON.")
     var json = false
 
-    @ArgumentParser.Flag(help: "Print no progress on standard error.")
+    @ArgumentParser.Flag(help: "Do not print progress to standard error.")
     var quiet = false
 
     private struct Report: Encodable {

@@ -110,7 +110,7 @@ private func reset() {
     }
 }
 
-/// Sends a request and returns the result; nil if no reply arrives. Passes an empty payload as no payload.
+/// Sends a request and returns the result; nil if no reply arrives. If `payload` is empty, sends no payload.
 private func call(_ header: [UInt8], _ payload: [UInt8], _ isTight: Bool) -> Reply.OneOf_Result? {
     answer(isTight) { reply in
         header.withUnsafeBufferPointer { header in
@@ -143,7 +143,7 @@ private func step(
 }
 
 /// Calls `body` and decodes the reply. If `isTight`, the buffers are first too small for most replies, and the call is
-/// repeated with enough room, as a real caller would do.
+/// repeated with enough room, as a real caller would.
 private func answer(
     _ isTight: Bool, _ body: (inout twofold_reply) -> Int32
 ) -> (status: Int32, result: Reply.OneOf_Result?) {

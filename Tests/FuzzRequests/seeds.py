@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the seeds of `make fuzz`.
+"""Writes the seeds for `make fuzz`.
 
 The seeds are steps and the golden requests, both inside and outside a session. Requests with
 large payloads go to a second directory.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Calls `body` with a root directory that has these files, relative to it.
+/// Calls `body` with the path of a new root directory that contains these files.
 func withRoot<Result>(_ files: [String: String], _ body: (String) throws -> Result) throws -> Result {
     let root = FileManager.default.temporaryDirectory.appending(path: "twofold-\(UUID())")
     defer { try? FileManager.default.removeItem(at: root) }

@@ -8,7 +8,7 @@ extension Request {
     /// The bytes of the header frame.
     package var bytes: [UInt8] { try! serializedBytes() }
 
-    /// Creates a request of a session.
+    /// Creates a request in a session.
     package init(_ op: OneOf_Op, session: Data = Data(), epoch: UInt32 = 1, seq: UInt64 = 0) {
         self.init()
         self.session = session
@@ -22,7 +22,7 @@ extension Reply {
     /// Decodes the reply in a header frame.
     package init(bytes: [UInt8]) throws { try self.init(serializedBytes: bytes) }
 
-    /// Whether the message contains fields that this protocol does not have.
+    /// Whether the message contains fields that this protocol does not define.
     package var hasUnknownFields: Bool { !unknownFields.data.isEmpty }
 }
 
@@ -35,7 +35,7 @@ extension Request.OneOf_Op {
         return .hello(request)
     }
 
-    /// Returns a create request for boards of 2048.
+    /// Returns a create request for the game 2048.
     package static func create(lanes: Int, _ change: (inout CreateRequest) -> Void = { _ in }) -> Self {
         var request = CreateRequest()
         request.environmentID = "twofold/Game2048-v0"

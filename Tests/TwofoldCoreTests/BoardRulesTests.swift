@@ -55,7 +55,7 @@ import Testing
         for (spec, offset) in zip(specs, offsets) {
             let size = spec.bytesPerLane * count
             #expect(
-                memory[offset - 1] == 0xc3 && memory[offset + size] == 0xc3, "a write next to \(spec.name)")
+                memory[offset - 1] == 0xc3 && memory[offset + size] == 0xc3, "a write outside \(spec.name)")
             results[spec.name] = Array(memory[offset..<offset + size])
         }
         return results

@@ -224,7 +224,7 @@ extension GoldenFile.Results {
         }
     }
 
-    /// The model that the tests use must also agree with the files.
+    /// Checks that the tests' model also agrees with the files.
     @Test(arguments: try GoldenFile.all())
     func `the tests' model plays the golden games`(file: GoldenFile) throws {
         for golden in file.lanes {

@@ -3,7 +3,7 @@
 /// A simple model of one lane of `twofold/Game2048-v0`. It implements slides, draws, reset, step and autoreset, and
 /// shares only the generator with the engine.
 struct Model {
-    /// The lane's results of a call, with the names that users see.
+    /// The lane's results from one call, under the names that users see.
     struct Results: Equatable {
         var observation: [UInt8]
         var mask: [UInt8]
@@ -107,7 +107,7 @@ struct Model {
 }
 
 extension TestBatch {
-    /// Returns a lane's results of the last step.
+    /// Returns a lane's results from the last step.
     func results(lane: Int = 0) -> Model.Results {
         var results = stateResults(lane: lane)
         results.reward = reward(lane: lane)
@@ -129,7 +129,7 @@ extension TestBatch {
             isGoalReached: integer("goal_reached") == 1)
     }
 
-    /// Returns a lane's results of the last call, without those that only a step reports.
+    /// Returns a lane's results from the last call, without those that only a step reports.
     func stateResults(lane: Int = 0) -> Model.Results {
         Model.Results(
             observation: observation(lane: lane), mask: mask(lane: lane),

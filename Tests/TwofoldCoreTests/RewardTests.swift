@@ -4,7 +4,7 @@ import Testing
 @testable import TwofoldCore
 
 extension RewardSpec {
-    /// A reward with each term of 2048 on 4 x 4. Its weights and tables have no exact binary representation.
+    /// A reward with every 2048 term, for 4 x 4 boards. Its weights and tables have no exact binary representation.
     static let everyTerm: RewardSpec = {
         var spec = RewardSpec([
             .init("merge_score", weight: 0.1), .init("merge_exponent", weight: -0.7),

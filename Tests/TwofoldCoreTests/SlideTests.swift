@@ -8,7 +8,7 @@ import Testing
     /// Returns the four cells of the row with this number, 0 ... 65,535. Each cell has 16 possible exponents.
     private func row(_ number: Int) -> [UInt8] { (0..<4).map { UInt8(number >> ($0 * 4) & 15) } }
 
-    /// Returns boards of two rows or two columns, of which one is this row and the other is empty.
+    /// Returns boards of two rows or two columns: one is this row, and the other is empty.
     private func boards(of row: [UInt8]) -> [Board] {
         let asRow = Board(rows: 2, columns: 4, exponents: [0, 0, 0, 0] + row)
         let asColumn = Board(rows: 4, columns: 2, exponents: row.flatMap { [$0, 0] })

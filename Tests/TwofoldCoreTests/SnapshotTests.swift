@@ -191,7 +191,7 @@ extension TestBatch {
         ("a negative length", 20, [0x80], "episode_length"),
         ("an endless length", 17, [0xff, 0xff, 0xff, 0x7f], "episode_length"),
         ("a negative score", 28, [0x80], "score"),
-        ("a score that no counter holds", 25, [1], "score"),
+        ("a score too large for its counter", 25, [1], "score"),
         ("negative moves", 32, [0xff], "moves"),
         ("an exponent of 31", 33, [31], "2^31"),
         ("an exponent of 255", 48, [255], "2^31"),

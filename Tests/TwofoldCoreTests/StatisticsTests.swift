@@ -176,7 +176,7 @@ import Testing
         var tileSum: Int
     }
 
-    /// Plays at least this many games, the same number on each board. To count the games that finish first would favour
+    /// Plays at least this many games, the same number on each board. Counting the games that finish first would favour
     /// short ones.
     private func play(_ config: Game2048.Config, games: Int) throws -> [Episode] {
         let lanes = 100

@@ -6,7 +6,7 @@ import Testing
 /// The factor for the number of random boards: 1 in `make test`, higher in `make test-long`.
 let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMap { Int($0) } ?? 1
 
-/// A vector environment with memory for its replies. It has the role of the carrier in tests.
+/// A vector environment with memory for its replies. In tests, it plays the role of the carrier.
 ///
 /// The arrays are at odd addresses, where no carrier would place them, and a gap follows each array. Before each call,
 /// the memory is filled with a new byte, so that no result of an earlier call survives. After the call, the gaps must
@@ -35,7 +35,7 @@ final class TestBatch {
 
     deinit { memory.deallocate() }
 
-    /// Creates a batch of boards of 2048.
+    /// Creates a batch of boards for the game 2048.
     convenience init(
         _ config: Game2048.Config = Game2048.Config(), lanes: Int = 1, autoreset: AutoresetMode = .nextStep,
         maxEpisodeSteps: Int? = nil, workers: Workers = Workers(threads: 1), reward: RewardSpec? = nil,
@@ -151,7 +151,7 @@ final class TestBatch {
     /// The names of the last reply's arrays.
     var names: Set<String> { Set(reported.keys) }
 
-    /// Returns one lane's bytes of one array.
+    /// Returns one lane's bytes in one array.
     func bytes(_ name: String, lane: Int) -> [UInt8] {
         let (spec, offset) = reported[name]!
         return Array(memory[offset + lane * spec.bytesPerLane..<offset + (lane + 1) * spec.bytesPerLane])
@@ -319,7 +319,7 @@ struct Mean: CustomStringConvertible {
     var description: String { "\(value) ± \(standardError)" }
 }
 
-/// Returns the chi-square statistic of counts and their probabilities, transformed to a standard normal variable
+/// Returns the chi-square statistic of counts with given probabilities, transformed to a standard normal variable
 /// (Wilson and Hilferty).
 func chiSquare(_ counts: [Int], _ probabilities: [Double]) -> Double {
     let total = Double(counts.reduce(0, +))

@@ -113,7 +113,7 @@ struct ToyGame: Game {
     }
 
     enum ExtraInfo: String, CaseIterable, Sendable {
-        /// The marker's place before and after the step; -1 without a step.
+        /// The marker's place before and after the step; -1 if there was no step.
         case way
     }
 

@@ -33,7 +33,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         Request(.step, session: session, seq: seq).bytes
     }
 
-    /// All such messages, for a session of three boards.
+    /// All invalid messages, for a session of three boards.
     static let all = [
         Garbage("random bytes", "request", echoesSeq: false) { _, _ in [[0xff, 0x00, 0x80, 0x13, 0x37]] },
         Garbage("a truncated header", "request", echoesSeq: false) { session, seq in

@@ -16,7 +16,7 @@ import ZeroMQ
         try Peer(to: endpoint).ask(Request(.hello)).reply.hello
     }
 
-    /// Shrinks a pipe to 8 KB, which are two pages.
+    /// Shrinks a pipe to 8 KB (two pages).
     private func makeSmall(_ pipe: Pipe) {
         // The number is F_SETPIPE_SZ, which Swift's Glibc module does not declare.
         let setSize: Int32 = 1031

@@ -16,7 +16,7 @@ import ZeroMQ
         return (Request(.expand(expand), epoch: 0), dice.bytes(16 * boards).map { $0 % 4 })
     }
 
-    /// A slow request. Its boards of 8 x 8 use the readable rules.
+    /// A slow request: its 8 x 8 boards use the readable rules.
     private static let slow: (Request, [UInt8]) = {
         var expand = ExpandRequest()
         expand.environmentID = "twofold/Game2048-v0"

@@ -6,7 +6,7 @@ import TwofoldCore
 @Suite struct IdleCheckTests {
     private let start = Moment(nanoseconds: 0)
 
-    /// Returns a check with a timeout of 8 s, which takes place every 2 s.
+    /// Returns a check that takes place every 2 s, with a timeout of 8 s.
     private func check() -> IdleCheck { IdleCheck(.seconds(8), at: start) }
 
     @Test func `a check happens once an interval, and ends sessions that were idle at the last check`() {

@@ -4,7 +4,7 @@ import Testing
 @testable import TwofoldServer
 @testable import TwofoldSessions
 
-/// Tests the phases of a stop, at times that the tests choose.
+/// Tests the phases of a shutdown, at times that the tests choose.
 @Suite struct PhaseTests {
     private let stop = Stop(at: Moment(nanoseconds: 0))
 

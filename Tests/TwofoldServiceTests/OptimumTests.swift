@@ -6,7 +6,7 @@ import TwofoldService
 
 @testable import TwofoldOptimum
 
-/// Compares the infos of optimal play on 2 x 2 boards with the values in the table.
+/// Compares the infos about optimal play on 2 x 2 boards with the values in the table.
 @Suite struct OptimumTests {
     /// A directory with the table for 2 x 2 boards. The deinitialiser removes it.
     final class Solved {
@@ -27,14 +27,14 @@ import TwofoldService
 
         deinit { try? FileManager.default.removeItem(atPath: path) }
 
-        /// Returns the values that the table has for a board's actions; -infinity for an action outside the mask.
+        /// Returns the table's values for a board's actions; -infinity for an action outside the mask.
         func actions(_ board: [UInt8], _ mask: [UInt8]) -> [Float] {
             var values = [Float](repeating: .nan, count: 4)
             table.values(of: board, masks: mask, count: 1, into: &values)
             return values
         }
 
-        /// Returns a session with 2 x 2 boards and the infos of optimal play.
+        /// Returns a session with 2 x 2 boards and the infos about optimal play.
         func session(_ change: (inout CreateRequest) -> Void = { _ in }) throws -> Session {
             try Session(tables: tables) {
                 ($0.game2048.rows, $0.game2048.columns) = (2, 2)

@@ -3,7 +3,7 @@ import TwofoldCore
 import TwofoldProtocol
 import TwofoldService
 
-/// Tests the requests and payloads of snapshot and restore.
+/// Tests snapshot and restore requests and their payloads.
 @Suite struct SnapshotTests {
     private func restoring(
         _ count: UInt64, lanes: Bool = false, rows: Bool = false, seeds: Bool = false

@@ -134,7 +134,7 @@ extension Twofold_V1_DataType {
 
 // MARK: requests
 
-/// Returns a create request for four boards of 2048 after `change` has changed it.
+/// Returns a create request for four boards of the game 2048, modified by `change`.
 func createRequest(_ change: (inout CreateRequest) -> Void = { _ in }) -> CreateRequest {
     var request = CreateRequest()
     request.environmentID = "twofold/Game2048-v0"
@@ -156,7 +156,7 @@ func seeds(_ seeds: [UInt64]) -> [UInt8] {
     seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
 }
 
-/// Joins arrays to the payload of a reset.
+/// Joins arrays into the payload of a reset.
 func packed(_ arrays: [UInt8]...) -> [UInt8] { Array(arrays.joined()) }
 
 /// A 4x4 board without legal actions.

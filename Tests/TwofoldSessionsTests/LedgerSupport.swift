@@ -21,7 +21,7 @@ extension Route {
 }
 
 extension Moment {
-    /// The time of events whose time does not matter.
+    /// The time for events whose time does not matter.
     static let start = Moment(nanoseconds: 0)
 }
 

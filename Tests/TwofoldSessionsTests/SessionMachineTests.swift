@@ -7,7 +7,7 @@ import TwofoldTestSupport
 
 @testable import TwofoldSessions
 
-/// Tests the machine in the way that carriers use it: it takes bytes and returns effects.
+/// Tests the machine the way that carriers use it: it takes bytes and returns effects.
 @Suite struct SessionMachineTests {
     private let id = sessionBytes(1)
     private let machine = SessionMachine(ServiceSettings(threads: 1), keys: { ([:], 0) }, at: .start)

@@ -1,4 +1,4 @@
-"""The contestants of the benchmark, the conditions of the measurements, and the targets.
+"""The benchmark's contestants, measurement conditions and targets.
 
 The contestants are Twofold, the limit of its transport, and the peers: other packages.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SIZES = (1, 16, 256, 4096, 65536)
-# The numbers of boards for the parts of a step, for the learner, and for the two halves.
+# The board counts for the parts of a step, for the learner, and for the two halves.
 SPLIT_SIZES = (1, 4096)
 LEARNER_SIZE = 256
 HALVES_SIZES = (4096, 65536)

@@ -1,4 +1,4 @@
-"""Downloads files of other projects once, and verifies them. The files are not checked in."""
+"""Downloads and verifies other projects' files, once each. The files are not checked in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMEOUT = 60.0
 
 
 class Unavailable(Exception):
-    """The error for a file that can't be fetched, or whose bytes differ from the pinned ones."""
+    """The error for a file that can't be fetched, or whose digest differs from the pinned one."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Download:
         """Fetches the file and returns its path. An existing file is only verified.
 
         Raises:
-            Unavailable: The network is unavailable, or the bytes differ.
+            Unavailable: The network is unavailable, or the digest differs.
         """
         path = REPOSITORY / ".build" / self.folder / self.url.rpartition("/")[2]
         if path.exists():

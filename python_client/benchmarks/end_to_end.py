@@ -104,7 +104,7 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick: bool) -> None:
-    """Measures a step's parts, the gain of two_halves.py, and the cost of almost idle sessions."""
+    """Measures a step's parts, the gain from two_halves.py and the cost of nearly idle sessions."""
     for size in sizes:
         if size in SPLIT_SIZES:
             run["split"].append(split(size, rounds)._asdict())
@@ -119,7 +119,7 @@ def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, 
     """Creates the missing virtual environments.
 
     Returns:
-        The interpreter of each contestant, or the reason why it has none; and the packages of each
+        Each contestant's interpreter, or why it has none; and the packages of each
         virtual environment.
     """
     pythons: dict[str, Path | str] = {NOTHING.name: Path(sys.executable)}
@@ -140,7 +140,7 @@ def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, 
 
 
 def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> None:
-    """Writes the report, the JSON and the plot, and prints the report. May publish the figures."""
+    """Writes the report, JSON and plot, prints the report, and optionally publishes the figures."""
     text = report.markdown(run, rounds.results)
     (out / "end_to_end.md").write_text(text)
     results = rounds.results
@@ -177,7 +177,7 @@ def parse() -> argparse.Namespace:
         epilog="contestants: " + ", ".join(contestant.name for contestant in CONTESTANTS),
     )
     parser.add_argument(
-        "--sizes", type=_sizes, help="numbers of boards, separated by commas (1,16,256,4096,65536)"
+        "--sizes", type=_sizes, help="board counts, separated by commas (1,16,256,4096,65536)"
     )
     parser.add_argument("--rounds", type=_positive_int, help="rounds for each N (5)")
     parser.add_argument("--seconds", type=_positive_float, help="seconds per slice (0.5)")
@@ -191,7 +191,7 @@ def parse() -> argparse.Namespace:
         "--quick", action="store_true", help="only N = 1 and 4096, 3 rounds, slices of 0.2 s"
     )
     parser.add_argument("--out", type=Path, help="output folder (runs/bench/<date>-<time>)")
-    parser.add_argument("--publish", action="store_true", help=f"{figures.HELP}; a full run only")
+    parser.add_argument("--publish", action="store_true", help=f"{figures.HELP}; full runs only")
     arguments = parser.parse_args()
     quick = arguments.quick
     arguments.sizes = arguments.sizes or ([1, 4096] if quick else list(SIZES))

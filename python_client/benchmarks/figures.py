@@ -1,7 +1,7 @@
-"""The measured figures of the documents, which are stored in files docs/figures/NAME.json.
+"""The measured figures in the documents, stored in files named docs/figures/NAME.json.
 
-With `--publish`, each command that measures writes its file, and `make pages` makes the documents'
-tables from the files. A file contains the command, the date, the commit, the machine, and the
+With `--publish`, each measuring command writes its file, and `make pages` generates the documents'
+tables from these files. A file contains the command, the date, the commit, the machine, and the
 figures as rows. Unknown values are null.
 """
 
@@ -30,18 +30,18 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     """Writes the figures that the running command measured.
 
     Raises:
-        SystemExit: The existing file has more rows, for example because this run used --only. The
-            file stays unchanged.
+        SystemExit: The existing file has more rows, for example because this run used --only. That
+            file is left unchanged.
     """
     path = FOLDER / f"{name}.json"
     needed = len(read(name)["rows"]) if path.exists() else 1
     if len(rows) < needed:
         raise SystemExit(
-            f"rows measured: {len(rows)}; rows needed: {needed}. {path} stays as it is. "
+            f"rows measured: {len(rows)}; rows needed: {needed}. {path} is unchanged. "
             "Repeat the whole measurement, or delete the file to publish fewer rows."
         )
     script = os.path.relpath(Path(sys.argv[0]).resolve(), REPOSITORY)
-    # With --report a command reads the results that it has kept.
+    # With --report, a command reads its stored results.
     words = [word for word in sys.argv[1:] if word not in ("--publish", "--report")]
     cores = len(os.sched_getaffinity(0))
     content = {

@@ -1,4 +1,4 @@
-"""The machine, its load, and the versions of the software, for reports of measurements."""
+"""The machine, its load and the software versions, for benchmark reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from twofold.client.lookup import find_program
 
 
 def describe() -> dict[str, Any]:
-    """Returns a description of the machine and the versions of the software."""
+    """Returns a description of the machine and the software versions."""
     program = find_program()
     return {
         "machine": {
@@ -50,7 +50,7 @@ def describe() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Lets one benchmark of this checkout run at a time. Waits until no other one runs."""
+    """Ensures that only one benchmark of this checkout runs at a time. Waits for its turn."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:

@@ -1,4 +1,4 @@
-"""Measures the time of a move over OpenEnv's WebSockets while a thousand connections play.
+"""Measures how long a move takes over OpenEnv's WebSockets while a thousand connections play.
 
     python python_client/benchmarks/openenv_latency.py --peer OpenEnv/envs/openspiel_env
 

@@ -3,7 +3,7 @@
     twofold solve --size 3                                             # once
     taskset -c 0 .venv/bin/python python_client/benchmarks/optimum_infos.py     # on one core
 
-First it records games of random and of optimal play. Then environments that differ only in their
+First it records random games and optimal games. Then environments that differ only in their
 infos take turns to replay these games, in several rounds, with `copy=False`. Only their steps are
 timed.
 """
@@ -85,7 +85,7 @@ def main() -> None:
         f"{where}, other work on {machine.busy_cores():.2f} cores; {options.num_envs:,} boards of "
         f"{size}; medians of {options.rounds} rounds\n"
     )
-    print("| play | infos | million lanes/s | lowest to highest | of the rate without |")
+    print("| play | infos | million lanes/s | lowest to highest | relative to no infos |")
     print("|---|---|---:|---|---:|")
     published = []
     for play in ("random", "optimal"):

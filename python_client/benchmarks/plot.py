@@ -21,7 +21,7 @@ STYLE = Path(__file__).parents[1] / "pictures" / "twofold.mplstyle"
 
 
 class Line(NamedTuple):
-    """A line of the plot."""
+    """A line in the plot."""
 
     label: str
     contestants: tuple[str, ...]
@@ -48,12 +48,12 @@ LABEL_DISTANCE = 0.24
 
 
 def draw(rows: Sequence[Row], machine: str, path: Path) -> None:
-    """Draws the rates that the contestants reach alone on the machine.
+    """Draws the rates that the contestants reach when they run alone.
 
     Args:
         rows: The rows of docs/figures/bench.json, which `end_to_end.py` writes.
         machine: The machine's name.
-        path: The picture's file.
+        path: The image file.
     """
     # Some rows have only the time of a call.
     rates = {

@@ -1,10 +1,10 @@
-"""Measures all figures in the documents that no other command measures, and writes docs/figures.
+"""Measures the documents' figures that no other command measures; writes them to docs/figures.
 
     python python_client/benchmarks/publish.py demo       # two minutes of training; idle machine
     python python_client/benchmarks/publish.py agents     # half an hour
     python python_client/benchmarks/publish.py commands   # time and memory of three commands
     python python_client/benchmarks/publish.py optimum    # minutes; solves the small boards
-    python python_client/benchmarks/publish.py optimal_play  # a million games of 3 x 3
+    python python_client/benchmarks/publish.py optimal_play  # a million 3 x 3 games
     python python_client/benchmarks/publish.py campaigns  # two hours of simulation
     python python_client/benchmarks/publish.py learning   # from three runs of train_ntuple.py
     python python_client/benchmarks/publish.py recurrent  # from runs of recurrent_ppo.py
@@ -92,7 +92,7 @@ def agents() -> list[Row]:
 
 
 def evaluated(found: dict[str, Any]) -> Row:
-    """Returns the figures of an evaluation."""
+    """Returns an evaluation's figures."""
     reached = {tile: found["reached"][tile] for tile in tables.TILES}
     return {
         "games": found["episodes"],
@@ -156,7 +156,7 @@ def optimum() -> list[Row]:
 
 
 def optimal_play() -> list[Row]:
-    """Plays a million optimal games of 3 x 3, using the table that `twofold solve` created."""
+    """Plays a million optimal games on 3 x 3, using the table that `twofold solve` created."""
     words = "evaluate optimal --size 3 --episodes 1000000 --json"
     found = json.loads(output(*words.split()))
     tiles = sorted(((int(tile), one["share"]) for tile, one in found["reached"].items()))
@@ -172,7 +172,7 @@ def optimal_play() -> list[Row]:
 
 
 def campaigns() -> list[Row]:
-    """Runs four campaigns of half an hour: two kinds of clients, each with two ranges of seeds."""
+    """Runs four half-hour campaigns: two kinds of client, each with two ranges of seeds."""
     from campaign import campaign, cores
     from runs import Run
     from world import Faults
@@ -216,11 +216,11 @@ def learning() -> list[Row]:
     found = [
         report
         for report in reports("train_ntuple-*.json")
-        # The demo's trainings have none.
+        # The demo's training runs have none.
         if len(report["training"]["evaluations"]) > 1
     ]
     if not found:
-        raise SystemExit(f"no training in {RUNS} has evaluations; train with --evaluate-every")
+        raise SystemExit(f"no training run in {RUNS} has evaluations; train with --evaluate-every")
     rows: list[Row] = []
     for report in found:
         training, trained = report["training"], report["table"][-1]

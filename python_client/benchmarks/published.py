@@ -47,7 +47,7 @@ NETWORKS = (
 
 
 def twofold(*words: str) -> Any:
-    """Runs a subcommand of `twofold` and returns its result."""
+    """Runs a `twofold` subcommand and returns its result."""
     command = [sys.executable, "-m", "twofold", *words, "--json"]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
@@ -68,7 +68,7 @@ def evaluate(network: Network, games: int, out: Path) -> dict[str, Any]:
 
 
 def row(network: Network, result: dict[str, Any]) -> figures.Row:
-    """Returns the row of a network."""
+    """Returns a network's row of the table."""
     reached = {tile: result["reached"][tile] for tile in tables.TILES}
     return {
         "agent": network.label,

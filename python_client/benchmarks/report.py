@@ -296,7 +296,7 @@ def _judged(target: Target, values: list[float]) -> tuple[str, str]:
 def _contestants(results: Results) -> str:
     lines = []
     for contestant in CONTESTANTS:
-        # The details for the most boards, because the bytes of the echo depend on N.
+        # The details for the most boards, because the echo's size depends on N.
         own = [one for one in results.values() if one.contestant == contestant.name and one.details]
         if own:
             details = max(own, key=lambda one: one.size).details

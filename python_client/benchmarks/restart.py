@@ -104,7 +104,7 @@ class Server:
         self.process.wait()
 
     def start(self) -> float:
-        """Starts the server, and returns the seconds until it serves."""
+        """Starts the server, and returns the seconds until it accepts requests."""
         begin = time.perf_counter()
         self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
@@ -112,7 +112,7 @@ class Server:
         return time.perf_counter() - begin
 
     def stop(self) -> float:
-        """Stops the server, and returns the seconds until it has ended."""
+        """Stops the server, and returns the seconds until it exits."""
         begin = time.perf_counter()
         self.process.terminate()
         assert self.process.wait(TIMEOUT_MS) == 0

@@ -16,7 +16,7 @@ from machine import busy_cores
 from worker_process import WorkerFailed, WorkerProcess
 
 PEERS = Path(__file__).parent / "peers"
-# A process that computes, in a separate session as if of another user.
+# A CPU-bound process, in a separate session as if it were another user's.
 BUSY = [sys.executable, "-c", "while True: pass"]
 
 Slice = dict[str, float]
@@ -38,7 +38,7 @@ class Result:
 
     @property
     def rates(self) -> list[float]:
-        """The steps per second in each round, or the rate of the whole loop next to a learner."""
+        """The steps per second in each round; with a learner, the rate of the whole loop."""
         return [self.size * one["steps"] / one["elapsed"] for one in self._timed]
 
     @property
@@ -84,7 +84,7 @@ class Rounds:
     """The rounds of the benchmark, all results, and the machine's load from other work.
 
     Args:
-        pythons: The interpreter of each contestant by name, or the reason why it has none.
+        pythons: Each contestant's interpreter by name, or why it has none.
         folder: The folder for the workers' logs.
     """
 
@@ -152,7 +152,7 @@ class Rounds:
                 _say(f"  {name} {failure}")
 
     def _work_of(self, condition: Condition, nothing: WorkerProcess) -> int:
-        """Returns how many network layers take the condition's thinking time on this machine."""
+        """Returns how many network layers fill the condition's thinking time on this machine."""
         if self._seconds_of_work is None:
             # Long enough that the rest of the loop does not matter.
             loops = [nothing.run(0.1, 100) for _ in range(9)]

@@ -1,4 +1,4 @@
-"""Measures the parts of a step in the process: Python, the call into the library, and so on."""
+"""Measures the parts of an in-process step: Python, the call into the library, and so on."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def split(size: int, rounds: int) -> Split:
         whole, _ = _time(lambda at: envs.step(actions[at % 64]))
         first = envs._session.last_seq + 1
         inside, calls = _time(functools.partial(call, carrier._steps, first))
-        # These calls bypass the session, whose sequence numbers have to continue after them.
+        # These calls bypass the session, whose sequence numbers must continue after them.
         envs._session.state = Idle(envs._session.last_seq + calls)
         turned_away, _ = _time(functools.partial(call, nobody, first))
         rows.append((whole, inside, turned_away))
@@ -72,7 +72,7 @@ def split(size: int, rounds: int) -> Split:
 
 
 def _time(call: Callable[[int], object]) -> tuple[float, int]:
-    """Calls `call(0)`, `call(1)`, … Returns the mean microseconds and the number of calls."""
+    """Calls `call(0)`, `call(1)`, … Returns the mean time in µs and the number of calls."""
     for at in range(WARM_UP):
         call(at)
     at = WARM_UP

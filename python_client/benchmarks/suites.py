@@ -41,7 +41,7 @@ PYTHON_TEST = re.compile(
 
 
 def measure(command: str, checkout: Path) -> tuple[float, float, str]:
-    """Runs a command in `checkout`. Returns its seconds, its processor seconds and its output."""
+    """Runs a command in `checkout`. Returns its time and processor time (s), and its output."""
     environment = {**os.environ, "PYTEST_ADDOPTS": f"--durations={SLOWEST}"}
     begin, used = time.monotonic(), processor_seconds()
     done = subprocess.run(

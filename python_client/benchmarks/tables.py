@@ -86,7 +86,7 @@ class Bench:
         self._sizes = sorted({size for _, size, condition in self._found if condition == "alone"})
 
     def rates(self, labels: Iterable[str] = RATES) -> str:
-        """Returns the table of millions of steps per second of contestants that run alone."""
+        """Returns the table of contestants' rates when run alone, in millions of steps/s."""
         rows = []
         for label in labels:
             cells = []
@@ -183,7 +183,7 @@ def demo(rows: Sequence[Row]) -> str:
 
 
 def agents(rows: Iterable[Row]) -> str:
-    """Returns the table of agents: scores, shares of games that reach tiles, and commands."""
+    """Returns the table of agents: scores, shares of games that reach each tile, and commands."""
     lines = [
         [*_agent(row), f"{row['moves_per_second']:,.0f}", f"`{row['command']}`"] for row in rows
     ]
@@ -224,7 +224,7 @@ def _share(share: Sequence[float] | None) -> str:
 
 
 def _percent(share: float) -> str:
-    """Returns a share in per cent, rounded to four digits."""
+    """Returns a share as a percentage, rounded to four digits."""
     return f"{100 * share:.4g}"
 
 
@@ -390,7 +390,7 @@ def memory_of_cards(rows: Sequence[Row]) -> str:
 
 
 def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
-    """Returns the table of returns: POPGym's GRU, random play and the possible maximum."""
+    """Returns the table of returns: POPGym's GRU, random play and the maximum possible."""
     most = {(row["preset"], row["memory"]): row["return"] for row in ceilings}
     lines: dict[str, list[str]] = {}
     for row in rows:
@@ -415,7 +415,7 @@ def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
 
 
 def optimum(rows: Sequence[Row]) -> str:
-    """Returns the table of the results of `twofold solve` by board."""
+    """Returns the table of the results of `twofold solve` for each board."""
 
     def tile(row: Row, at: int) -> str:
         value, share = row["tiles"][at]
@@ -454,7 +454,7 @@ def optimal_play(rows: Iterable[Row], optima: Iterable[Row]) -> str:
 
 
 def optimum_infos(rows: Sequence[Row]) -> str:
-    """Returns the table of millions of steps per second on 3 x 3 with the optimum's infos."""
+    """Returns the table of speeds on 3 x 3 with the optimum's infos (millions of steps/s)."""
     names = list(dict.fromkeys(row["infos"] for row in rows))
     games = list(dict.fromkeys(row["games"] for row in rows))
     rates = {(row["games"], row["infos"]): row["rate"] / 1e6 for row in rows}
@@ -496,7 +496,7 @@ MARKS = {
 
 
 def marks(rows: Sequence[Row]) -> str:
-    """Returns the table of rare events (marks), with their number in each campaign."""
+    """Returns the table of rare events (marks), with their counts in each campaign."""
     lines = []
     for name, happened in MARKS.items():
         counts = [row["marks"].get(name) for row in rows]
@@ -533,7 +533,7 @@ def unseen(rows: Sequence[Row]) -> str:
 
 
 def restarts(rows: Iterable[Row]) -> str:
-    """Returns the table of the times that servers take to save and restore sessions."""
+    """Returns the table of how long servers take to save and restore sessions."""
 
     def seconds(values: Sequence[float]) -> str:
         return interval(values, 2) if len(values) == 3 else f"{values[0]:.2f}"
@@ -570,7 +570,7 @@ def waiting(rows: Iterable[Row]) -> str:
 
 
 def foresight(rows: Iterable[Row]) -> str:
-    """Returns the table of scores of a program that searches for the seed of its game."""
+    """Returns the table of scores of a program that searches for its game's seed."""
     lines = [
         [
             row["seeds"],

@@ -1,4 +1,4 @@
-"""Verifies the rules of the games against exact values, known statistics and other packages.
+"""Verifies the games' rules against exact values, known statistics and other packages.
 
     .venv/bin/python python_client/certify/certify.py           # ten minutes; `make certify`
     .venv/bin/python python_client/certify/certify.py --quick   # one or two minutes
@@ -70,7 +70,7 @@ def known_of(values: exact.Values) -> Expected:
 def certify_exact(count: int, fewer: int, negligible: float = 1e-15) -> Iterator[Section]:
     """Checks games on 2 x 2, 2 x 3 and 3 x 3 boards against exact values.
 
-    The policy is uniform over the legal actions. On 2 x 2, the optimal policy also plays.
+    The policy is uniform over the legal actions. On 2 x 2, the optimal policy plays further games.
 
     Args:
         count: The number of episodes for each main table of the report.
@@ -237,7 +237,7 @@ def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
 
 
 def certify_concentration(out: Path, count: int) -> Iterator[Section]:
-    """Checks each POPGym preset of Concentration against POPGym itself."""
+    """Checks each of Concentration's POPGym presets against POPGym itself."""
     for variant in concentration.VARIANTS:
         title = f"Concentration as POPGym's {variant}"
         try:
@@ -366,7 +366,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Certifies the rules.")
     parser.add_argument("--only", type=chosen, default=names, help="parts: " + ",".join(names))
     parser.add_argument("--episodes", type=positive, help="episodes for each main table (1000000)")
-    parser.add_argument("--quick", action="store_true", help="20000 episodes and fewer transitions")
+    parser.add_argument("--quick", action="store_true", help="20000 episodes, fewer transitions")
     parser.add_argument("--out", type=Path, help="result folder (runs/certify/<date>-<time>)")
     return parser.parse_args()
 

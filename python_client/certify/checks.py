@@ -41,7 +41,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected values of an episode, with their standard errors."""
+    """The expected values for an episode, with their standard errors."""
 
     score: float
     moves: float
@@ -53,7 +53,7 @@ class Expected:
     """The number of games from which `reaching` was estimated; infinite if `reaching` is exact."""
 
 
-# A count of 20 million games, which agrees with a published count of 5 million.
+# Counted over 20 million games; agrees with a published count over 5 million.
 RANDOM_4X4 = Expected(
     score=1094.91,
     score_error=0.12,
@@ -195,7 +195,7 @@ def certify_play(
     four_probability: float = 0.1,
     until_stuck: bool = True,
 ) -> list[Check]:
-    """Runs all checks of 2048 that apply to a set of episodes.
+    """Runs all checks on the game 2048 that apply to a set of episodes.
 
     Args:
         episodes: The episodes to check.

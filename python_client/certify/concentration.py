@@ -89,7 +89,7 @@ def _code(character: str) -> int:
 def compare(
     variant: str, recording: dict[str, Any], endpoint: str | None = None
 ) -> Iterator[Check]:
-    """Compares a recording of POPGym with Twofold on the same decks.
+    """Compares a POPGym recording with Twofold on the same decks.
 
     In the recording, a policy with a perfect memory plays every third episode.
     """

@@ -15,7 +15,7 @@ is slow. forward.py solves 3 x 3.
 import re
 from collections.abc import Iterable, Iterator
 
-# Expected values of a game that continues from a board: "score", "moves", the last board's
+# Expected values for a game that continues from a board: "score", "moves", the last board's
 # "tile_sum", and for each tile value the probability that the game ever makes that tile.
 Values = dict[str | int, float]
 

@@ -1,13 +1,13 @@
 """A program that searches for the seed of its game, from which it could compute every new tile.
 
 It collects integers from the frames that called it, from all objects of its process and from the
-state of `random`. It also tries the seeds of evaluations on public games, and small numbers. The
-boards reveal which of these numbers is the seed. Once the program knows the seed, its tree search
-uses the actual next tiles. Until then, the tree search guesses the next tiles. `foresight.py`
-compares the program with and without the search for the seed.
+state of `random`. It also tries small numbers, and the seeds with which evaluations play public
+games. The boards reveal which of these numbers is the seed. Once the program knows the seed, its
+tree search uses the actual next tiles. Until then, the tree search guesses the next tiles.
+`foresight.py` compares the program with and without the search for the seed.
 
 A judged program may import only Python's standard library. This file therefore contains its own
-random generator and its own slides.
+random generator and its own code for slides.
 """
 
 import gc
@@ -88,7 +88,7 @@ def _in(container: Iterable[object]) -> list[int]:
 
 
 def seed_of_random() -> tuple[int, int]:
-    """Computes two possible seeds of `random`, of 32 and 64 bits, from the state of `random`."""
+    """Computes two possible seeds of `random`, one of 32 bits and one of 64, from its state."""
 
     def mixed(word: int, factor: int) -> int:
         return ((word ^ (word >> 30)) * factor) & _MASK32
@@ -182,7 +182,7 @@ class Foreseer:
 
     @property
     def seed(self) -> int | None:
-        """The seed of the game; None until the program knows the seed."""
+        """The game's seed; None until the program knows it."""
         if self.confirmations < CONFIRMATIONS or len(self.minds) != 1:
             return None
         return next(iter(self.minds))

@@ -1,10 +1,10 @@
 """Compares a program that searches for its game's seed with the same program without the search.
 
-    .venv/bin/python python_client/certify/foresight.py                 # 200 games of each program
+    .venv/bin/python python_client/certify/foresight.py                 # 200 games per program
 
-Both programs play the same games. The report shows the 95 % interval of the difference of their
-mean scores. The searching program also plays games with public seeds in this process, where it
-finds the seeds; the report shows its mean score. The exit status is 1 if the interval excludes 0.
+Both play the same games. The report shows the 95 % interval of the difference between their mean
+scores. The searching program also plays games with public seeds in this process, where it finds the
+seeds; the report gives its mean score. The exit status is 1 if the interval excludes 0.
 """
 
 from __future__ import annotations

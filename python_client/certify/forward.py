@@ -26,7 +26,7 @@ Weights = NDArray[np.float64]
 
 @dataclass
 class Play:
-    """The expected values of an episode."""
+    """The expected values for an episode."""
 
     score: float = 0.0
     moves: float = 0.0
@@ -57,7 +57,7 @@ class Forward:
         self._mirrors = {width: _mirror_table(width) for width in {rows, columns}}
 
     def solve(self, negligible: float = 0.0) -> Play:
-        """Computes the expected values of an episode.
+        """Computes the expected values for an episode.
 
         Args:
             negligible: The solver stops when the unfinished episodes have at most this total

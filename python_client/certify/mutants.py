@@ -1,7 +1,7 @@
 """A numpy engine for 2048 on 4 x 4, with optional defects that occur in other projects.
 
-A mutant is the engine with one defect. For each defect, either scores are published or the mistake
-is easy to make. A certificate that accepted a mutant would prove nothing. certify.py plays all
+A mutant is the engine with one defect. Each defect either has published scores or is an easy
+mistake to make. A certificate that accepted a mutant would prove nothing. certify.py plays all
 mutants and shows which checks detect each defect. The code makes it simple to add a defect; it is
 not a reference implementation.
 """
@@ -150,7 +150,7 @@ def _packed(lines: Array) -> Array:
 def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array]:
     """Returns the results of all slides of a line: the new lines (n, 4), and the scores (n,).
 
-    The first half of each table slides to the line's first cell, the second half to its last cell.
+    Each table's first half slides towards the line's first cell, its second half towards the last.
     """
     slide: Callable[[Line], tuple[Line, int]] = _cascade if cascades else _merge_once
     after = np.zeros((2 * HIGHEST**4, 4), np.uint8)

@@ -74,7 +74,7 @@ def load_short(dialect: Dialect) -> dict[str, Any]:
 def compare(
     dialect: Dialect, recording: dict[str, Any], endpoint: str | None = None
 ) -> Iterator[Check]:
-    """Compares a recording of the package with the dialect.
+    """Compares the package's recording with the dialect.
 
     pgx spawns a tile even after an illegal action, and returns a mask of ones at the end of an
     episode. The comparison ignores both differences.
@@ -221,7 +221,7 @@ def _seed_table() -> NDArray[np.uint64]:
             outcome = place * np.uint64(2) + (w1 < np.uint64(_FOURS))
             outcomes, seeds_found = np.unique(outcome, return_index=True)
             if len(outcomes) != 2 * room:
-                raise AssertionError(f"no seed found for a tile among {room} cells")
+                raise AssertionError(f"no seed found for some tile in {room} empty cells")
             _table[room, :room] = seeds_found.reshape(room, 2)
     return _table
 

@@ -73,7 +73,7 @@ class MisbehavingServer:
         return self._is_closed or time.monotonic() - self._quiet_since > patience
 
     def _take(self, route: list[bytes], frames: Frames) -> None:
-        """Handles a message as the script says."""
+        """Handles a message as the script specifies."""
         request = parsed(envelope.Request, frames)
         slot, seq = request.WhichOneof("op") or "no request", request.seq
         what = f"request {seq} ({slot})"
@@ -82,7 +82,7 @@ class MisbehavingServer:
         if request.session in self._over:
             return None
         if frames in self._answered:
-            # A late copy. Like a server, this one keeps only the last reply.
+            # A delayed duplicate. Like a real server, this one keeps only the last reply.
             return self._send(route, seq, self._answered[frames]) if seq == self._done else None
         if frames == self._refused and time.monotonic() < self._not_before:
             # A few copies may already have been in transit when the first one was refused.
@@ -114,7 +114,7 @@ class MisbehavingServer:
         """Answers a resume. A new holder gets a new epoch, so older requests become invalid."""
         holder = request.resume.holder
         if len(holder) != 16 or request.session != self._session or request.seq != 0:
-            raise Failed("a resume has the wrong session, a holder not 16 bytes long, or a seq")
+            raise Failed("a resume has the wrong session, a holder that is not 16 bytes, or a seq")
         if holder != self._holder:
             if request.epoch not in (0, self._epoch):
                 raise Failed(f"a resume has epoch {request.epoch} instead of {self._epoch}")

@@ -98,7 +98,7 @@ class ServerPlayer:
             self._replies[name] = frames
 
     def _frames(self, send: dict[str, Any]) -> Frames:
-        """Returns the message of a step."""
+        """Returns a step's message."""
         if "frames" in send:
             return tuple(bytes.fromhex(frame) for frame in send["frames"])
         if "repeat" in send:

@@ -28,7 +28,7 @@ import twofold
 from twofold import rules
 
 SCALE = 0.001
-"""The factor of the rewards. Rewards are scores, and networks learn small numbers better."""
+"""The scale of the rewards. Rewards are scores, and networks learn small numbers better."""
 
 
 def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:

@@ -4,8 +4,8 @@
 
 Each file is the report of one training run with `--evaluate-every`. Pass several runs with
 different `--seed`. Prints a Markdown table of the mean scores after the same number of games, moves
-or minutes of training, interpolated linearly between evaluations. Each of these three parts ends
-where the shortest run ends.
+or minutes of training, interpolated linearly between evaluations. Each of the three comparisons
+ends where the shortest run ends.
 """
 
 import argparse

@@ -54,7 +54,7 @@ def make_boards(options: argparse.Namespace) -> Any:
 
 
 def countdown(seconds: float) -> Callable[[], float]:
-    """Returns a function for the remaining share of `seconds`, which falls from 1 to 0."""
+    """Returns a function that gives the remaining share of `seconds`, from 1 down to 0."""
     end = time.perf_counter() + seconds
     return lambda: max(0, (end - time.perf_counter()) / seconds)
 
@@ -70,7 +70,7 @@ class Curve(BaseCallback):  # type: ignore[misc, unused-ignore]  # mypy does not
         self._shown = 0.0
 
     def statistics(self) -> dict[str, float]:
-        """Returns figures about the episodes since the last row."""
+        """Returns statistics of the episodes since the last row."""
         found: dict[str, float] = self.training_env.envs.statistics(reset=True)
         return found
 

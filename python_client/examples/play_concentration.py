@@ -23,7 +23,7 @@ Policy = Callable[[Any, dict[str, Any]], Any]
 
 
 def chance(seed: int) -> Policy:
-    """Returns a policy that flips a random card among those that can be flipped."""
+    """Returns a policy that flips a random card that can be flipped."""
     rng = np.random.default_rng(seed)
 
     def act(observations: Any, infos: dict[str, Any]) -> Any:

@@ -8,8 +8,8 @@
 
 It follows POPGym's `popgym/baselines/ppo.py`: its network, RLlib's variant of PPO, whole episodes
 with gradients through all of their steps, no action masks, and observations with the last action
-(which also marks the first step). The step limit ends an episode like any other end: no value is
-bootstrapped after it. These parts are scaled down:
+(which also marks the first step). The step limit counts as an ordinary end of the episode: no value
+is bootstrapped after it. These parts are scaled down:
 
 |                         | POPGym     | here                                                  |
 |-------------------------|------------|-------------------------------------------------------|
@@ -175,7 +175,7 @@ def advantages_of(rewards: Tensor, values: Tensor, gamma: float, gae_lambda: flo
 
 
 def train(options: argparse.Namespace, envs: Any, out: Path) -> tuple[Agent, dict[str, Any]]:
-    """Trains an agent, writes it to `out`, and returns it with the report of the training."""
+    """Trains an agent, writes it to `out`, and returns it with the training report."""
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
     highest = envs.single_observation_space.high
@@ -373,7 +373,7 @@ def main() -> None:
         print(f"{report[of]['mean_return']:8.4f}  {name}, {low:.4f} to {high:.4f}")
     if "mmer" in report:
         print(f"{report['mmer']['mean_return']:8.4f}  MMER of training")
-        print(f"{report['random']['mmer']:8.4f}  MMER of random play, in as many batches")
+        print(f"{report['random']['mmer']:8.4f}  MMER of random play (same number of batches)")
     for memory, ceiling in report["ceilings"].items():
         print(f"{ceiling:8.4f}  the maximum with a memory of {memory} cards")
 

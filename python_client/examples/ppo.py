@@ -59,7 +59,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 class Agent(nn.Module):  # type: ignore[misc]  # mypy does not see the library
-    """A network that maps planes of boards, (B, *shape), to logits of actions and values."""
+    """A network that maps the planes of boards, (B, *shape), to action logits and values."""
 
     def __init__(self, shape: tuple[int, int, int], hidden: int) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ def make_boards(config: PPOConfig, options: argparse.Namespace) -> PPOConfig:
 
 
 def configure(config: PPOConfig, options: argparse.Namespace, runners: int) -> PPOConfig:
-    """Adds the settings of PPO to RLlib's settings."""
+    """Adds the PPO settings to RLlib's settings."""
     network = DefaultModelConfig(conv_filters=[[256, 4, 4]], head_fcnet_hiddens=[256])
     return (
         config.env_runners(num_env_runners=runners, num_envs_per_env_runner=options.num_envs)

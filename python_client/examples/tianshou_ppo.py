@@ -46,7 +46,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_boards(options: argparse.Namespace) -> Any:
-    """Returns the boards as a vector environment of Tianshou."""
+    """Returns the boards as a Tianshou vector environment."""
     boards = make_tianshou_vec(
         "twofold/Game2048-v0",
         options.num_envs,
@@ -71,7 +71,7 @@ class Critic(nn.Module):  # type: ignore[misc, unused-ignore]  # mypy does not s
 
 
 class Actor(Critic):
-    """A network that maps observations to logits of actions, which are low for illegal actions."""
+    """A network that maps observations to action logits, which are low for illegal actions."""
 
     def forward(self, obs: Any, state: Any = None, info: Any = None) -> Any:
         """Returns logits (B, 4), and None as the recurrent state."""

@@ -47,7 +47,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def make_boards(options: argparse.Namespace) -> Any:
-    """Returns the boards as an environment of TorchRL."""
+    """Returns the boards as a TorchRL environment."""
     envs = gym.make_vec(
         "twofold/Game2048-v0",
         num_envs=options.num_envs,

@@ -164,7 +164,7 @@ class Choice(NamedTuple):
     values: Array  # (K) and their V
 
     def on(self, wanted: Array) -> "Choice":
-        """Returns the actions and data of the wanted lanes, bool (N)."""
+        """Returns the actions and data for the wanted lanes, bool (N)."""
         keep = wanted[self.lanes]
         if keep.all():
             return self
@@ -368,7 +368,7 @@ def random_policy(seed: int) -> Policy:
 
 
 def fixed_order_policy() -> Policy:
-    """Returns a policy that takes the first legal action. It scores twice as much as random."""
+    """Returns the first-legal-action policy, which scores twice as much as random play."""
     return lambda boards, rewards, mask: mask.argmax(axis=1)
 
 
@@ -487,7 +487,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--checkpoint-every", type=float, default=120.0, help="interval in seconds (default 120)"
     )
     parser.add_argument(
-        "--resume", action="store_true", help="resume the checkpoint, up to --seconds in total"
+        "--resume", action="store_true", help="resume from the checkpoint, for --seconds in total"
     )
     parser.add_argument(
         "--evaluate-every", type=float, help="seconds of training between evaluations"
@@ -558,7 +558,7 @@ class NowAndThen:
 
 
 def make(num_envs: int, endpoint: str | None) -> VectorEnv:
-    """Makes boards of 2048."""
+    """Makes a vector environment for 2048."""
     return gym.make_vec("twofold/Game2048-v0", num_envs=num_envs, endpoint=endpoint)
 
 
@@ -597,7 +597,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
 
     lanes = min(config.episodes, 4096)
     each = -(-config.episodes // lanes)
-    print(f"\nplaying {lanes * each:,} games with each policy, on seeds from 2^63 up")
+    print(f"\nplaying {lanes * each:,} games with each policy (seeds from 2^63 up)")
     envs = make(lanes, config.endpoint)
     policies = {
         "random": random_policy(EVALUATION_SEED),

@@ -27,7 +27,7 @@ class Policy:
     """A policy that sums a score per tile, cell and action, and chooses the best legal action.
 
     Args:
-        work: The number of times it repeats its work, to be as slow as another policy.
+        work: The number of times it repeats its work, to emulate a slower policy.
     """
 
     def __init__(self, work: int = 1) -> None:
@@ -83,7 +83,7 @@ def in_lock_step(
 def in_halves(
     halves: list[twofold.TwofoldVectorEnv], policy: Callable[..., Actions], steps: int
 ) -> float:
-    """Returns the seconds for `steps` steps of each half, where the halves take turns."""
+    """Returns the seconds that `steps` steps of each half take when the halves alternate."""
     for envs in halves:
         envs.step_async(policy(*envs.reset(seed=0)))
     started = time.perf_counter()

@@ -2,7 +2,7 @@
 
     dist/twofold-V-py3-none-manylinux_….whl   with the library and the server inside
     dist/twofold-V-py3-none-any.whl           the client alone, for all other systems
-    dist/twofold-V.tar.gz                     the source of the client
+    dist/twofold-V.tar.gz                     the client's source
 
 The binaries contain the Swift runtime, libzmq and libsodium. They need glibc, libm, libgcc_s and
 libstdc++ from the system. Builds of the same commit are identical, byte for byte.
@@ -142,12 +142,12 @@ def make_bundle(zeromq: Path) -> Path:
     """Makes the folder that becomes `twofold/_bin`: the library, the server and the licences."""
     scratch = WORK / "swift"
     for product, name in BINARIES.items():
-        # SwiftPM does not notice changes of the archives or of the version script.
+        # SwiftPM does not notice changes to the archives or the version script.
         (scratch / "release" / name).unlink(missing_ok=True)
         run(
             *("swift", "build", "-c", "release", "--product", product),
             *("--scratch-path", scratch, "--package-path", CHECKOUT),
-            # These flags keep paths of this machine out of the binaries.
+            # These flags keep this machine's paths out of the binaries.
             *("-Xswiftc", "-gnone", "-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
             *("-Xlinker", "--build-id=none"),
             environment={"TWOFOLD_ZEROMQ_ARCHIVES": f"{zeromq}:{SODIUM}"},

@@ -14,7 +14,7 @@ def make_root(release: str, *packages: str, name: str | None = None) -> Path:
 
     Args:
         release: A release's name, such as "bookworm".
-        packages: Debian's names of the packages; debootstrap adds their dependencies.
+        packages: The packages' Debian names; debootstrap adds their dependencies.
         name: The folder's name; by default the release's name.
     """
     root = ROOTS / (name or release)

@@ -3,7 +3,7 @@
 `make wheel-test` runs it. For each of RELEASES, debootstrap (which needs root) makes a folder with
 Debian's base system and Python. In each folder it runs:
 
-    pip install of the wheel, with its dependencies from a folder; the first loop of README, timed
+    pip install of the wheel, with its dependencies from a folder; the README's first loop, timed
     twofold doctor
     a server with CURVE and its client, check_vector_env, a million steps
 

@@ -48,7 +48,7 @@ def start_docker() -> None:
         subprocess.Popen(enter, stdout=log, stderr=log)
     wait_until(lambda: succeeds("docker", "info"), 60)
     docker("version", "--format", "Docker {{.Server.Version}}")
-    # Removes containers that an earlier failed run has left.
+    # Removes containers left behind by an earlier failed run.
     for left in output("docker", "ps", "--all", "--quiet").split():
         docker("rm", "--force", "--volumes", left)
     docker("volume", "prune", "--all", "--force")
@@ -130,7 +130,7 @@ def look_at(container: str) -> None:
 
 
 def use_compose() -> None:
-    """Runs a trainer, checks a limit, and continues a session in a new container of the server."""
+    """Runs a trainer, checks a limit, and continues a session in a new server container."""
     play()
     stats = json.loads(in_trainer("twofold", "stats", "--json"))
     assert stats["limits"]["max_bytes"] == 2**30, stats

@@ -21,7 +21,7 @@ TWOFOLD = str(Path(sys.executable).parent / "twofold")
 
 
 def use_all() -> None:
-    """Uses each carrier, encryption and the checker, and makes a million steps."""
+    """Uses each carrier, encryption and the checker, and plays a million steps."""
     for endpoint in ("embedded", "private"):
         gym.make_vec(ID, num_envs=4, endpoint=endpoint).close()
     subprocess.run([TWOFOLD, "bench", "--signature-only"], check=True)

@@ -1,7 +1,7 @@
 """Writes the generated parts of the documents: `make pages`.
 
-A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. A single figure in a
-sentence stands between `<!-- figure: NAME -->` and `<!-- end -->`. Their text comes from these
+A generated part is enclosed by `<!-- generated: NAME -->` and `<!-- end -->`. A single figure in a
+sentence is enclosed by `<!-- figure: NAME -->` and `<!-- end -->`. Their text comes from these
 sources: the options of the commands, the checks of `twofold doctor`, the exceptions, the docstrings
 of the API, and the figures of docs/figures. A test fails if a page differs from its sources.
 """
@@ -77,14 +77,14 @@ def own_parser(name: str) -> argparse.ArgumentParser:
 
 @cache
 def server_commands() -> dict[str, Any]:
-    """Returns the commands of twofold-server by name, as the program itself describes them."""
+    """Returns twofold-server's commands by name, as the program itself describes them."""
     command = [str(find_program()), "--experimental-dump-help"]
     dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return {each["commandName"]: each for each in json.loads(dump)["command"]["subcommands"]}
 
 
 def is_of_server(name: str) -> bool:
-    """Returns True if a subcommand is a command of twofold-server."""
+    """Returns True if a subcommand is a twofold-server command."""
     return cli.SUBCOMMANDS[name][0] == "twofold.cli.serving.server"
 
 
@@ -118,7 +118,7 @@ def own_options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def server_options(name: str) -> Iterator[tuple[str, str]]:
-    """Yields the arguments of a command of twofold-server, with their help."""
+    """Yields the arguments of a twofold-server command, with their help."""
     for each in server_commands()[name]["arguments"]:
         if not each["shouldDisplay"] or each["valueName"] in ("version", "help"):
             continue
@@ -203,7 +203,7 @@ def exceptions() -> str:
 
 
 def exception_tree() -> str:
-    """Returns a drawing of the class hierarchy of the exceptions."""
+    """Returns a drawing of the exceptions' class hierarchy."""
     _, drawing, _ = (errors.__doc__ or "").split("```")
     return f"```{drawing}```\n"
 
@@ -266,7 +266,7 @@ def setting(name: str) -> str:
 
 
 def measured(name: str, render: Callable[[list[figures.Row]], str]) -> Callable[[], str]:
-    """Returns a function that makes a generated part: a table and a sentence on its measurement."""
+    """Returns a function that makes a generated part: a table and a note on its measurement."""
     return lambda: f"{render(rows(name))}\n{setting(name)}"
 
 

@@ -1,4 +1,4 @@
-"""Animations of pictures with few colours: GIF, or WebP with a third of the size."""
+"""Animations with few colours, as GIF or as WebP (a third of the size)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _UNCHANGED = 255
 
 
 def save(path: Path, frames: Sequence[Picture], milliseconds: int | Sequence[int]) -> None:
-    """Writes an animation that repeats for ever. WebP is lossless, and GIF has 255 colours.
+    """Writes an animation that loops forever. WebP is lossless, and GIF has 255 colours.
 
     Args:
         path: The file, .gif or .webp.
-        frames: Pictures of one size.
+        frames: Pictures of the same size.
         milliseconds: The duration of every frame in milliseconds, or a list with the duration of
             each frame.
     """

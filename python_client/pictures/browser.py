@@ -10,11 +10,11 @@ WIDTH, SCALE = 800, 2
 
 
 def screenshot(page: Path, path: Path, scrubbed: int | None = None) -> None:
-    """Writes a picture of a page.
+    """Saves a screenshot of a page.
 
     Args:
         page: The page's file.
-        path: The picture's file.
+        path: The image file.
         scrubbed: The step to show on a replay page; None for other pages.
     """
     from playwright.sync_api import sync_playwright

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from palette import CARD, COLORS, INK
 
-# Pixels: two columns, with boxes of one size.
+# Pixels: two columns, with boxes of equal size.
 WIDTH, HEIGHT, MARGIN, COLUMN = 800, 404, 20, 368
 BOX, INSET = 50, 20
 
@@ -88,7 +88,7 @@ def _box(x: int, y: int, name: str, note: str, kind: str = "box") -> str:
 
 
 def _arrow(x: int, top: int, bottom: int, text: str, *, is_wire: bool = False) -> str:
-    """Returns the drawing of a call: an arrow with two heads, with its name on the right."""
+    """Returns the drawing of a call: a two-headed arrow, with its name on the right."""
     kind = "arrow wire" if is_wire else "arrow"
     at = x + COLUMN // 2 - (110 if text else 0)
     heads = f"M{at - 5} {top + 8}L{at} {top + 2}L{at + 5} {top + 8}"

@@ -1,4 +1,4 @@
-"""The charts of the documents, from the figures in docs/figures."""
+"""The documents' charts, drawn from the figures in docs/figures."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def draw_memory(path: Path) -> None:
 
 
 def _places(memories: Iterable[str]) -> list[int]:
-    """Returns the positions of numbers of cards on an axis, with "all" to the right of numbers."""
+    """Returns the axis positions of card counts, with "all" to the right of the numbers."""
     return [10 if memory == "all" else int(memory) for memory in memories]
 
 

@@ -52,7 +52,7 @@ def main() -> None:
     import oxipng
 
     parser = argparse.ArgumentParser(description="Makes the pictures in docs/pictures.")
-    parser.add_argument("pictures", nargs="*", help="names of the pictures (default: all)")
+    parser.add_argument("pictures", nargs="*", help="picture names (default: all)")
     arguments = parser.parse_args()
     if unknown := set(arguments.pictures) - set(MAKERS):
         parser.error(f"no picture {', '.join(unknown)}; the pictures are {', '.join(MAKERS)}")

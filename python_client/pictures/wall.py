@@ -1,4 +1,4 @@
-"""A wall of boards, on which the service's expectimax plays from two tiles to 2048 and above."""
+"""A wall of boards, on which the service's expectimax plays from two tiles to 2048 and beyond."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def draw(
         rows: The number of boards in a column.
         columns: The number of boards in a row.
         width: The width of the animation, in pixels.
-        steps: The number of steps of each game.
-        shown: The number of positions to show of each game.
+        steps: The number of steps in each game.
+        shown: The number of positions of each game to show.
         still: The number of further periods that show the last position.
     """
     envs = twofold.Game2048VectorEnv(rows * columns)

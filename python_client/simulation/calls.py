@@ -44,7 +44,7 @@ class Caller:
             call: The function that makes the call.
             what: The call's name.
             timeout: The timeout of each request, in seconds.
-            requests: The maximum number of requests that the call sends, one after another.
+            requests: The maximum number of requests that the call sends in sequence.
 
         Raises:
             RAISED: The call raised it.

@@ -27,7 +27,7 @@ ENOUGH_REQUESTS = 1_000_000
 
 @dataclass
 class Campaign:
-    """The totals of the reports of many runs."""
+    """The combined totals of many runs."""
 
     runs: int = 0
     requests: int = 0
@@ -37,7 +37,7 @@ class Campaign:
     violations: list[tuple[Run, str]] = field(default_factory=list)
 
     def add(self, run: Run, report: Report) -> None:
-        """Adds the report of a run to the totals."""
+        """Adds a run's report to the totals."""
         self.runs += 1
         self.requests += report.requests
         self.simulated_seconds += report.time * 1e-9
@@ -47,7 +47,7 @@ class Campaign:
             self.violations.append((run, report.violation))
 
     def missing_marks(self, has_models: bool) -> list[str]:
-        """Returns the expected marks that never occurred. Returns [] if there were few requests."""
+        """Returns the expected marks that never occurred. After too few requests, returns []."""
         if self.requests < ENOUGH_REQUESTS:
             return []
         # Only models reach some of the marks, so runs with models count all of them.
@@ -78,9 +78,9 @@ def campaign(
 
     Args:
         runs: The runs, in order.
-        seconds: The time after which no run begins.
+        seconds: The time after which no new run begins.
         workers: The number of processes; 1 uses only this process.
-        say: The function that is called with a line of progress now and then.
+        say: Called occasionally with a line of progress.
     """
     total, end = Campaign(), time.monotonic() + seconds
     started = shown = time.monotonic()

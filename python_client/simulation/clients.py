@@ -21,7 +21,7 @@ _MAX_BOARDS = 3
 # The timeouts of calls in seconds. Many calls give up and are repeated.
 _TIMEOUTS = (0.1, 0.5, 2.0, 30.0)
 _MAX_BLOBS = 4
-# The timeout of a close in seconds, and the number of requests of a fork and of a network's upload.
+# The timeout of a close in seconds, and the number of requests in a fork and in a network's upload.
 _CLOSE_TIMEOUT = 1.0
 _FORK_REQUESTS = 4
 _NETWORK_REQUESTS = 3
@@ -154,7 +154,7 @@ class Life(Caller):
     def check_stale(self, boards: Boards) -> None:
         """Checks a StaleEpoch error. Raises Violation if no other resume can have caused it.
 
-        An unanswered resume may reach the server after the next one, and end that one's epoch.
+        An unanswered resume may reach the server after a later one, and end the later one's epoch.
         """
         if boards.resumes < 2:
             raise Violation(f"{boards}: StaleEpoch, but nobody has resumed the session")
@@ -163,7 +163,7 @@ class Life(Caller):
 
     @contextlib.contextmanager
     def endings(self, boards: Boards, call: str) -> Iterator[None]:
-        """Handles the errors of a block that prevent this process from continuing the session."""
+        """Handles errors in a block that prevent this process from continuing the session."""
         try:
             yield
         except LOST as error:
@@ -184,7 +184,7 @@ class Life(Caller):
         boards.forget()
 
     def drop(self, boards: Boards) -> None:
-        """Abandons a session that this process no longer holds, without a request."""
+        """Abandons a session that this process no longer holds, without sending a request."""
         envs = self.envs.pop(boards.number, None)
         if envs is not None:
             envs._session.abandon()
@@ -305,7 +305,7 @@ class Life(Caller):
         return (results,)
 
     def catch_up(self, boards: Boards, envs: Any) -> None:
-        """Brings the shadow to the session's state after an operation with unknown outcome."""
+        """Brings the shadow to the session's state after an operation with an unknown outcome."""
         boards.resolve(self.snapshot(envs), boards.pending)
 
     def refuse_other_actions(self, boards: Boards, operation: Operation, envs: Any) -> None:
@@ -406,7 +406,7 @@ class Life(Caller):
         self.mark("closed")
 
     def end(self, boards: Boards, envs: Any) -> None:
-        """Closes an environment. Checks that a server that replied no longer has the session."""
+        """Closes an environment. If the server replied, it must no longer have the session."""
         was_calm, began = self.simulation.is_calm, self.simulation.seconds
         was_closed = self.once(envs.close, "close", _CLOSE_TIMEOUT) is not None
         # A second close of the same environment must do nothing.
@@ -416,7 +416,7 @@ class Life(Caller):
         boards.forget()
         has_to_be_closed = was_closed and (was_calm or is_sure)
         if has_to_be_closed and self.simulation.world.is_open(envs._session.link.id):
-            raise Violation(f"{boards}: close has returned, but the session is still open")
+            raise Violation(f"{boards}: close returned, but the session is still open")
 
 
 def hash_of(found: Any) -> str:

@@ -1,4 +1,4 @@
-"""Defects that the simulation must find. Each defect is a small change of the source code.
+"""Defects that the simulation must find. Each defect is a small change to the source code.
 
     make defects                                # all; rebuilds the library for each Swift defect
     make defects DEFECTS_ARGS='--only epoch'    # the defects whose names contain this
@@ -24,7 +24,7 @@ SESSION = "python_client/src/twofold/client/session"
 
 @dataclass(frozen=True)
 class Defect:
-    """A change of the source code that makes the system behave wrongly.
+    """A change to the source code that makes the system misbehave.
 
     Args:
         name: The wrong behaviour.

@@ -15,7 +15,7 @@ _NO_WAIT = 1e-6
 
 
 class Pace:
-    """A check of the times at which one call repeats its requests.
+    """A check on when one call repeats its requests.
 
     The first repeat must come at least 20 ms after the request. Each further wait doubles, up to
     one second. Repeats of `expand` always wait a second. If a stopping server refuses the request,
@@ -62,11 +62,11 @@ def _is_expand(header: bytes) -> bool:
 
 
 class Watch:
-    """A check of the duration of one call.
+    """A check on the duration of one call.
 
     Args:
         timeout: The timeout of each request, in seconds.
-        requests: The maximum number of requests that the call sends, one after another.
+        requests: The maximum number of requests that the call sends in sequence.
         now: A function that returns the current time, in seconds.
         jumped: A function that returns the seconds by which the clock has jumped so far.
     """

@@ -5,7 +5,7 @@
     make defects DEFECTS_ARGS='--record'      # records runs for defects that have none
 
 Prints a line for each defect: the time and the requests until the simulation found it, and the
-violation. The simulation has a minute on one core for each defect. `--publish` also writes the
+violation. The simulation gets a minute on one core for each defect. `--publish` also writes the
 results to docs/figures. The exit status is 1 if a defect was not found.
 """
 
@@ -39,15 +39,14 @@ PUBLISHED = ("defect", "in", "seconds", "requests")
 
 
 def copy() -> None:
-    """Updates the copy of the sources. Unchanged files keep their times, to avoid a rebuild."""
+    """Updates the source copy. Unchanged files keep their timestamps, to avoid a rebuild."""
     wanted = {path.relative_to(REPOSITORY) for name in COPIED for path in _files(REPOSITORY / name)}
     for path in wanted:
         target = COPY / path
         if not target.exists() or not filecmp.cmp(REPOSITORY / path, target, shallow=False):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / path, target)
-    # Package.resolved stays, because without it SwiftPM fetches and compiles all dependencies
-    # again.
+    # Package.resolved is kept: without it, SwiftPM fetches and compiles all dependencies again.
     for target in itertools.chain.from_iterable(_files(COPY / name) for name in COPIED):
         if target.relative_to(COPY) not in wanted:
             target.unlink()
@@ -146,7 +145,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="only defects whose names contain this")
     parser.add_argument(
-        "--unseen", action="store_true", help="the defects whose author had not read the simulation"
+        "--unseen", action="store_true", help="the defects by an author who had not read this code"
     )
     parser.add_argument("--search", action="store_true", help="do not use the recorded runs")
     parser.add_argument(

@@ -27,8 +27,8 @@ from twofold.client.surroundings import SYSTEM, Surroundings, surroundings
 ENDPOINT = "tcp://simulated:{}"
 """The address of a server, given the server's number. Numbers begin at 1."""
 
-# After these faults a server may have lost a session. The session may even have begun again, from
-# an older file or a late copy of its create request.
+# After these faults a server may have lost a session. The session may even have restarted, from an
+# older file or a delayed duplicate of its create request.
 _LOSING_FAULTS = {
     *("killServer", "stopServer", "secondServer", "powerLoss"),
     *("tornWrite", "diskFull", "flippedBit"),
@@ -62,7 +62,7 @@ class Simulation:
 
     Args:
         seed: The seed of all random choices.
-        steps: The total number of operations of all clients, after which the faults end and the
+        steps: The total number of operations by all clients, after which the faults end and the
             clients finish.
         faults: The faults to leave out.
         programs: The clients.
@@ -227,7 +227,7 @@ class Process:
     Attributes:
         random: The source of the program's choices.
         is_dead: Whether the process was killed. A killed process can't affect the simulated world.
-        pace: The check of the times at which the current call repeats requests.
+        pace: The check on when the current call repeats its requests.
     """
 
     def __init__(self, simulation: Simulation, client: int, generation: int) -> None:

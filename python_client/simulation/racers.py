@@ -25,7 +25,7 @@ class Attempt:
 
     Attributes:
         operation: The operation.
-        seq: The number that the request has in its session if it is executed.
+        seq: The number that the request gets in its session if it is executed.
         epoch: The holder's epoch.
         is_dead: Whether the request can no longer be executed, because a later epoch began first.
     """
@@ -37,7 +37,7 @@ class Attempt:
 
 
 class Race:
-    """A session without recovery that several clients (holders) use. An operation is one request.
+    """A session without recovery, shared by several clients (holders). An operation is one request.
 
     Requests are numbered, so all holders agree on their order. The shadow executes each request in
     this order as soon as a reply or a resume shows that the session has executed it.
@@ -111,15 +111,15 @@ class Race:
         ]
         if len(possible) != 1:
             raise Violation(
-                f"{self.boards}: a resume reports {seq} executed requests, but the holders have "
-                f"sent {self.applied} and {len(possible)} with that number"
+                f"{self.boards}: a resume reports request {seq} as executed; the shadow is at "
+                f"{self.applied}, and {len(possible)} pending requests match"
             )
         return possible[0]
 
     def _apply(self, attempt: Attempt) -> None:
         if attempt.seq != self.applied + 1:
             raise Violation(
-                f"{self.boards}: request {attempt.seq} was executed after {self.applied}"
+                f"{self.boards}: request {attempt.seq} was executed after request {self.applied}"
             )
         assert self.boards is not None
         expected = outcome(attempt.operation, self.boards.shadow)
@@ -135,7 +135,7 @@ class Racer(Player):
     """One of the two clients.
 
     Args:
-        race: The race of both clients.
+        race: The race that both clients share.
         number: The racer's number. Racer 0 creates and closes the session.
     """
 

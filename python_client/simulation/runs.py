@@ -29,7 +29,7 @@ class Run:
 
     Args:
         seed: The seed of all random choices.
-        steps: The total number of calls of all clients before the faults end. With models, the
+        steps: The total number of calls by all clients before the faults end. With models, the
             number of requests.
         faults: The faults to leave out.
         has_models: Whether clients modelled in Swift replace clients that use the Python package.

@@ -38,7 +38,7 @@ class Operation:
 
 
 def digest(value: Any) -> Any:
-    """Returns a digest. Two digests are equal exactly if the values have the same bytes."""
+    """Returns a digest. Two digests are equal if and only if the values have the same bytes."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return [digest(item) for item in value]
@@ -99,11 +99,11 @@ class Boards:
 
     Args:
         number: The session's number in the run.
-        make: The class of the environments.
+        make: The environment class.
         arguments: The environments' arguments, without `endpoint` and other arguments for the
             service.
         recovers: Whether the client recreates the session after a loss.
-        shadow: The shadow; None makes a new one.
+        shadow: The shadow; None creates a new one.
 
     Attributes:
         token: The token that resumes the session; None before the first call.
@@ -170,18 +170,18 @@ class Boards:
     def resolve(self, blob: bytes | None, pending: Operation | None) -> bool:
         """Finds out whether an operation without results was executed, completely or in part.
 
-        Afterwards the shadow has the state of the session.
+        Afterwards, the shadow has the session's state.
 
         Args:
             blob: A snapshot of the session; None if it was never reset.
             pending: The operation, or None.
 
         Returns:
-            True if the operation was executed completely. False if it was not or only partly
-            executed, or if it changes nothing.
+            True if the operation was executed completely. False if it was executed only in part or
+            not at all, or if it changes nothing.
 
         Raises:
-            Violation: The operation can't explain the state of the session.
+            Violation: The operation can't explain the session's state.
         """
         before = self.snapshot()
         if pending is None or blob == before:

@@ -88,7 +88,7 @@ class _Search:
                 left = [
                     one for place, one in enumerate(needed) if not start <= place < start + size
                 ]
-                # New faults, which appear because others are left out, stay.
+                # Keeps new faults that appear because others are left out.
                 suppressed = frozenset(range(count)) - frozenset(left)
                 faults = Faults(self.run.faults.disabled, suppressed)
                 if self._is_smaller(faults=faults):

@@ -17,7 +17,7 @@ import os
 import sys
 import time
 
-# One thread is enough: the shadows are small, and each core has its process.
+# One thread is enough: the shadows are small, and each core has its own process.
 os.environ["TWOFOLD_THREADS"] = "1"
 
 from campaign import Campaign, campaign, cores
@@ -32,9 +32,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
     parser.add_argument(
-        "--steps", type=int, default=STEPS, help=f"calls of all clients in a run ({STEPS})"
+        "--steps", type=int, default=STEPS, help=f"total calls by all clients in a run ({STEPS})"
     )
-    parser.add_argument("--minutes", type=float, help="minutes to run one seed after another")
+    parser.add_argument("--minutes", type=float, help="minutes to spend on successive seeds")
     parser.add_argument("--models", action="store_true", help="use clients modelled in Swift")
     parser.add_argument("--without", default="", help="kinds of faults to leave out, as a,b,c")
     parser.add_argument("--suppress", default="", help="ordinals of faults to leave out, as 1,2,3")

@@ -1,4 +1,4 @@
-"""Defects whose author had not read the simulation. They measure how much the simulation finds.
+"""Defects by an author who had not read the simulation. They measure how much it finds.
 
     make defects DEFECTS_ARGS='--unseen --seconds 120'
 

@@ -41,7 +41,7 @@ class Faults:
 
     @classmethod
     def without(cls, *kinds: str) -> Faults:
-        """Returns the faults of a run without these kinds."""
+        """Returns an instance that leaves out these kinds of faults."""
         return cls(frozenset(map(KINDS.index, kinds)))
 
     @property
@@ -52,7 +52,7 @@ class Faults:
 
 @dataclass
 class Report:
-    """The result of a run: the numbers of events, and the violation if there was one."""
+    """The result of a run: the event counts, and the violation if there was one."""
 
     violation: str | None = None
     time: int = 0
@@ -167,7 +167,7 @@ class World:
         """Returns 1 if a fault of this kind happens in the client now, else 0."""
 
     def destroy(self) -> None:
-        """Frees the memory of the world."""
+        """Frees the world's memory."""
         self._library.simulation_destroy(self._handle)
 
     def open(self, client: int, address: int) -> int:
@@ -194,7 +194,7 @@ class World:
         return frames
 
     def kill_client(self, client: int) -> None:
-        """Closes all sockets of a client."""
+        """Closes all of a client's sockets."""
         self._library.simulation_kill_client(self._handle, client)
 
     def mark(self, name: str) -> None:

@@ -93,7 +93,7 @@ class ChatServer:
 
 @contextlib.contextmanager
 def raw_server(answer: Callable[[socket.socket], object]) -> Iterator[str]:
-    """Yields the URL of a server that passes each connection to `answer`, unread."""
+    """Yields the URL of a server that passes each connection to `answer` and reads nothing."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
@@ -112,7 +112,7 @@ def raw_server(answer: Callable[[socket.socket], object]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def dripping(beginning: bytes) -> Iterator[str]:
-    """Yields the URL of a server that answers with `beginning`, and then a space every 10 ms."""
+    """Yields the URL of a server that sends `beginning`, and then a space every 10 ms."""
     is_over = threading.Event()
 
     def answer(connection: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Exact expected values of Concentration, as fractions, without the rules of the server."""
+"""Exact expected values for Concentration, as fractions, computed without the server's rules."""
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction

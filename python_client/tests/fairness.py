@@ -1,11 +1,11 @@
-"""Measures the waiting times of many small clients next to a large one.
+"""Measures the waiting times of many small clients that share a server with a large one.
 
     cd python_client/tests && python -m fairness small ENDPOINT STEPS
     cd python_client/tests && python -m fairness large ENDPOINT
 
 "small" steps 200 sessions of one board each, all at the same time, and prints a line when it
 begins. It stops when each session has made STEPS steps and standard input has ended. It then prints
-JSON: the quantiles of the round-trip times in seconds, and the fewest and most steps of a session.
+JSON: quantiles of the round-trip times in seconds, and the fewest and most steps in any session.
 
 "large" steps 262,144 boards until it is killed, and prints a line for each step.
 """

@@ -2,9 +2,9 @@
 
     cd python_client/tests && python -m fuzz ENDPOINT SEED COUNT
 
-This command sends COUNT messages. It prints the numbers of sent messages, of answers and of missing
-answers as JSON. Run the command several times in parallel to simulate several clients. The same
-seed gives the same messages if the server gives the same answers.
+This command sends COUNT messages. It prints the numbers of messages, answers and missing answers
+as JSON. Run the command several times in parallel to simulate several clients. The same seed gives
+the same messages if the server gives the same answers.
 """
 
 import json
@@ -24,13 +24,13 @@ from servers import PATIENCE
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
-# The number of messages in flight at a time.
+# The number of messages in flight at any time.
 AT_ONCE = 64
 # The number of messages between two valid sessions, so that these messages hit one of them.
 CONVERSATION_EVERY = 1000
 # The seq of the request that ends a run; no message has it by chance.
 LAST_SEQ = 0x7477_6F66_6F6C_6421
-# Number of a message's frames that the server looks at, including the routing id.
+# The number of a message's frames that the server inspects, including the routing id.
 MAX_FRAMES = 16
 
 _EDGES: dict[int, list[Any]] = {
@@ -47,7 +47,7 @@ _TEXTS = ["", "x", "twofold/Game2048-v0", "twofold/Concentration-v0", "é" * 100
 
 
 class Fuzzer:
-    """A generator of the random messages of one client.
+    """A generator of one client's random messages.
 
     Args:
         seed: The seed of the messages.
@@ -140,7 +140,7 @@ class Fuzzer:
             step = bytes(self._random.choices(range(4), k=size))
             frames.append(step if size == 3 else self._random.randbytes(size))
         if request.session == self._id and request.seq == self._seq + 1:
-            # As if it will be executed; a refusal has the session's state.
+            # Assumes that it will be executed; a refusal contains the session's state.
             self._seq += 1
         return frames
 
@@ -172,7 +172,7 @@ class Fuzzer:
         request.seq = self._random.choice(near) % 2**64
 
     def _framed(self, header: bytes) -> list[bytes]:
-        """Returns the delimiter, the header, and half of the time a random payload."""
+        """Returns the delimiter, the header and, half of the time, a random payload."""
         frames = [b"", header]
         if self._random.random() < 0.5:
             length = self._random.choice([0, 1, 3, 3, 24, 27, 75, 1000, 70_000])
@@ -213,7 +213,7 @@ class Fuzzer:
         return self._random.choice(_EDGES[field.cpp_type])
 
     def _damage(self, data: bytes) -> bytes:
-        """Damages the bytes one to three times, for example by a cut or a flipped bit."""
+        """Damages the bytes one to three times, for example by truncation or a flipped bit."""
         for _ in range(self._random.randrange(1, 4)):
             at = self._random.randrange(len(data) + 1)
             kind = self._random.randrange(7)
@@ -292,7 +292,7 @@ def run(endpoint: str, seed: int, count: int) -> dict[str, int]:
                 send(frames, 0)
         send(fuzzer.message(), AT_ONCE)
     take_all()
-    # The server has read everything; what it still works on is answered once it has nothing to do.
+    # The server has read everything. Once it is idle, it has answered all requests in progress.
     while not is_idle(endpoint):
         time.sleep(0.01)
     take_all()

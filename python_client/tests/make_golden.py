@@ -210,7 +210,7 @@ def play_cards(
 
 
 def card_files() -> Iterator[tuple[str, str]]:
-    """Returns the name and text of every golden file of Concentration."""
+    """Yields the name and text of every golden file for Concentration."""
     defaults = {
         "rows": 4,
         "columns": 4,
@@ -229,7 +229,7 @@ def card_files() -> Iterator[tuple[str, str]]:
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """Returns the name and text of every golden file of 2048."""
+    """Yields the name and text of every golden file for 2048."""
     defaults = {
         "rows": 4,
         "columns": 4,

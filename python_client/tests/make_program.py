@@ -3,8 +3,8 @@
     cd python_client/tests && python -m make_program
 
 writes Tests/Fixtures/conformance/program.json: create, reset, ten steps, close. Each
-board's action is (the sum of its observation + the step's number, from 0) mod 4. A client that
-confuses two replies therefore reveals it by its next actions.
+board's action is (the sum of its observation + the step's number, from 0) mod 4. Therefore, if a
+client confuses two replies, its next actions are wrong.
 """
 
 import json

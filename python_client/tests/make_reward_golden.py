@@ -98,7 +98,7 @@ def play(reward: dict[str, Any], config: dict[str, Any], seed: int, steps: int) 
 
 
 def files() -> Iterator[tuple[str, str]]:
-    """Returns the name and text of every golden file."""
+    """Yields the name and text of every golden file."""
     for name, (steps, seeds, config) in TRAJECTORIES.items():
         reward = spec(config["rows"] * config["columns"])
         golden = {

@@ -2,7 +2,7 @@
 
     cd python_client/tests && python -m messages
 
-writes Tests/Fixtures/messages.json. Swift's tests check that the same bytes decode to the same
+writes Tests/Fixtures/messages.json. The Swift tests check that the same bytes decode to the same
 JSON. A message with a oneof has one instance for each slot. Repeated fields have two elements.
 No field has its default value, and the upper halves of 64-bit numbers are not 0.
 """

@@ -15,7 +15,7 @@ _PACKAGE = str(Path(twofold.__file__).parent)
 class InterruptAt:
     """Raises KeyboardInterrupt before the n-th bytecode of the package that a call executes.
 
-    Real interrupts come between some bytecodes only; this one may come between any two. It omits
+    Real interrupts occur only between some bytecodes; this one can occur between any two. It omits
     the last bytecode of the outermost function, its return, because an interrupt there looks the
     same as an interrupt just after the call.
 

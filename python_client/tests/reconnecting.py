@@ -6,8 +6,8 @@
 
 In the past, closing a socket whose monitor had unread events froze the process. It held the
 interpreter lock, so no timeout inside the test could end it. A monitor that nobody read stopped
-all connections of the process after about a thousand events. Only many cycles and attempts show
-these faults, so the sockets reconnect after a millisecond.
+all connections of the process after about a thousand events. These faults appear only after many
+cycles and attempts, so the sockets reconnect after a millisecond.
 """
 
 import contextlib

@@ -77,7 +77,7 @@ class Game:
 
     Under SAME_STEP, if an episode ended in the last step, `final` has its last results, and the
     attributes already describe the new episode, except `terminated` and `truncated`. Under
-    DISABLED, `start` has to be called before the step that follows an episode's end.
+    DISABLED, `start` must be called before the step that follows an episode's end.
     """
 
     def __init__(

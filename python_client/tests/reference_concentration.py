@@ -17,7 +17,7 @@ WEIGHTS = {"match": 1.0, "mismatch": -0.1, "face_up_touch": -0.1, "peek": -0.5}
 class Game:
     """One lane. `step` returns the default reward; a step's other results are attributes.
 
-    `terms` has the reward terms of the last step that are not 0. `final` and `start` are as in
+    `terms` has the last step's non-zero reward terms. `final` and `start` are as in
     `reference.Game`.
     """
 

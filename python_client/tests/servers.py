@@ -78,7 +78,7 @@ class Server:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Suspends the server's process inside the block, so that it answers nothing."""
+        """Suspends the server's process inside the block, so that it answers no requests."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             # Its threads stop one after another.
@@ -104,7 +104,7 @@ class Server:
 
 
 def processor_seconds(pid: int) -> float:
-    """Returns the processor time of a process's threads in seconds."""
+    """Returns the processor time that a process has used, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

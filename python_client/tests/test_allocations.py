@@ -13,7 +13,7 @@ STEPS = 500
 
 @pytest.fixture(scope="module")
 def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library that counts calls of the allocator."""
+    """A library that counts calls to the allocator."""
     library = tmp_path_factory.mktemp("allocations") / "allocations.so"
     source = Path(__file__).with_name("allocations.c")
     command = ["clang", "-O1", "-fPIC", "-shared", "-fno-builtin", "-o", str(library), str(source)]

@@ -26,7 +26,7 @@ SWIFT_6_3 = re.compile(
 
 @pytest.fixture(scope="module")
 def files() -> list[Path]:
-    """The files of the package and the server that are written by hand."""
+    """The hand-written files of the package and the server."""
     command = ["git", "ls-files", "Sources", "python_client/src"]
     try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

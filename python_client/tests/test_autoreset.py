@@ -34,7 +34,7 @@ Make = Callable[..., twofold.Game2048VectorEnv]
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes environments, and closes them."""
+    """A function that makes environments, which are closed after the test."""
     made: list[twofold.Game2048VectorEnv] = []
 
     def make(num_envs: int = NUM_ENVS, **arguments: Any) -> twofold.Game2048VectorEnv:
@@ -250,7 +250,7 @@ def beside(mode: AutoresetMode, config: dict[str, Any]) -> VectorEnv[Any, Any, A
 def play(
     ours: VectorEnv[Any, Any, Any], theirs: VectorEnv[Any, Any, Any], steps: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Plays the same actions in both; with DISABLED, resets the boards whose episode has ended."""
+    """Plays the same actions in both environments. With DISABLED, resets the ended boards."""
     rng = np.random.default_rng(0)
     yield ours.reset(seed=20), theirs.reset(seed=20)
     for _ in range(steps):

@@ -57,7 +57,7 @@ def test_requests_with_flipped_bits_stop_nothing(server: Server) -> None:
             for _ in range(rng.randrange(1, 4)):
                 request[rng.randrange(len(request))] ^= 1 << rng.randrange(8)
             answer = session.connection.exchange(bytes(request), bytes(rng.randrange(28)))
-            if answer.slot != "error":  # one flipped bit makes a close of a reset
+            if answer.slot != "error":  # one flipped bit turns a reset into a close
                 session.begin()
                 session.create()
         assert session.reset().slot == "reset"

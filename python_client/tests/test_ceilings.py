@@ -1,4 +1,4 @@
-"""Concentration's ceilings, compared with exact fractions, known mathematics and played games."""
+"""Concentration's ceilings, compared with exact fractions, known formulas and played games."""
 
 import gc
 import math
@@ -193,7 +193,7 @@ def test_arguments_without_a_ceiling_are_refused_by_name(field: str, arguments: 
 
 
 def assert_attained(memory: int | None, episodes: int, **arguments: Any) -> twofold.Evaluation:
-    """Checks that the policy's games have the mean return and length of the ceiling."""
+    """Checks that the mean return and length of the policy's games equal the ceiling's."""
     ceiling = ceilings.concentration(memory=memory, **arguments)
     played = twofold.evaluate(
         f"last-k-memory:{'all' if memory is None else memory}",

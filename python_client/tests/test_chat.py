@@ -1,4 +1,4 @@
-"""Chat models are judged: one rule reads their replies, and a bad service is not a bad model."""
+"""Chat models as players: how their replies are read, and how service errors are handled."""
 
 import json
 import re
@@ -30,14 +30,14 @@ from twofold.policies import ChatModel
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/language_models/judging.md"
 IPV4 = [(None, None, 0, "", (host, 80)) for host in ("10.0.0.1", "10.0.0.2")]
-# The same games each time.
+# Makes the games the same each time.
 SECRET = "5a" * 32
 LEGAL = re.compile(r"Moves that change the board: ([\w, ]+)\.")
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7}
 
 
 class Waits:
-    """A clock that advances when a caller sleeps, and keeps the durations."""
+    """A clock that advances when a caller sleeps, and records the durations."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []

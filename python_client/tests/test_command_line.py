@@ -110,7 +110,7 @@ def prints(observations, action_mask):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Good and bad files."""
+    """A directory with valid and invalid files."""
     made = tmp_path_factory.mktemp("files")
     (made / "policy.py").write_text(POLICY)
     result = twofold.evaluate("random", episodes=1, record=True)
@@ -359,8 +359,8 @@ def test_an_interrupted_check_of_a_new_file_leaves_no_file(
 def in_shell(
     command: list[str], redirection: str, output: int = subprocess.DEVNULL
 ) -> tuple[int, str]:
-    """Returns the status of a command with redirected output, and the end of its errors."""
-    # Its output is written at its end.
+    """Runs a command with redirected output. Returns its status and the end of its errors."""
+    # The command writes its output when it ends.
     variables = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
     line = shlex.join([sys.executable, "-m", "twofold", *command])
     ran = subprocess.run(

@@ -27,7 +27,7 @@ GOLDEN_FILES = sorted(make_golden.CONCENTRATION.glob("*.json"))
 
 @pytest.fixture
 def envs() -> Iterator[ConcentrationVectorEnv]:
-    """Makes two games with known decks, 2 x 2."""
+    """Two 2 x 2 games with known decks."""
     envs = ConcentrationVectorEnv(2, size=2, endpoint="embedded")
     envs.reset(seed=0, options={"boards": [[[0, 1], [0, 1]], [[1, 1], [0, 0]]]})
     yield envs

@@ -56,10 +56,10 @@ def flood(endpoint: str, connections: int) -> contextlib.ExitStack:
 
 
 def rests(pid: int) -> bool:
-    """Returns whether a process rests while this one is busy for half a second of processor time.
+    """Returns True if a process is idle while this one uses half a second of processor time.
 
-    A process that spins would get as much processor time as this one. A process that rests wakes
-    at intervals, so it uses more on a busy machine, where the half second takes longer.
+    A process that spins would get as much processor time as this one. An idle process wakes at
+    intervals, so it uses more on a busy machine, where the half second takes longer.
     """
     before, begin, end = processor_seconds(pid), time.monotonic(), time.process_time() + 0.5
     while time.process_time() < end:

@@ -64,7 +64,7 @@ HEALTH = json.loads(SERVER.last("HEALTHCHECK").rpartition("CMD")[2])
 
 
 def copied() -> list[str]:
-    """Returns the paths of the checkout that the stages copy."""
+    """Returns the paths in the checkout that the stages copy."""
     values = [value for stage in STAGES.values() for value in stage.values("COPY")]
     return [path for value in values if "--from" not in value for path in value.split()[:-1]]
 
@@ -118,7 +118,7 @@ def test_the_server_takes_each_variable() -> None:
 
 
 def overrides() -> list[str]:
-    """Returns the compose files of the page."""
+    """Returns the compose files shown on the page."""
     return re.findall(r"^```\n(services:.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 

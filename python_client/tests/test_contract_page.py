@@ -21,7 +21,7 @@ OBLIGATIONS = set(re.findall(r"^\*\*(C\d+)\.\*\*", PAGE, re.MULTILINE))
 
 
 def table(first_cell: str) -> dict[str, list[str]]:
-    """Returns a table: the words of the other cells by the text in backticks of the first cell."""
+    """Returns a table as a dict from each name in a row's first cell to the row's other cells."""
     text = PAGE.split(f"\n| {first_cell} |", 1)[1].split("\n\n", 1)[0]
     rows = [line.strip("|").split("|") for line in text.splitlines()[2:]]
     return {name: row[1:] for row in rows for name in re.findall("`([^`]+)`", row[0])}

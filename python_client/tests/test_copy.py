@@ -1,4 +1,4 @@
-"""With copy=False every reset and every step return the same arrays, overwritten in place."""
+"""With copy=False, every reset and every step returns the same arrays, overwritten in place."""
 
 import contextlib
 import tracemalloc
@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 
 
 def arrays_of(results: object, path: Path = ()) -> Iterator[tuple[Path, NDArray[Any]]]:
-    """Yields all arrays in a call's results, with their places."""
+    """Yields all arrays in a call's results, with their paths."""
     if isinstance(results, np.ndarray):
         yield path, results
     elif isinstance(results, dict):
@@ -178,7 +178,7 @@ def test_copy_is_a_bool() -> None:
 
 
 def test_number_distinguishes_two_steps() -> None:
-    """The helper of the other tests."""
+    """Tests `number`, a helper that the other tests use."""
     envs = make(None, copy=False)
     envs.reset(seed=1)
     assert number(envs.step(actions(1))) != number(envs.step(actions(2)))

@@ -1,4 +1,4 @@
-"""Datasets contain the environment's transitions, and `verify` finds any that was altered."""
+"""Datasets contain the environment's transitions, and `verify` detects any alteration."""
 
 import json
 import os
@@ -135,7 +135,7 @@ def test_arguments_are_written_as_plain_numbers_and_keys_are_not_written(
 
 
 def rewrite(path: Path, **changes: Any) -> None:
-    """Changes entries of a dataset's metadata; None removes one."""
+    """Changes entries of a dataset's metadata; None removes the entry."""
     file = parquet.ParquetFile(path)
     groups = [file.read_row_group(group) for group in range(file.num_row_groups)]
     metadata = json.loads(file.metadata.metadata[b"twofold"]) | changes
@@ -234,7 +234,7 @@ def test_a_file_without_a_version_is_not_a_dataset(tmp_path: Path) -> None:
 def test_a_damaged_name_of_a_column_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"truncated", b"truncate\xff"))
-    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or an incomplete one"):
+    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or incomplete"):
         next(twofold.datasets.read(path))
 
 
@@ -290,14 +290,14 @@ def test_other_files_are_not_datasets(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidDataset, match="pipe: not a regular file"):
         twofold.datasets.verify(tmp_path / "pipe")
     path.write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or an incomplete one"):
+    with pytest.raises(errors.InvalidDataset, match="not a Parquet file, or incomplete"):
         twofold.datasets.verify(path)
     parquet.write_table(arrow.table({"a": [1]}), path)
-    with pytest.raises(errors.InvalidDataset, match="not a dataset of Twofold"):
+    with pytest.raises(errors.InvalidDataset, match="not a Twofold dataset"):
         next(twofold.datasets.read(path))
     metadata = {file_format.METADATA_KEY: b"[" * 100_000}
     parquet.write_table(arrow.table({"a": [1]}).replace_schema_metadata(metadata), path)
-    with pytest.raises(errors.InvalidDataset, match="not a dataset of Twofold"):
+    with pytest.raises(errors.InvalidDataset, match="not a Twofold dataset"):
         next(twofold.datasets.read(path))
 
 

@@ -1,4 +1,4 @@
-"""Exports of datasets that require only pyarrow; tests/trainers has the other tests."""
+"""The dataset exports that require only pyarrow; tests/trainers tests the others."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Dialects, and observations with the mask inside.
+"""Dialects, and observations that contain the mask.
 
 `make certify` compares the dialects with the packages themselves.
 """

@@ -1,4 +1,4 @@
-"""`twofold doctor`: each test breaks an installation, and the finding names the problem and fix."""
+"""`twofold doctor`: each test breaks an installation, and a finding names the problem and fix."""
 
 import contextlib
 import importlib.metadata
@@ -238,7 +238,7 @@ def test_a_program_that_is_not_a_server_is_named() -> None:
 
 @contextlib.contextmanager
 def server_of_another_protocol() -> Iterator[str]:
-    """Refuses every hello, like a server with another version of the protocol."""
+    """Runs a server that refuses every hello, as if it had another protocol version."""
     error = envelope.Error(code=envelope.ERROR_CODE_UNSUPPORTED_VERSION, message="protocol 2 only")
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
         router.linger = 0
@@ -268,7 +268,7 @@ def test_a_server_of_another_protocol_is_named() -> None:
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    """Pairs of keys: server, alice, eve; only alice is in the list of clients."""
+    """The key pairs of server, alice and eve; only alice is in the list of clients."""
     for name in ("server", "alice", "eve"):
         zmq.auth.create_certificates(tmp_path, name)
     lines = (tmp_path / "alice.key").read_text().splitlines()

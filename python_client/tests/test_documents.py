@@ -1,4 +1,4 @@
-"""The documents keep their promises: their Python runs, and their servers start.
+"""The documents' examples work: their Python runs, and their servers start.
 
 All blocks tagged `python` in a page run unchanged, as one program. A block that can't be run,
 because it needs an hour, a GPU or another machine, has `<!-- no-run: why -->` before it.
@@ -95,7 +95,7 @@ def program(page: str) -> str:
 
 
 def commands(page: str, command: str) -> list[str]:
-    """Returns the lines of a page that call the server in this way."""
+    """Returns the lines of a page that run the server program with this subcommand."""
     text = (ROOT / page).read_text()
     lines = [line for block in blocks(text) if not block.tag for line in block.code.splitlines()]
     return [line for line in lines if re.match(rf"{SERVER} {command}\b", line)]
@@ -119,7 +119,7 @@ def directory() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def serving(page: str, number: int, directory: Path) -> Iterator[int]:
-    """Runs the page's server with its files here; yields the free port that replaces 5555."""
+    """Runs the page's server, with its files in `directory`. Yields the port that replaces 5555."""
     for line in commands(page, "keygen"):
         line = re.sub(SERVER, shlex.quote(str(find_program())), line)
         subprocess.run(["bash", "-euc", line], cwd=directory, check=True, capture_output=True)
@@ -146,7 +146,7 @@ def serving(page: str, number: int, directory: Path) -> Iterator[int]:
 
 
 def run(page: str, directory: Path) -> str:
-    """Returns the output of a page's program, run next to the page's server if it needs one."""
+    """Runs a page's program, with the page's server if it needs one. Returns the output."""
     code = program(page)
     with contextlib.ExitStack() as stack:
         if ":5555" in code:

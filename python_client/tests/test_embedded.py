@@ -26,7 +26,7 @@ ID = "twofold/Game2048-v0"
 
 
 def run(code: str, **variables: str) -> tuple[str, str]:
-    """Returns the two outputs of a script in a separate process."""
+    """Runs a script in a separate process. Returns its standard output and standard error."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("TWOFOLD_")} | variables
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     head = "import os, sys, warnings, numpy as np, gymnasium as gym, twofold\n"
@@ -159,7 +159,7 @@ def test_a_heartbeat_during_steps_changes_nothing(endpoint: str) -> None:
     thread.start()
     chosen = [actions(turn) for turn in range(16)]
     turn = -1
-    # The scheduler says how often the other thread has its turn.
+    # The scheduler decides how often the other thread runs.
     while (turn := turn + 1) < 2000 or (beats <= 100 and thread.is_alive()):
         told = envs.step(chosen[turn % 16])
         expected = twin.step(chosen[turn % 16])
@@ -190,7 +190,7 @@ def test_threads_step_their_own_environments_side_by_side() -> None:
 
 
 def played(seed: int) -> list[int]:
-    """Returns a number for each of some steps of many boards."""
+    """Plays some steps on many boards. Returns a hash of each step's results."""
     envs = twofold.Game2048VectorEnv(5000)
     envs.reset(seed=seed)
     rng = np.random.default_rng(seed)
@@ -249,7 +249,7 @@ def rules_next(moved: rules.Move) -> Any:
 
 
 def interrupt_in_the_library(caller: str) -> None:
-    """Interrupts like Ctrl-C, as soon as the function `caller` of this file is in the library."""
+    """Interrupts like Ctrl-C, as soon as this file's function `caller` has called the library."""
     main = threading.main_thread().ident
     assert main is not None
 
@@ -279,7 +279,7 @@ def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
 
 
 def test_a_forked_child_cannot_use_its_parents_environment_and_makes_its_own() -> None:
-    """The child can do so even if another thread of the parent holds the library's lock."""
+    """The child makes its own even if another thread of the parent holds the library's lock."""
     output, errors = run(
         "import threading\n"
         "envs = twofold.Game2048VectorEnv(70_000); first = envs.reset(seed=0)[0]\n"
@@ -395,7 +395,7 @@ def test_a_data_loader_with_workers_reads_the_same_games() -> None:
     data = pytest.importorskip("torch.utils.data", reason="needs PyTorch")
 
     class Boards(data.Dataset):  # type: ignore[name-defined, misc]
-        """The first boards of seeds, from an environment that each worker makes."""
+        """The first board for each seed, from an environment that each worker makes."""
 
         def __init__(self) -> None:
             self.envs: Any = None

@@ -26,7 +26,7 @@ def env() -> Iterator[gym.Env[Any, Any]]:
 
 
 def play(env: gym.Env[Any, Any], info: Any) -> tuple[int, float, bool, Any]:
-    """Plays random legal actions; returns the steps, the return, whether truncated, and infos."""
+    """Plays random legal actions; returns the steps, the return, `truncated`, and the infos."""
     steps, total = 0, 0.0
     while True:
         action = env.action_space.sample(mask=info["action_mask"])

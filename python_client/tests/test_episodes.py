@@ -38,7 +38,7 @@ reporting = functools.partial(make, extra_infos=("episode",), max_episode_steps=
 
 
 def play(envs: Any, steps: int, start: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Plays fixed actions, after a reset if `start` is 0; resets DISABLED lanes."""
+    """Plays fixed actions, after a reset if `start` is 0. With DISABLED, resets ended lanes."""
     if start == 0:
         envs.reset(seed=7)
     disabled = envs.metadata["autoreset_mode"] is gym.vector.AutoresetMode.DISABLED

@@ -1,4 +1,4 @@
-"""Evaluation: all episodes count alike, the intervals are right, and bad policies are reported."""
+"""Evaluation: all episodes count equally, intervals are right, and bad policies are reported."""
 
 import contextlib
 import io
@@ -418,7 +418,7 @@ def test_a_policy_in_the_server_needs_a_server(server: Server) -> None:
 
 
 class Counting:
-    """A policy that knows each board's step, and the observation that must follow."""
+    """A policy that counts each board's steps. It plays an invalid action if the count is off."""
 
     def __init__(self) -> None:
         self.steps = np.zeros(0, np.int64)
@@ -452,7 +452,7 @@ def test_a_policy_with_a_memory_learns_which_boards_begin_an_episode(lanes: int)
 
 
 class SeesMasks(Counting):
-    """Plays the first legal action, and counts the boards that have a legal action in each call."""
+    """A policy that records, for each call, how many boards have a legal action."""
 
     def __init__(self) -> None:
         self.playing: list[int] = []
@@ -496,7 +496,7 @@ def test_a_reset_that_fails_with_another_number_of_boards_is_reported_with_that_
 
 
 class Forgetful:
-    """Remembers a board's steps, but has no `reset`."""
+    """A policy that counts each board's steps, but has no `reset`."""
 
     def __init__(self) -> None:
         self.steps: Any = None
@@ -526,7 +526,7 @@ def test_a_policy_that_counts_on_all_boards_without_reset_reads_that_it_needs_on
 
 @pytest.mark.parametrize("pairs", [2, 3])
 def test_perfect_memory_is_evaluated_and_agrees_with_the_exact_solution(pairs: int) -> None:
-    # 700 games at once, so that most begin in the midst of others.
+    # 700 games at once, so that most begin while others are in progress.
     result = twofold.evaluate(
         "perfect-memory",
         env=CONCENTRATION,
@@ -1020,7 +1020,7 @@ def test_a_zip_without_a_model_is_refused_before_anything_is_unpickled(
 ) -> None:
     (tmp_path / "model.zip").write_bytes(content)
     assert cli.main(["evaluate", f"{tmp_path}/model.zip", "--trust-pickle"]) == 2
-    assert f"model.zip is not a model of Stable-Baselines3 ({cause}" in capsys.readouterr().err
+    assert f"model.zip is not a Stable-Baselines3 model ({cause}" in capsys.readouterr().err
 
 
 # ---- what actions an environment gets ------------------------------------------------------------
@@ -1106,7 +1106,7 @@ def test_the_first_policy_is_reported_and_saved_where_the_second_one_fails(
 
 
 def test_actions_have_the_dtype_of_the_action_space() -> None:
-    """MountainCar subtracts 1 from its action: 0 of an unsigned byte would push to the right."""
+    """MountainCar subtracts 1 from its action, so an unsigned 0 would push to the right."""
     envs = gym.vector.SyncVectorEnv([lambda: gym.make("MountainCar-v0")] * 2)
     result = twofold.evaluate(lambda boards, _: np.zeros(len(boards), int), env=envs, episodes=3)
     assert result.scores.tolist() == [-200.0] * 3
@@ -1114,7 +1114,7 @@ def test_actions_have_the_dtype_of_the_action_space() -> None:
 
 
 class Picky(gym.Env[Any, Any]):
-    """Allows one of many actions in each step. Its scores are multiples of 0.5."""
+    """An environment with one legal action of many in each step. Scores are multiples of 0.5."""
 
     observation_space = gym.spaces.Discrete(600)
     action_space = gym.spaces.Discrete(500)

@@ -1,4 +1,4 @@
-"""A client with a quarter of a million boards, next to two hundred clients with one board."""
+"""A client with 262,144 boards shares a server with two hundred clients with one board each."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Small:
         assert self._process.stdout.readline() == b"playing\n"
 
     def end(self) -> dict[str, Any]:
-        """Waits until all have made their steps; returns their report."""
+        """Waits until all clients have made their steps. Returns their report."""
         output, _ = self._process.communicate(timeout=PATIENCE)
         assert self._process.returncode == 0
         result: dict[str, Any] = json.loads(output)
@@ -44,7 +44,7 @@ class Large:
         self._process = run("large", endpoint)
 
     def makes_steps(self, count: int) -> None:
-        """Waits until this many more steps have ended."""
+        """Waits until the client has made `count` more steps."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         os.set_blocking(descriptor, False)
@@ -76,6 +76,6 @@ def test_small_clients_are_not_starved_by_a_large_one(
         record_property(f"{quantile} alone and beside", (alone[quantile], beside[quantile]))
     print(
         f"\n200 clients with one board: median {1e3 * alone['p50']:.2f} ms alone, "
-        f"{1e3 * beside['p50']:.2f} ms next to one with 262,144 boards; "
+        f"{1e3 * beside['p50']:.2f} ms alongside one with 262,144 boards; "
         f"p99 {1e3 * alone['p99']:.2f} and {1e3 * beside['p99']:.2f} ms"
     )

@@ -1,4 +1,4 @@
-"""Peers that send arbitrary messages next to a working client. Longer in `make test-long`."""
+"""Peers send arbitrary messages while a correct client plays. Longer in `make test-long`."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ LIMITS += ["--idle-timeout", "5", "--max-message-bytes", "1000000"]
 
 
 class Worker:
-    """A working client, which knows its expected results."""
+    """A correct client that records a digest of each game."""
 
     def __init__(self, endpoint: str) -> None:
         self._envs = Game2048VectorEnv(LANES, endpoint=endpoint)
@@ -32,7 +32,7 @@ class Worker:
         self.digests: list[bytes] = []
 
     def play(self, turns: int) -> None:
-        """Plays this many steps from the same start."""
+        """Plays `turns` steps, always from the same start."""
         observations, _ = self._envs.reset(seed=11)
         digest = [observations.tobytes()]
         for turn in range(turns):
@@ -54,13 +54,13 @@ def start(endpoint: str, seed: int, count: int) -> "subprocess.Popen[str]":
 
 
 def start_peers(server: Server, count: int) -> "list[subprocess.Popen[str]]":
-    """Starts peers that send `count` messages together, over ipc and tcp."""
+    """Starts peers that send `count` messages in total, over ipc and tcp."""
     endpoints = [server.ipc, server.tcp]
     return [start(endpoints[peer % 2], peer, count // PEERS) for peer in range(PEERS)]
 
 
 def play_beside(worker: Worker, peers: "list[subprocess.Popen[str]]", server: Server) -> None:
-    """Plays while the peers send to that server."""
+    """Plays until the peers have sent all their messages to the server."""
     while any(peer.poll() is None for peer in peers):
         worker.play(300)
         assert server.process.poll() is None, "it has crashed"
@@ -116,7 +116,7 @@ def test_malformed_messages_harm_no_other_client(scale: int) -> None:
         assert executed >= {"hello", "create", "reset", "step", "observe", "keepalive", "close"}
         assert len(stats.refusals) >= 6
 
-        # The working client's results are the same as alone.
+        # The correct client's results are the same as without peers.
         assert len(worker.digests) > 1
         assert set(worker.digests) == {worker.digests[0]}
         worker.close()

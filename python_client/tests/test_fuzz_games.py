@@ -1,4 +1,4 @@
-"""The same program gives the same results in this process, over tcp, and by the plain rules.
+"""The same program gives the same results in this process, over tcp, and with the plain rules.
 
 Hypothesis writes programs: an environment with random arguments, then steps, resets, snapshots,
 restores, forks and rollouts. Each program runs three times: in this process with the kernel, over
@@ -48,7 +48,7 @@ WEIGHTS = st.sampled_from([1.0, -0.1, 3.7, 0.0])
 
 
 def arguments(**values: Any) -> Any:
-    """Draws some of these arguments and of the arguments that all games have."""
+    """Draws some of these arguments, and some of the arguments that all games have."""
     values |= {
         "autoreset_mode": st.sampled_from(["same_step", "disabled"]),
         "max_episode_steps": st.integers(1, 60),
@@ -112,7 +112,7 @@ Results = dict[str, Any]
 
 
 class Services:
-    """The same batch in several services. Each call goes to all, which must return the same."""
+    """The same batch in several services. All services must return the same results."""
 
     def __init__(self, batches: dict[str, Any]) -> None:
         self.batches = batches
@@ -134,7 +134,7 @@ class Services:
         return results
 
     def fork(self, lanes: Any, copies: int, **keywords: Any) -> None:
-        """Replaces the batches by copies of lanes."""
+        """Replaces each batch with a fork of some of its lanes."""
         for service, envs in list(self.batches.items()):
             self.batches[service] = envs.fork(lanes, copies, **keywords)
             envs.close()
@@ -229,7 +229,7 @@ class Program(RuleBasedStateMachine):
         self.check(self.services.call("reset", seed=seed))
 
     def count(self, num_envs: int) -> None:
-        """Sets the number of boards, which are all in play."""
+        """Sets the number of boards, and marks all boards as in play."""
         self.num_envs = num_envs
         [envs, *_] = self.services.batches.values()
         self.num_actions = envs.num_actions
@@ -319,9 +319,10 @@ class Program(RuleBasedStateMachine):
         seed=st.none() | SEEDS,
     )
     def place(self, every: int, tiles: list[int], seed: int | None) -> None:
-        """Resets to boards. Cell c of lane i gets the tile with index c + i, modulo their number.
+        """Resets to boards made from `tiles`.
 
-        In Concentration, the sorted deck begins with the card tiles[0] + i.
+        Cell c of lane i gets tiles[(c + i) % len(tiles)]. In Concentration, lane i's sorted deck
+        begins with the card tiles[0] + i.
         """
         shape = self.arguments.get("size", (4, 4))
         lanes, cells = np.ogrid[: self.num_envs, : self.cells]
@@ -349,7 +350,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(snapshot=snapshots, every=EVERY, shift=st.integers(0, 3), seed=st.none() | SEEDS)
     def restore(self, snapshot: Any, every: int, shift: int, seed: int | None) -> None:
-        """Restores row i + shift, modulo the number of rows, to the i-th of the lanes."""
+        """Restores row i + shift, modulo the number of rows, to the i-th selected lane."""
         blob, count, saved, over = snapshot
         lanes = self.lanes(every)
         rows = [(i + shift) % count for i in range(len(lanes))]
@@ -364,7 +365,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(every=EVERY, copies=st.integers(1, 3), seed=st.none() | SEEDS)
     def fork(self, every: int, copies: int, seed: int | None) -> None:
-        """Replaces the batch by copies, with the same streams if there is no seed."""
+        """Replaces the batch with a fork, with the same streams if there is no seed."""
         lanes = self.lanes(every)
         copies = min(copies, max(1, MAX_LANES // len(lanes)))
         parents = [lane for lane in lanes for _ in range(copies)]
@@ -432,7 +433,7 @@ def can_move(board: Any, shape: tuple[int, int]) -> bool:
 
 
 def fork_seed(seed: int | None, lane: int, parent: PlainLane, is_fresh: bool) -> int | None:
-    """Returns the seed of a fresh copy."""
+    """Returns the seed for a copy with fresh spawns; None for other copies."""
     if not is_fresh or seed is None:
         return None
     own = np.array([(seed + lane) % 2**64], np.uint64)

@@ -1,4 +1,4 @@
-"""The description of a game: its arguments, the words and order of its actions, and its copies."""
+"""Descriptions of games: arguments, words for actions, pickling, and conversion to JSON."""
 
 import json
 import pickle

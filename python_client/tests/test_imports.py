@@ -1,4 +1,4 @@
-"""Imports inside the package are not circular, go downwards, and work on every system."""
+"""Imports in the package are not circular, lead to lower layers, and work on every system."""
 
 import ast
 import os
@@ -17,7 +17,7 @@ from twofold._optional import optional_import
 
 PACKAGE = Path(twofold.__file__).parent
 
-# From the top down. A module imports only from its own folder and from folders in lines below.
+# From the top down. A module imports only from its own folder and from folders in later lines.
 ROOMS = [
     {"__init__", "__main__"},
     {"cli"},
@@ -76,7 +76,7 @@ def imports_of(name: str) -> set[str]:
 def test_no_imports_are_circular() -> None:
     edges = {name: set(imports_of(name)) & MODULES.keys() for name in MODULES}
     while True:
-        # A module without further imports is not part of a circle.
+        # A module without further imports is not part of a cycle.
         leaves = {name for name, imported in edges.items() if not imported}
         if not leaves:
             break

@@ -121,7 +121,7 @@ def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) ->
 def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
     endpoint: str, seed: Any
 ) -> None:
-    """A repeated call uses the seeds that the system drew for the first."""
+    """A repeated call uses the seeds that the system drew for the first call."""
     # All bytecodes in the process; a sample of them over ipc, where only the carrier differs.
     stride = 1 if endpoint == "embedded" and seed is not None else 7
     twin = twofold.Game2048VectorEnv(3, endpoint="embedded")

@@ -1,6 +1,6 @@
 """Programs are judged in a sandbox: they play, fail in some games, and can do nothing else.
 
-Most tests judge the games of one SECRET, so that they are the same games each time.
+Most tests judge the games of one SECRET, so that the games are the same each time.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ SECRET = "5a" * 32
 
 
 def sandbox_missing() -> str:
-    """Returns the part of the sandbox that this machine refuses; "" if it allows all."""
+    """Returns the part of the sandbox that this machine refuses; "" if it allows all parts."""
     try:
         Sandbox("", file="a", memory_mb=256, cpu_seconds=9, unsafe=False).close()
     except errors.SandboxUnavailable as error:
@@ -1072,7 +1072,7 @@ def strategy(board):
 """
     with pytest.warns(RuntimeWarning, match="can read and delete files"):
         result = judged(source, unsafe=True)
-    # The file can be opened, but not a byte be written.
+    # The file can be opened, but not a single byte can be written.
     assert result.failures is not None
     assert [each.reason for each in result.failures] == ["raised", "raised"]
     assert "File too large" in result.failures[0].detail
@@ -1112,7 +1112,7 @@ def test_a_runner_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPat
 
 @contextlib.contextmanager
 def no_more_descriptors() -> Iterator[None]:
-    """Takes this process's limit on descriptors down to those that it has."""
+    """Lowers this process's limit on descriptors to the number that it has open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.open(os.devnull, os.O_RDONLY)
     os.close(free)
@@ -1190,7 +1190,7 @@ os.fork = fork
 def test_a_game_without_an_answer_is_ended_before_the_next_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In the past, programs that hung slowed the others down, whose time limits then expired."""
+    """In the past, programs that hung slowed the others down until they exceeded their limits."""
     sent: list[Question] = []
     send = sandboxes._send
 
@@ -1218,7 +1218,7 @@ def test_answers_that_arrive_while_the_judge_is_stopped_are_in_time(
     now = 0.0
 
     class Stopped(selectors.DefaultSelector):
-        """Returns nothing if the time limit has passed, as Python does after Ctrl-Z and `fg`."""
+        """A selector that finds nothing after its time limit, as happens after Ctrl-Z and `fg`."""
 
         def select(self, timeout: float | None = None) -> list[Any]:
             nonlocal now

@@ -240,7 +240,7 @@ def test_an_idle_session_ends_and_one_with_occasional_requests_stays() -> None:
 
 
 class TooIdle(Exception):
-    """The error for a session that the server ended although it made requests."""
+    """The error raised if the server ended a session although it was making requests."""
 
 
 def an_idle_session_ends_and_another_stays(seconds: int) -> None:

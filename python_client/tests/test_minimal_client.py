@@ -28,7 +28,7 @@ PAGE = (REFERENCE / "protocol.md").read_text()
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, compiled by the documented command. Swift's clang replaces a missing cc."""
+    """The program, compiled with the documented command. Swift's clang replaces a missing cc."""
     (command,) = re.findall(r"^cc .*$", PAGE, re.MULTILINE)
     assert f"//     {command}\n" in SOURCE.read_text()
     directory = tmp_path_factory.mktemp("minimal_client")
@@ -43,7 +43,7 @@ def run(client: Path, endpoint: str) -> "subprocess.CompletedProcess[str]":
 
 
 def plays_the_session(client: Path, endpoint: str) -> str:
-    """Runs the program, which must print the page's output; returns its errors."""
+    """Runs the program, which must print the page's output. Returns its standard error."""
     ran = run(client, endpoint)
     assert (ran.returncode, ran.stdout) == (0, PRINTED), ran.stderr
     return ran.stderr
@@ -197,7 +197,7 @@ def test_a_refused_create_is_printed(client: Path) -> None:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """Serves an address that accepts connections and answers nothing."""
+    """Serves an address that accepts connections and never replies."""
     with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
         socket.bind("tcp://127.0.0.1:*")
         yield str(socket.get_string(zmq.LAST_ENDPOINT))

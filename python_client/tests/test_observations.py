@@ -1,4 +1,4 @@
-"""Tests of other forms of observations: planes and flat vectors, which the client makes."""
+"""Tests of the observation forms that the client makes: planes and flat vectors."""
 
 from collections.abc import Callable
 from typing import Any

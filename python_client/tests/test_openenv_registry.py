@@ -1,4 +1,4 @@
-"""The registry of OpenEnv's episodes, with a simulated clock and without OpenEnv."""
+"""The registry of OpenEnv episodes, with a simulated clock and without OpenEnv."""
 
 import pytest
 

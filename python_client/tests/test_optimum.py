@@ -323,7 +323,7 @@ def test_wrong_arguments_are_refused_by_name(make: Any, endpoint: str) -> None:
 
 @pytest.fixture
 def own(tables: Path) -> tuple[float, Path]:
-    """A probability of 4s that no other test uses, because services keep tables; and its table."""
+    """A `four_probability` that only this test uses, because services cache tables; its table."""
     chance = next(_CHANCES) / 64
     return chance, Path(solve("--size", "2", "--four-probability", str(chance))["path"])
 

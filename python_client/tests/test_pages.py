@@ -86,7 +86,7 @@ def test_a_figure_in_a_sentence_does_not_begin_a_line() -> None:
 
 
 def test_no_measured_figure_is_typed_into_a_page() -> None:
-    """ALLOWED has the other numbers with a unit: limits, defaults, and results of other authors."""
+    """ALLOWED lists other numbers with a unit: limits, defaults, and other authors' results."""
     documents = [*generate.ROOT.glob("*.md"), *generate.ROOT.glob("docs/**/*.md")]
     documents.append(generate.ROOT / "python_client/README.md")
     typed = {

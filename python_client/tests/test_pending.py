@@ -24,7 +24,7 @@ NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
 
 @pytest.fixture
 def pending(own_server: Server) -> Any:
-    """Yields boards with an unanswered step and their twins. The server now answers again."""
+    """Yields boards with an unanswered step, and their twins. The server answers again by then."""
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)
@@ -271,7 +271,7 @@ def test_another_reset_after_an_unseen_first_one_continues_its_streams(
 
 
 class Stopping:
-    """A block in which a session's service is about to stop, and no other replaces it."""
+    """A block in which a session's service refuses requests because it is about to stop."""
 
     def __init__(self, envs: TwofoldVectorEnv, monkeypatch: pytest.MonkeyPatch) -> None:
         self._carrier, self._patch = envs._session.link.carrier, monkeypatch

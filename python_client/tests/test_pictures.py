@@ -1,4 +1,4 @@
-"""Tests of the documents' pictures, which `make pictures` makes."""
+"""Tests of the documents' pictures, which `make pictures` generates."""
 
 import re
 from pathlib import Path

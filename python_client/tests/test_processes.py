@@ -1,4 +1,4 @@
-"""Tests of other processes: pickled policies, and workers that play there or on a server."""
+"""Tests of worker processes: pickled policies, and play in the worker or on a server."""
 
 import copy
 import multiprocessing
@@ -101,7 +101,7 @@ def test_a_pickled_rollout_is_the_same_rollout() -> None:
 
 
 def play(endpoints: list[str], policy: Any, seed: int) -> list[list[int]]:
-    """Plays games at each endpoint, by a rollout and by steps after it."""
+    """Plays games at each endpoint: first a rollout, and then single steps."""
     results = []
     for endpoint in endpoints:
         envs = make(endpoint)

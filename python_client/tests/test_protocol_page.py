@@ -208,7 +208,7 @@ Refusal = tuple[str, str]
 
 
 def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
-    """Returns all refusals in the sources of the server, and those of them that name a lane."""
+    """Returns all refusals in the server's sources, and the refusals that name a lane."""
     folders = ("Core", "Optimum", "Service", "Sessions", "Server")
     paths = [path for each in folders for path in ROOT.glob(f"Sources/Twofold{each}/**/*.swift")]
     definitions = ("EnvironmentError.swift", "ServiceError.swift", "CallerRefusals.swift")

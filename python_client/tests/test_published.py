@@ -1,4 +1,4 @@
-"""Networks of other programs: files in their formats that the tests write, and a real one."""
+"""Networks from other programs: files that the tests write in their formats, and a real file."""
 
 import json
 import os

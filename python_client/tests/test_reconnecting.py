@@ -11,7 +11,7 @@ BUSY = "while True: pass"
 
 
 def test_an_address_without_zeromq_can_be_asked_forever() -> None:
-    """Next to two busy processes, closing in the wrong order froze the process within seconds."""
+    """With two busy processes, closing in the wrong order once froze this process in seconds."""
     neighbours = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
         subprocess.run(
@@ -28,7 +28,7 @@ def test_an_address_without_zeromq_can_be_asked_forever() -> None:
 
 @pytest.mark.parametrize("connection", ["idle", "begun"])
 def test_a_connection_that_breaks_unnoticed_does_not_stop_the_others(connection: str) -> None:
-    """A monitor without a reader stopped the others after 1,000 events, and froze the process."""
+    """In the past, an unread monitor stopped other connections, and then froze the process."""
     subprocess.run(
         [sys.executable, "-m", "reconnecting", connection, "1200"],
         cwd=Path(__file__).parent,

@@ -20,7 +20,7 @@ from twofold.recordings.recording import chi_square_tail
 
 
 def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
-    """Plays a game of the reference with pseudo-random legal actions; returns its boards too."""
+    """Plays pseudo-random legal actions in the reference. Returns the game, actions and boards."""
     game, rng = reference.Game(seed, **arguments), np.random.default_rng(seed)
     boards = [game.board]
     actions: list[int] = []

@@ -86,7 +86,7 @@ def notes_of(error: BaseException) -> list[str]:
 
 
 def play_through_interrupts(envs: Any, expected: list[int], times: int, longest: float) -> int:
-    """Repeats each interrupted call; returns the interrupts."""
+    """Plays steps, repeating each interrupted call. Returns the number of interrupts."""
     interrupts, step = 0, 0
     notes: set[str] = set()
     with Interrupts(seed=3, longest=longest):
@@ -241,7 +241,7 @@ def killed_again_and_again(server: Server, times: int, longest: float) -> Iterat
 
 
 def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) -> None:
-    """Plays the same steps repeatedly until `is_enough`."""
+    """Plays the same steps repeatedly until `is_enough` returns True."""
     while True:
         for step, result in enumerate(expected):
             assert one_step(envs, step) == result, f"step {step}"
@@ -383,7 +383,7 @@ def last_legal(observations: Any, action_mask: Any) -> Any:
 
 
 def rolled_out(envs: twofold.TwofoldVectorEnv, policy: Any, first: int) -> int:
-    """Returns a number for the rollout that begins with this step; the first seeds its streams."""
+    """Returns a hash of the rollout that begins with this step; the first rollout is seeded."""
     seed = 5 if first == 0 and policy is not last_legal else None
     rollout = envs.rollout(20, policy, policy_seed=seed, infos=["score"])
     code = 0

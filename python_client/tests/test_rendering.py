@@ -1,4 +1,4 @@
-"""Tests of the boards of every game as text and as pictures."""
+"""Tests that render the boards of every game as text and as pictures."""
 
 import subprocess
 import sys

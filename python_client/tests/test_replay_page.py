@@ -1,4 +1,4 @@
-"""Tests of the replay page in a real Chromium without network, by `make test-browser`."""
+"""Tests of the replay page in a real, offline Chromium, run by `make test-browser`."""
 
 import shutil
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ class Page:
         return int(self.page.inner_text("#score").replace(",", ""))
 
     def shown(self) -> Any:
-        """Returns the drawn tiles by their places on the screen."""
+        """Returns the drawn tiles by their positions on the screen."""
         rules = self.recording.rules
         found = self.page.evaluate(
             """() => { const board = document.getElementById("board").getBoundingClientRect();

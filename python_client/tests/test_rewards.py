@@ -198,7 +198,7 @@ def test_a_file_is_read_as_text_and_a_pipe_is_refused(tmp_path: Path) -> None:
 def test_a_file_may_contain_only_a_dict_or_a_list(content: str, tmp_path: Path) -> None:
     path = tmp_path / "reward.json"
     path.write_text(content)
-    with pytest.raises(errors.InvalidArgument, match="expected a dict of terms") as caught:
+    with pytest.raises(errors.InvalidArgument, match="expected a dict or a list of") as caught:
         twofold.Game2048VectorEnv(1, reward=path)
     assert caught.value.field == "reward"
 
@@ -221,7 +221,7 @@ def test_the_single_environment_also_has_declared_rewards() -> None:
 
 
 def full_spec(size: tuple[int, int]) -> dict[str, Any]:
-    """Returns every term once, with weights that a float can't represent exactly."""
+    """Returns a spec with every term once, and weights that a float can't represent exactly."""
     names = [*sorted(EVENTS), *sorted(POTENTIALS)]
     terms: list[dict[str, Any]] = []
     for index, name in enumerate(names):
@@ -254,7 +254,7 @@ def shaped(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @st.composite
 def board_list(draw: st.DrawFn, cells: int) -> list[int]:
-    """Returns dense and sparse boards of few and many kinds of tiles."""
+    """Returns dense and sparse boards, with few or many distinct tiles."""
     low = draw(st.integers(1, 15))
     tiles = st.integers(low, draw(st.integers(low, 17)))
     empty = draw(st.sampled_from([0, 1, 3]))
@@ -363,7 +363,7 @@ Model = dict[Board, dict[Action, list[tuple[float, float, Board, bool]]]]
 
 
 def model_2x2(reward: Any) -> Model:
-    """Returns the whole game on 2 x 2 as the server plays it: every board, action and spawn.
+    """Returns the whole 2 x 2 game as the server plays it: every board, action and spawn.
 
     Spawns are drawn, not chosen, so each pair of board and action is played from 72 seeds. Twos and
     fours are equally likely, and so are all outcomes of a pair.
@@ -403,7 +403,8 @@ def model_2x2(reward: Any) -> Model:
 
 
 def solve(model: Model) -> tuple[dict[Board, float], dict[Board, set[Action]]]:
-    """Returns optimal discounted values and actions; a move never decreases the sum of tiles."""
+    """Returns optimal discounted values and actions."""
+    # A move never decreases the sum of the tiles, so later boards come first in this order.
     values: dict[Board, float] = {}
     best: dict[Board, set[Action]] = {}
     for board in sorted(model, key=lambda b: sum(2**e for e in b if e), reverse=True):

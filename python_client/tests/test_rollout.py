@@ -1,4 +1,4 @@
-"""Rollouts equal a loop of policy and step, in any pieces; policies behave as documented."""
+"""Rollouts, whole or in pieces, equal loops of policy and step. Policies behave as documented."""
 
 import importlib.util
 import os
@@ -25,7 +25,7 @@ SALT = 0x706F6C6963790000
 
 @pytest.fixture
 def make(endpoint: str) -> Any:
-    """Makes environments, and closes them."""
+    """A function that makes environments, which are closed after the test."""
     made = []
 
     def make(num_envs: int, **arguments: Any) -> Any:
@@ -284,7 +284,7 @@ def test_an_upload_continues_where_a_deadline_stopped_it(
     slots: list[str] = []
 
     def call_once(slot: str, *args: Any) -> Any:
-        """Calls the session. After each piece of the weights, the next one exceeds the deadline."""
+        """Calls the session. After each piece of the weights, the next call misses its deadline."""
         if slot != "policy":
             return call(slot, *args)
         if len(slots) % 2 and not is_sent:

@@ -21,7 +21,7 @@ INFOS = ["episode_length", "action_mask"]
 
 @pytest.fixture
 def open_envs(endpoint: str) -> Iterator[Callable[..., Any]]:
-    """Makes boards with short episodes, and closes them."""
+    """A function that makes boards with short episodes, which are closed after the test."""
     opened = []
 
     def open_one(**arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Tests that the rules over arrays of boards agree with the reference in every request."""
+"""Tests that the rules for arrays of boards agree with the reference in every request."""
 
 import itertools
 import os
@@ -29,7 +29,7 @@ SIDES = st.integers(2, 8)
 
 @st.composite
 def boards(draw: st.DrawFn, lead: Any = None, low: int = 0) -> Any:
-    """Draws boards of any shape and content; tiles of few kinds merge often."""
+    """Draws boards of any shape and content. On some, tiles are of few kinds and merge often."""
     shape = draw(npst.array_shapes(min_dims=0, max_dims=2, max_side=3)) if lead is None else lead
     shape = (*shape, draw(SIDES), draw(SIDES)) if draw(st.booleans()) else (*shape, 4, 4)
     dtype: Any = draw(st.sampled_from([np.uint8, np.int8, np.int64, np.dtype(">u2")]))
@@ -38,7 +38,7 @@ def boards(draw: st.DrawFn, lead: Any = None, low: int = 0) -> Any:
 
 
 def reference(board: Any) -> Game:
-    """Returns a game of the plain Python reference in this position."""
+    """Returns a game of the plain Python reference, set to this position."""
     game = Game(0, *board.shape)
     game.board = tuple(int(exponent) for exponent in board.ravel())
     return game

@@ -1,4 +1,4 @@
-"""The benchmarks of learners and of published networks, with the available programs."""
+"""The benchmarks of learners and of published networks, with whichever programs are available."""
 
 import hashlib
 import importlib
@@ -52,7 +52,7 @@ def options(out: Path, *words: str) -> Any:
 
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Replaces the repository, of which only .build is used, by a folder."""
+    """Replaces the repository, of which only .build is used, with an empty folder."""
     monkeypatch.setattr(downloads, "REPOSITORY", tmp_path)
     monkeypatch.setattr(score_per_second, "REPOSITORY", tmp_path)
     return tmp_path / ".build"

@@ -108,7 +108,7 @@ for boards in (large, small):
 
 
 def test_rules_without_memory_for_a_thread_or_a_block_are_refused() -> None:
-    """In the past, a call waited forever for a thread, and another one ended the process."""
+    """In the past, one call waited forever for a thread, and another call ended the process."""
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TWOFOLD_THREADS": "4"}
     command = [sys.executable, "-c", SQUEEZE]
     ran = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE)
@@ -117,7 +117,7 @@ def test_rules_without_memory_for_a_thread_or_a_block_are_refused() -> None:
 
 
 def test_a_limit_on_stacks_larger_than_memory_is_reported() -> None:
-    """In the past, the size of all threads' stacks overflowed and ended the process."""
+    """In the past, the total size of the threads' stacks overflowed, which ended the process."""
     limits = ["--stack=2305843009213693952:unlimited", "--as=4000000000"]
     make = "import twofold; twofold.Game2048VectorEnv(4)"
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""The whole system in a simulation: clients of the package, the real ledger and service."""
+"""The whole system in a simulation: the package's clients, and the real ledger and service."""
 
 import itertools
 import json
@@ -124,7 +124,7 @@ DROP, CUT = KINDS.index("dropReply"), KINDS.index("cut")
 
 def test_a_failing_run_is_reduced_to_its_necessary_parts() -> None:
     def fails(run: Run) -> Report | None:
-        """Fails a run of at least 37 steps with dropped replies and faults 3 and 11 of the 20."""
+        """Fails runs of 37 steps or more with dropped replies and faults 3 and 11 of the 20."""
         is_enough = run.steps >= 37 and DROP not in run.faults.disabled
         if not is_enough or {3, 11} & run.faults.suppressed:
             return None
@@ -160,7 +160,7 @@ class Talk:
 
 
 def talk(deed: Any) -> Any:
-    """Returns the result of a deed in a simulation without faults."""
+    """Returns the result of an action on a socket, in a simulation without faults."""
     program = Talk(deed)
     quiet = Faults(frozenset(range(len(KINDS))))
     simulation = Simulation(1, 1, quiet, [program])

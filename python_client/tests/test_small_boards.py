@@ -84,7 +84,7 @@ def test_an_entry_that_occurs_twice_gets_the_mean_of_its_errors() -> None:
 
 @pytest.fixture(scope="module")
 def solved() -> None:
-    """Makes the table of 2 x 2."""
+    """Makes the table for 2 x 2 boards."""
     regret.solve(regret.BOARDS[0])
 
 

@@ -26,7 +26,7 @@ Make = Callable[..., twofold.Game2048VectorEnv]
 
 @pytest.fixture
 def make(endpoint: str) -> Iterator[Make]:
-    """Makes environments, and closes them."""
+    """A function that makes environments, which are closed after the test."""
     made: list[twofold.Game2048VectorEnv] = []
 
     def make(num_envs: int = 6, **arguments: Any) -> twofold.Game2048VectorEnv:
@@ -426,7 +426,7 @@ def test_copying_or_pickling_an_environment_names_the_alternative(
 def test_concentration_also_has_snapshots_and_forks(make: Make, endpoint: str) -> None:
     envs = twofold.ConcentrationVectorEnv(4, endpoint=endpoint, symbols=4)
     envs.reset(seed=0)
-    with pytest.raises(errors.InvalidArgument, match="cards that nobody has seen") as caught:
+    with pytest.raises(errors.InvalidArgument, match="cards that nobody has seen yet") as caught:
         envs.fork([2], copies=2)
     assert caught.value.field == "spawns"
     for card in (0, 5, 7):
@@ -447,7 +447,7 @@ def test_concentration_also_has_snapshots_and_forks(make: Make, endpoint: str) -
 
 
 def values() -> tuple[float, dict[tuple[int, ...], float]]:
-    """Returns the optimal expected score of 2x2, from the start and from each board."""
+    """Returns the optimal expected score on 2 x 2, from the start and from each board."""
     solver = exact.Solver(2, 2)
     value: dict[str, float] = {}
     for board in reversed(solver.boards()):
@@ -465,7 +465,7 @@ def values() -> tuple[float, dict[tuple[int, ...], float]]:
 def test_a_search_beats_the_optimum_only_if_it_sees_the_future(
     make: Make, spawns: Literal["same", "fresh"]
 ) -> None:
-    """The reason why forks get new streams: a search that sees the future beats the optimum."""
+    """Forks get new streams because a search that sees the future would beat the optimum."""
     optimum, value = values()
     assert optimum == pytest.approx(66.96414946)
     games = 3000

@@ -1,8 +1,8 @@
-"""All kinds of requests for a long time: results are right, and memory and descriptors don't grow.
+"""Many kinds of requests in a long run: results stay right, and memory and descriptors don't grow.
 
 TWOFOLD_SOAK_SECONDS=3600 python -m pytest -s tests/test_soak.py
 
-A short run says nothing, because the allocator's memory varies by megabytes.
+A short run proves nothing, because the allocator's memory varies by megabytes.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from servers import Server
 import twofold
 
 SECONDS = float(os.environ.get("TWOFOLD_SOAK_SECONDS", "300"))
-# The number of measurements, and the number of first ones that don't count, while caches fill.
+# The number of measurements, and how many of the first are ignored, because caches still fill.
 MEASUREMENTS, WARM_UP = 40, 16
 POOL = 6
 
@@ -40,7 +40,7 @@ def resident(pid: int) -> int:
 
 
 class Visitor:
-    """One session after another, each next to a twin that must agree with it."""
+    """A series of sessions, each with a twin session that must return the same results."""
 
     def __init__(self, server: Server, seed: int) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""Features for clients in other languages: kinds of sockets, proxies, frames, unknown fields."""
+"""Features for clients in other languages: socket types, proxies, frames, unknown fields."""
 
 import contextlib
 import queue

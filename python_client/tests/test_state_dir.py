@@ -255,7 +255,7 @@ def test_a_session_too_large_for_the_memory_harms_no_other(tmp_path: Path) -> No
 
 
 def test_the_directory_of_a_server_of_version_0_1_is_read(keeping: Server, directory: Path) -> None:
-    """The directory has one file per session: a session after two steps of three boards."""
+    """The session in the fixture has three boards, and was saved after two steps."""
     keeping.terminate()
     saved = Path(__file__).parents[2] / "Tests/Fixtures/state/version-1.session"
     shutil.copy(saved, directory / f"{bytes(range(16)).hex()}.session")

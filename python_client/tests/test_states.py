@@ -1,4 +1,4 @@
-"""The states of a session's newest request, changed by events; retries by a simulated clock."""
+"""The states of a session's newest request, changed by events; retries with a simulated clock."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An environment, a walk on a line, in two correct and many defective implementations."""
+"""Two correct and many defective implementations of one environment, a walk on a line."""
 
 from typing import Any
 
@@ -261,7 +261,7 @@ class SeedsTheGlobalGenerator(WalkVectorEnv):
 
 
 class ResetsInTheSameStep(WalkVectorEnv):
-    """Declares NEXT_STEP, but has already begun the next episode."""
+    """A walk that declares NEXT_STEP, but resets in the step that ends an episode."""
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         self.waiting = self.nobody()
@@ -322,7 +322,7 @@ class SameStepWithoutFinals(WalkVectorEnv):
 
 
 class SameStepWithoutTruth(WalkVectorEnv):
-    """Returns a mask of final observations that is true everywhere."""
+    """A walk that returns a mask of final observations that is True everywhere."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)
@@ -332,7 +332,7 @@ class SameStepWithoutTruth(WalkVectorEnv):
 
 
 class FinalIsTheFirst(WalkVectorEnv):
-    """Returns the final observation in the last step instead of the next episode's first."""
+    """A walk whose last step returns the final observation, not the next episode's first."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)
@@ -393,7 +393,7 @@ class Stumbles(WalkVectorEnv):
         return super().step(actions)
 
 
-# The class, the check that finds its defect, and words of the check's sentence.
+# The class, the check that finds its defect, and words from the check's message.
 WRONG: list[tuple[type[WalkVectorEnv], str, str]] = [
     (NoMode, "spaces", r"expected metadata\['autoreset_mode'\].*got None"),
     (ForgottenBatch, "spaces", r"expected action_space .*3 lanes.*got Discrete\(3\)"),

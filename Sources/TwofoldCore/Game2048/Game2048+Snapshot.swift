@@ -1,6 +1,6 @@
 public import Platform
 
-/// A state of 2048 in a snapshot, little-endian:
+/// The state of a 2048 board in a snapshot, little-endian:
 ///
 ///     0           8           12
 ///     ┌───────────┬───────────┬──────────────────────────────┐
@@ -13,7 +13,7 @@ extension Game2048 {
             Rule("size", "\(config.rows)x\(config.columns)"),
             Rule("goal", config.goal),
             Rule("stop_at_goal", config.stopAtGoal),
-            // The threshold of the draw, so that probabilities with the same threshold compare equal.
+            // The spawn threshold, so that probabilities with the same threshold compare equal.
             Rule("four_probability", "\(spawnLaw.threshold)/2^32"),
             Rule("start_tiles", config.startTiles),
             Rule("illegal_action", config.illegalAction),

@@ -17,14 +17,14 @@ public struct Game2048: Game {
         public var fourProbability = 0.1
         /// The number of tiles on a new board, 1 ... cells - 1.
         public var startTiles = 2
-        /// The effect of an illegal action, which moves no tile.
+        /// The effect of an illegal action (one that would move no tile).
         public var illegalAction = IllegalAction.noop
 
         /// Makes the default arguments.
         public init() {}
     }
 
-    /// The effect of an illegal action, which moves no tile.
+    /// The effect of an illegal action (one that would move no tile).
     public enum IllegalAction: Sendable {
         /// Nothing moves, no tile spawns and the reward is 0.
         case noop
@@ -139,8 +139,8 @@ public struct Game2048: Game {
         ObservationSpace(shape: [config.rows, config.columns], range: 0...31)
     }
 
-    /// The names of the actions: "up", "right", "down", "left". They are in the order of the action numbers, which
-    /// never changes.
+    /// The names of the actions, in the order of their numbers: "up", "right", "down", "left". This order never
+    /// changes.
     public static let actionNames = Direction.allCases.map { String(describing: $0) }
 
     public var actions: [String] { Game2048.actionNames }

@@ -2,7 +2,7 @@ internal import Kernel2048
 internal import Platform
 
 extension Game2048 {
-    /// Makes a batch of boards with the engine that `options` chooses. By default, this is the kernel for boards up to
+    /// Makes a batch of boards with the engine that `options` selects. By default, this is the kernel for boards up to
     /// 4 x 4, and the readable rules for larger boards.
     ///
     /// Throws if the reward or the extra infos are invalid.
@@ -21,10 +21,10 @@ extension Game2048 {
     }
 }
 
-/// The engine of 2048 on boards up to 4 x 4, which processes 64 boards at a time.
+/// The 2048 engine for boards up to 4 x 4. It processes 64 boards at a time.
 ///
 /// Its results equal those of ``GameEngine`` with the readable rules, bit for bit. If the last block of a batch has
-/// fewer than 64 lanes, the kernel writes to 64 spare rows of the engine, and the engine copies the used rows.
+/// fewer than 64 lanes, the kernel writes to 64 spare rows in the engine, which then copies the used rows.
 final class KernelEngine: BatchEngine {
     private let game: Game2048
     private let kernel: any KernelOperations.Type

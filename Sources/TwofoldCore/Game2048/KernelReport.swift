@@ -13,7 +13,7 @@ final class KernelReport: @unchecked Sendable {
     private let termsKey: ArrayKey<Float>?
     private let infos: [Game2048.ExtraKey]
 
-    /// The number of entries in a table: one for each value of a byte.
+    /// The number of entries in a table: one for each byte value.
     private static let exponents = 256
 
     init(_ plan: BatchPlan<Game2048>) {

@@ -18,7 +18,7 @@ public struct Slide: Equatable, Sendable {
     public private(set) var merges: Board
     /// The number of merges.
     public private(set) var mergeCount = 0
-    /// Whether any tile changed its cell; false for an illegal action.
+    /// Whether any tile moved; false for an illegal action.
     public private(set) var moved = false
 
     /// Makes the result of an action that moves nothing.

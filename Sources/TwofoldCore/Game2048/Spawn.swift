@@ -14,7 +14,7 @@ public struct Spawn: Equatable, Sendable, BitwiseCopyable {
 
 /// The probability that a new tile is a 4, stored as a threshold for a random word.
 public struct SpawnLaw: Equatable, Sendable, BitwiseCopyable {
-    /// The threshold round(probability x 2^32). A random 32-bit word below the threshold makes a 4.
+    /// The threshold round(probability x 2^32). If a random 32-bit word is below it, the tile is a 4.
     public let threshold: UInt64
 
     /// Makes a spawn law with this probability of a 4, in 0 ... 1.

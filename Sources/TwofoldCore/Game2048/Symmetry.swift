@@ -1,4 +1,4 @@
-/// A symmetry of a board, as a set of reflections. If the set contains the transposition, it is applied first.
+/// A symmetry of a board, as a set of reflections. The transposition, if present, is applied first.
 package struct Symmetry: OptionSet, Sendable {
     /// The reflection that exchanges left and right.
     package static let mirrors = Symmetry(rawValue: 1)
@@ -11,7 +11,7 @@ package struct Symmetry: OptionSet, Sendable {
 
     package init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Returns the symmetries of a board of this size; the identity comes first.
+    /// Returns all symmetries of a `rows` x `columns` board; the identity comes first.
     package static func all(rows: Int, columns: Int) -> [Symmetry] {
         (0..<(rows == columns ? 8 : 4)).map(Symmetry.init(rawValue:))
     }

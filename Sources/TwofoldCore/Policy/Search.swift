@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// A search on several threads for the actions of all lanes. It ends when every lane has an action, or when the
+/// A multi-threaded search for the actions of all lanes. It ends when every lane has an action, or when the
 /// deadline passes.
 struct Search: Sendable {
     let workers: Workers
@@ -28,8 +28,8 @@ struct Search: Sendable {
         guard !isLate.load(ordering: .relaxed) else {
             throw .exhausted(
                 "policy",
-                "a step of all boards did not fit into the time that this server allows for a request's "
-                    + "search (--max-search-milliseconds): use fewer boards or a smaller depth")
+                "one step of all boards did not fit into the time that this server allows a request to search "
+                    + "(--max-search-milliseconds): use fewer boards or a smaller depth")
         }
     }
 }

@@ -13,7 +13,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
     /// The state of the stream. At least one word is not 0.
     public private(set) var words: Words
 
-    /// Starts the random stream of a seed. Every value is a valid seed, even 0.
+    /// Starts the random stream for a seed. Every value is a valid seed, even 0.
     public init(seed: UInt64) {
         var seeder = SplitMix64(seed: seed)
         let first = seeder.next()
@@ -26,7 +26,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
 
     /// Makes a stream that continues from a given state.
     public init(words: Words) {
-        precondition(words != (0, 0, 0, 0), "the all-zero state has no stream")
+        precondition(words != (0, 0, 0, 0), "the state of a random stream must not be all zeros")
         self.words = words
     }
 
@@ -63,7 +63,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
 
     /// Returns a random number in `0 ..< count`: draws one word, and takes the high 32 bits of word x count.
     ///
-    /// For counts of cells (at most 64), the bias is below 2^-26. There is no rejection loop, because the number of
+    /// For cell counts (at most 64), the bias is below 2^-26. There is no rejection loop, because the number of
     /// drawn words would then depend on their values.
     @inline(__always)
     public mutating func next(below count: Int) -> Int {

@@ -5,7 +5,7 @@
 public struct SplitMix64: Sendable {
     private var state: UInt64
 
-    /// Starts the sequence of a seed. Every value is a valid seed, even 0.
+    /// Starts the sequence for a seed. Every value is a valid seed, even 0.
     public init(seed: UInt64) {
         state = seed
     }

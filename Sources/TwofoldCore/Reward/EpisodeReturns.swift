@@ -20,18 +20,17 @@ public final class EpisodeReturns: StepPass {
         array = arrays.add(Self.name)
     }
 
-    /// Zero, because the time is negligible compared with any engine's.
+    /// Zero, because the pass takes negligible time compared with any engine.
     package var nanosecondsPerLane: Int { 0 }
 
-    /// A lane's return so far in its episode.
+    /// A lane's return in its current episode so far.
     @inline(__always)
     subscript(lane: Int) -> Double {
         get { sums[lane] }
         set { sums[lane] = newValue }
     }
 
-    /// Adds the rewards of a step that has just filled the rows of these lanes, and writes the sums to those
-    /// rows.
+    /// Adds the rewards that the step has just written for these lanes, and writes the sums to the same rows.
     package func step(
         _ lanes: Range<Int>, actions: LaneInput<UInt8>, in arrays: BatchArrays, phases: LanePhases
     ) {

@@ -159,7 +159,7 @@ private func checked(
 }
 
 extension Double? {
-    /// Returns this bound of the clip, or `open` if it is nil. Throws if the bound is invalid.
+    /// Returns this clipping bound, or `open` if it is nil. Throws if the bound is invalid.
     fileprivate func checkedClip(or open: Double, limit: Double) throws(EnvironmentError) -> Double {
         guard let self else { return open }
         return try checked(self, "reward.clip", of: "the reward", limit: limit) + 0.0

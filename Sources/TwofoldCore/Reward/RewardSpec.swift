@@ -32,7 +32,7 @@ public struct RewardSpec: Equatable, Sendable {
     public struct Parameter: Equatable, Sendable {
         /// The name of the argument.
         public var name: String
-        /// The numbers of the argument. A single number is a list of one element.
+        /// The argument's numbers. A single number is a one-element list.
         public var values: [Double]
 
         /// Makes a parameter with its numbers.
@@ -51,7 +51,7 @@ public struct RewardSpec: Equatable, Sendable {
     /// The upper bound of the scaled reward; nil means no bound.
     public var clipHigh: Double?
 
-    /// Makes a reward of these terms without scale or clip.
+    /// Makes a reward from these terms, without scaling or clipping.
     public init(_ terms: [Term]) { self.terms = terms }
 }
 
@@ -68,6 +68,6 @@ public struct RewardTable: Equatable, Sendable {
     public let count: Int
     /// Whether the entries must be integers.
     public let isInteger: Bool
-    /// The limit of the entries, which must be in -`limit` ... `limit`.
+    /// The largest allowed magnitude of an entry.
     public let limit: Double
 }

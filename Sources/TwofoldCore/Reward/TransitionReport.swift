@@ -7,7 +7,7 @@ struct TransitionReport<Rules: Game>: Sendable {
     /// The key of the extra info `reward_terms`, the weighted value of each term before scaling and clipping; nil if
     /// the info was not requested.
     private(set) var terms: ArrayKey<Float>?
-    /// The keys of the game's extra infos that were requested.
+    /// The keys of the requested game-specific extra infos.
     private(set) var infos: [Rules.ExtraKey] = []
 
     /// Compiles the reward. Throws if a part of it is invalid; the error names this part.

@@ -3,7 +3,7 @@
 ///     number = (number of the corners among all canonical corners) · (limit + 1) ^ (count of other cells)
 ///            + the other cells' exponents as digits in base limit + 1
 ///
-/// On 3 x 3 with exponents up to 10 there are 2,211 · 11^5, or 356 million, numbers.
+/// For 3 x 3 boards with exponents up to 10, there are 2,211 · 11^5 numbers, or 356 million.
 ///
 /// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes to them after
 /// init.
@@ -17,7 +17,7 @@ final class BoardNumbers: @unchecked Sendable {
     private let others: Int
     /// The first number of the boards with given corners, indexed by the content of the corners.
     private let corners: UnsafeMutablePointer<Int>
-    /// The parts of a number that stem from the other cells, indexed by the cells' content: `low` for the three cells
+    /// The parts of a number that come from the other cells, indexed by the cells' content: `low` for the three cells
     /// with the lowest place values, `high` for the remaining cells.
     private let low: UnsafeMutablePointer<Int>
     private let high: UnsafeMutablePointer<Int>

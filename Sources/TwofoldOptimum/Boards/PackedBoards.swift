@@ -15,14 +15,14 @@ internal import TwofoldCore
 /// This type holds the images' tables in unsafe memory. `@unchecked Sendable` because nothing writes to them
 /// after init.
 final class PackedBoards: @unchecked Sendable {
-    /// The maximum number of cells of a board.
+    /// The maximum number of cells on a board.
     static let maxCells = 9
 
     let rows: Int
     let columns: Int
     /// The number of symmetries: 8 for a square board, 4 for any other board.
     let images: Int
-    /// The shift of each cell's exponent. Cells are numbered row by row.
+    /// The bit position of each cell's exponent. Cells are numbered row by row.
     let shifts: [UInt64]
 
     /// A group of cells that an image moves by the same number of bits. Bits rotate within the 64-bit number.

@@ -1,9 +1,9 @@
 internal import TwofoldCore
 
-/// The moves of packed boards, from tables of their rows and columns.
+/// The moves of packed boards, looked up in tables of rows and columns.
 ///
-/// For each content of a line, a table contains the slid line, shifted to its place on the board. A slide of the board
-/// is therefore the bitwise OR of its lines' entries. Merges score the same in both directions: of n equal tiles
+/// For every possible line, a table holds the line after a slide, shifted to its place on the board. A slide of the
+/// board is therefore the bitwise OR of its lines' entries. Merges score the same in both directions: of n equal tiles
 /// in a row, with only empty cells between them, n / 2 pairs merge.
 ///
 /// This type holds the tables' unsafe memory. `@unchecked Sendable` because nothing writes to them after
@@ -15,11 +15,11 @@ final class PackedMoves: @unchecked Sendable {
         let length: Int
         /// The actions that slide towards a line's first cell and towards its last cell.
         let actions: (first: Int, last: Int)
-        /// The shifts of all cells, line by line: `length` shifts for each line.
+        /// The bit positions of all cells, line by line: `length` positions for each line.
         let shifts: UnsafeMutablePointer<UInt64>
-        /// The results of slides to the first cell and to the last cell, for each line and content.
+        /// Each line after a slide towards its first cell and its last cell, for each possible content.
         let slid: UnsafeMutablePointer<(first: UInt64, last: UInt64)>
-        /// The sum of the merged values for each content.
+        /// The sum of the merged values for each possible content of a line.
         let scores: UnsafeMutablePointer<UInt32>
 
         var contents: Int { 1 << (4 * length) }

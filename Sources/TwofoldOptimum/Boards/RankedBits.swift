@@ -2,14 +2,14 @@ internal import Synchronization
 
 /// A set of numbers with one bit for each possible number, and the rank of each member in the set.
 ///
-/// The set consists of lines of eight words. A line fills one cache line and covers 448 numbers:
+/// The set consists of eight-word lines. A line fills one cache line and covers 448 numbers:
 ///
 ///     word 0                                                        words 1 ... 7
 ///     bits 0-31      32-41          42-51          52-61
 ///     members in     in this line   in this line   in this line     a bit for each number
 ///     lines before   before word 3  before word 5  before word 7
 ///
-/// A rank needs one cache line and two bit counts.
+/// Computing a rank takes one cache line and two bit counts.
 ///
 /// This type reads unsafe memory. `@unchecked Sendable` because it only reads.
 struct RankedBits: @unchecked Sendable {
@@ -21,8 +21,8 @@ struct RankedBits: @unchecked Sendable {
     /// Returns the number of lines for this many numbers.
     static func lineCount(_ numbers: Int) -> Int { (numbers + numbersPerLine - 1) / numbersPerLine }
 
-    /// Returns the first word of a line, and the number of the line's members. The lines before it have `before`
-    /// members.
+    /// Returns a line's first word and the number of its members. The lines before it have `before` members in
+    /// total.
     static func head(of line: UnsafePointer<UInt64>, before: Int) -> (word: UInt64, members: Int) {
         var word = UInt64(before)
         var members = 0
@@ -46,7 +46,7 @@ struct RankedBits: @unchecked Sendable {
         return members
     }
 
-    /// Returns the line of a number.
+    /// Returns the line that covers a number.
     @inline(__always)
     func line(_ number: Int) -> UnsafePointer<UInt64> {
         let line = UInt(bitPattern: number) / UInt(Self.numbersPerLine)

@@ -1,8 +1,8 @@
 internal import Synchronization
 public import TwofoldCore
 
-/// The policy that plays the action with the highest value in a table of the optimum. Among actions of equal
-/// value it plays the one with the lowest number.
+/// The policy that plays the action with the highest value in a table of optimal values. Among actions of equal value,
+/// it plays the one with the lowest number.
 public final class OptimalPolicy: Policy {
     private let table: OptimumTable
 

@@ -1,4 +1,4 @@
-/// The infos of a step that come from a table of the optimum.
+/// The infos of a step that come from a table of optimal values.
 public enum OptimumInfo: String, CaseIterable, Sendable {
     /// The value of the returned board, float32: the average result of optimal play from it. It is 0 once the
     /// episode has terminated, and NaN for a board that no game reaches.

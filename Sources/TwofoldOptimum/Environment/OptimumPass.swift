@@ -128,7 +128,7 @@ final class OptimumPass: StepPass, @unchecked Sendable {
         }
     }
 
-    /// Writes the infos `optimal_value` and `action_values` of these lanes, starting at a row.
+    /// Writes the infos `optimal_value` and `action_values` of these lanes, starting at row `row`.
     @inline(__always)
     private func write(_ lanes: Range<Int>, _ keys: Keys, to arrays: BatchArrays, row: Int) {
         if let key = keys.value {

@@ -12,7 +12,7 @@ final class BackwardPass {
     private let workers: Workers
     /// The boards of each layer.
     private let boards: LayerLog
-    /// The values of those boards in the same order: four Floats and a Double for each.
+    /// The boards' values, in the same order: four Floats and a Double for each board.
     private let log: LayerLog
     private let playable: BitSet
     private let values: BoardValues

@@ -3,7 +3,7 @@ internal import Synchronization
 internal import TwofoldCore
 
 /// The pass that finds the reachable boards, up to symmetry. It starts with the start boards and works in
-/// layers of equal tile sum. A move keeps the tile sum, and a new tile raises it by 2 or 4.
+/// layers of equal tile sum. A move preserves the tile sum, and a new tile raises it by 2 or 4.
 ///
 ///     layer s: every board ──move──► afterstates ──new tile──► boards of layers s + 2 and s + 4
 ///
@@ -36,7 +36,7 @@ final class ForwardPass {
         try resume()
         while let sum = waiting.keys.min() {
             var layer = expand(waiting.removeValue(forKey: sum)!, sum, beyond: sum)
-            // Sorting makes the order independent of threads and interruptions, so every run gets the same bits.
+            // Sorting makes the order independent of threads and interruptions, so all runs are bit-identical.
             layer.playable.sort()
             try log.append(tileSum: sum, ended: layer.ended, rows: try LayerRows(layer.playable))
             states += layer.playable.count + layer.ended
@@ -95,7 +95,7 @@ final class ForwardPass {
         return !wrong.load(ordering: .relaxed)
     }
 
-    /// The result of an expansion: the layer's playable boards, its count of terminal boards, and its successors.
+    /// The result of an expansion: the layer's playable boards, the number of its terminal boards, and its successors.
     private struct Layer {
         var playable: [UInt64] = []
         var ended = 0
@@ -142,7 +142,7 @@ final class ForwardPass {
 }
 
 extension LayerRows {
-    /// Makes the rows of these boards.
+    /// Makes rows that hold these boards.
     convenience init(_ boards: [UInt64]) throws(SystemError) {
         try self.init(bytes: 8 * boards.count)
         boards.withUnsafeBytes { memory.copyMemory(from: $0) }

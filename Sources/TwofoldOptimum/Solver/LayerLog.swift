@@ -1,7 +1,6 @@
 internal import Platform
 
-/// A file of layers, one after another, from which an interrupted solver resumes. A layer is either complete
-/// or absent.
+/// A file of consecutive layers, from which an interrupted solver resumes. A layer is either complete or absent.
 ///
 ///     magic, tile sum, rows, ended   32 bytes   ended: terminal boards of the layer
 ///     rows                           rows · rowBytes
@@ -19,7 +18,7 @@ final class LayerLog {
 
     private let file: Descriptor
     private let rowBytes: Int
-    /// The maximum number of rows in a layer, and of its terminal boards, which have no rows.
+    /// The maximum number of a layer's rows, and also of its terminal boards, which have no rows.
     private let limit: Int
     private(set) var layers: [Layer] = []
     private var end = 0

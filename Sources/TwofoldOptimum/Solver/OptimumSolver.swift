@@ -35,8 +35,8 @@ public struct OptimumSolver: Sendable {
         self.workers = workers
     }
 
-    /// Checks and returns the directory's table. If there is none, solves the problem, reports the progress to
-    /// `report`, and writes the table to the directory.
+    /// Returns the table in `directory` after checking it. If there is none, solves the problem, reports the progress
+    /// to `report`, and writes the table to `directory`.
     public func solve(
         in directory: TableDirectory, _ report: (Progress) -> Void
     ) throws(OptimumFailure) -> OptimumTable {
@@ -63,7 +63,7 @@ public struct OptimumSolver: Sendable {
         }
     }
 
-    /// Creates and locks the folder of the logs. Returns nil if another solver holds the lock.
+    /// Creates and locks the log folder. Returns nil if another solver holds the lock.
     private func claim(_ logs: String) throws(SystemError) -> Descriptor? {
         while true {
             try makeDirectories(logs, mode: 0o755)
@@ -74,7 +74,7 @@ public struct OptimumSolver: Sendable {
         }
     }
 
-    /// Removes a locked folder of logs.
+    /// Removes a locked log folder.
     private func remove(_ logs: String, _ lock: borrowing Descriptor) {
         for name in ["boards", "values", "table", "lock"] { unlink(logs + "/" + name) }
         rmdir(logs)
@@ -114,8 +114,8 @@ public struct OptimumSolver: Sendable {
         return try writer.finish(header, at: path)
     }
 
-    /// Returns half a unit in the last place of a Float, plus the rounding errors of all layers' sums in Double. Each
-    /// sum adds at most 18 products, so each product is rounded fewer than 32 times.
+    /// Returns the maximum error of a value: half a unit in the last place of a Float, plus the rounding errors of all
+    /// layers' sums in Double. Each sum adds at most 18 products, so each product is rounded fewer than 32 times.
     private static func errorBound(_ largest: Double, layers: Int) -> Double {
         largest * (0x1p-24 + Double(layers) * 32 * 0x1p-53)
     }

@@ -1,6 +1,6 @@
 internal import Platform
 
-/// The pass that plays optimally from the start boards forward. It computes the probability that a game visits each
+/// The pass that plays optimally, forward from the start boards. It computes the probability that a game visits each
 /// board. From these it derives the expected score, the expected number of moves and the distribution of the highest
 /// tile. It looks boards up in the table as a game does, so its value checks the backward pass.
 struct PlayPass {

@@ -5,7 +5,7 @@ internal import TwofoldCore
 public final class OptimumTable: Sendable {
     /// The problem that the table solves.
     public let problem: OptimumProblem
-    /// The key figures of optimal play.
+    /// The key statistics of optimal play.
     public let results: OptimumResults
     /// The number of boards with values.
     let records: Int
@@ -41,7 +41,7 @@ public final class OptimumTable: Sendable {
         recordBase(rules) + header.records * TableFile.recordBytes
     }
 
-    /// Reads a problem's file into memory and checks all of it, so that no look-up reads outside it.
+    /// Reads a problem's file into memory and checks all of it, so that no look-up can read out of bounds.
     convenience init(
         reading source: borrowing TableSource, _ reserve: TableDirectory.Reserve
     ) throws(OptimumFailure) {
@@ -79,7 +79,7 @@ public final class OptimumTable: Sendable {
 
     // MARK: look-ups
 
-    /// The maximum number of boards in one call of ``values(of:masks:count:into:)``.
+    /// The maximum number of boards per call of ``values(of:masks:count:into:)``.
     static let block = 64
 
     /// Writes the action values of at most ``block`` boards: four Floats each.
@@ -89,8 +89,8 @@ public final class OptimumTable: Sendable {
     ///   - masks: Four bytes for each board; 0 marks an illegal action, whose value is then -infinity.
     ///   - values: The values; NaN for the legal actions of a board that no game reaches.
     ///
-    /// The function computes all numbers first, then all ranks, and then reads all records. The cache misses of
-    /// different boards therefore overlap.
+    /// The function first computes all canonical numbers, then all ranks, and then reads all records. The cache misses
+    /// of different boards therefore overlap.
     @inline(__always)
     func values(
         of boards: UnsafePointer<UInt8>, masks: UnsafePointer<UInt8>, count: Int,

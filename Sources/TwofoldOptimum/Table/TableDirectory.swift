@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// A directory of tables. It reads each table into memory once and keeps it.
 public final class TableDirectory: Sendable {
-    /// A function that reserves memory in a budget for as long as its result lives. Throws if too little is left.
+    /// A function that reserves memory in a budget for as long as its result lives. Throws if the budget is too small.
     public typealias Reserve = @Sendable (_ bytes: Int) throws -> any Sendable
 
     private let directory: String
@@ -17,7 +17,7 @@ public final class TableDirectory: Sendable {
         var turn = Turn()
     }
 
-    /// A lock on the reading of one table. The first of several callers reads the table, and the others wait.
+    /// A lock that lets one caller at a time read a table. The others wait.
     private final class Turn: Sendable {
         /// The id of the process that made the turn. A forked child has a different id and makes a new turn, because
         /// none of its threads would ever release the parent's lock.
@@ -25,7 +25,7 @@ public final class TableDirectory: Sendable {
         let lock = Mutex<Void>(())
     }
 
-    /// Makes the directory at a path, which need not exist. Reserves memory before it reads a table.
+    /// Makes a table directory for a path, which need not exist. It calls `reserve` before it reads a table.
     public init(_ directory: String, reserve: @escaping Reserve = { _ in () }) {
         self.directory = directory
         self.reserve = reserve
@@ -40,13 +40,13 @@ public final class TableDirectory: Sendable {
         return cache + "/twofold"
     }
 
-    /// Returns true if a problem has a file, whatever its content.
+    /// Returns true if a file exists for the problem, whatever it contains.
     public func hasTable(of problem: OptimumProblem) -> Bool { access(path(of: problem), F_OK) == 0 }
 
     /// Returns the path of a problem's table.
     public func path(of problem: OptimumProblem) -> String { "\(directory)/\(problem.name).table" }
 
-    /// Returns the table of a problem. Throws if it is missing, damaged or too large for the memory.
+    /// Returns the table of a problem. Throws if it is missing, damaged or too large for the available memory.
     public func table(of problem: OptimumProblem) throws(OptimumFailure) -> OptimumTable {
         let (table, turn) = known.withLock { known in
             if known.turn.process != getpid() { known.turn = Turn() }

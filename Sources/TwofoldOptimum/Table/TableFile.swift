@@ -9,7 +9,7 @@ internal import TwofoldCore
 ///     └─────────┴─────────────────────────────┴────────────────────────────────────┘
 ///
 /// A table in use is a copy of its file, so changes to the file do not affect it. A solver maps the file that
-/// it makes.
+/// it writes.
 ///
 /// `@unchecked Sendable` because a table in use is only read, and the workers that fill a new one write
 /// disjoint records.
@@ -18,7 +18,7 @@ final class TableFile: @unchecked Sendable {
 
     static let recordBytes = 16
 
-    /// Allocates zeroed memory for a file's bytes. Throws if the system refuses it.
+    /// Allocates zeroed memory for a file's bytes. Throws if the system has too little.
     init(size: Int) throws(SystemError) { bytes = try Self.map(size, MAP_PRIVATE | MAP_ANONYMOUS, -1) }
 
     /// Extends a file with zeros and maps it for writing.

@@ -1,6 +1,6 @@
 internal import Platform
 
-/// The first 4,096 bytes of a table's file: its problem and the key figures of the optimum. It consists of
+/// The first 4,096 bytes of a table's file: its problem and the key statistics of optimal play. The header consists of
 /// little-endian words of eight bytes:
 ///
 ///     0   magic "TWOFOLD\n"       7   four_probability       14   moves
@@ -9,7 +9,7 @@ internal import Platform
 ///     3   columns                10   records                32   checksum of everything after the header
 ///     4   start_tiles            11   start value            33   checksum of words 0 … 32
 ///     5   objective              12   error bound             …   zeros
-///     6   exponent of the end    13   score
+///     6   end exponent           13   score
 ///
 /// Objectives: 0 score, 1 moves, 2 goal.
 struct TableHeader {
@@ -51,7 +51,7 @@ struct TableHeader {
         return words.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) } }
     }
 
-    /// Reads the first bytes of a file. Throws the reason if they are invalid.
+    /// Reads the first bytes of a file. Throws if they are invalid.
     init(_ bytes: UnsafeRawBufferPointer) throws(Reason) {
         guard bytes.count >= Self.size else {
             throw .init("it has \(bytes.count) bytes; its header alone takes \(Self.size)")
@@ -61,7 +61,7 @@ struct TableHeader {
         }
         guard words[0] == Self.magic else { throw .init("it is not a table made by Twofold") }
         guard words[1] == Self.version else {
-            throw .init("its format has version \(words[1]); expected \(Self.version)")
+            throw .init("its format version is \(words[1]); expected \(Self.version)")
         }
         guard words[..<Self.words].withUnsafeBytes({ WordChecksum.of($0) }) == words[33] else {
             throw .init("its header's checksum is wrong")
@@ -72,7 +72,7 @@ struct TableHeader {
                 rows: Int(words[2]), columns: Int(words[3]),
                 fourProbability: Double(bitPattern: words[7]), startTiles: Int(words[4]),
                 objective: Self.objectives[Int(words[5])], endExponent: Int(words[6]))
-        else { throw .init("its header states impossible rules") }
+        else { throw .init("its header describes impossible rules") }
         self.problem = problem
         records = Int(words[10])
         checksum = words[32]
@@ -85,7 +85,7 @@ struct TableHeader {
     }
 }
 
-/// The key figures of an optimum.
+/// The key statistics of optimal play.
 public struct OptimumResults: Sendable {
     /// The number of reachable boards up to symmetry.
     public internal(set) var states = 0
@@ -95,11 +95,11 @@ public struct OptimumResults: Sendable {
     public internal(set) var value = 0.0
     /// The maximum error of a value in the table.
     public internal(set) var errorBound = 0.0
-    /// The expected score of optimal play.
+    /// The expected score under optimal play.
     public internal(set) var score = 0.0
-    /// The expected number of moves of optimal play.
+    /// The expected number of moves under optimal play.
     public internal(set) var moves = 0.0
-    /// For each exponent, the probability that its tile is the highest at the end of optimal play.
+    /// For each exponent, the probability that its tile is the highest when an optimally played game ends.
     public internal(set) var highestTiles = [Double](repeating: 0, count: 16)
 
     /// Returns the probability that the highest tile has at least this exponent.

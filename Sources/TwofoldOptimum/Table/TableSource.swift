@@ -52,7 +52,7 @@ struct TableSource: ~Copyable {
         } catch {
             guard error.code == ENOENT else { throw OptimumFailure("can't read '\(path)': \(error)") }
             throw OptimumFailure(
-                "the table of this optimum, '\(path)', does not exist. Make it with "
+                "the table of optimal values '\(path)' does not exist. Make it with "
                     + "`\(problem.command(making: path))`")
         }
     }

@@ -1,6 +1,6 @@
-/// A checksum that is computed as fast as memory is read. It has four sums over the 64-bit words of a file, each sum =
-/// (sum ^ word) · 0x9e3779b97f4a7c15, rotated by 29 bits. Word i belongs to sum i mod 4. At the end a fifth sum takes
-/// the number of bytes, then the four sums as words.
+/// A checksum that is computed as fast as memory is read. It keeps four sums over a file's 64-bit words, each sum =
+/// (sum ^ word) · 0x9e3779b97f4a7c15, rotated by 29 bits. Word i belongs to sum i mod 4. A final, fifth sum of the same
+/// form runs over the number of bytes and then the four sums.
 ///
 /// It detects corruption, not tampering.
 enum WordChecksum {

@@ -12,7 +12,7 @@ package struct IdleCheck {
     /// The result of ``turn(at:hasReadAll:)``.
     package enum Finding: Equatable {
         case nothing
-        /// The server was stopped or busy for this long. The time does not count as idle time of any session.
+        /// The server was stopped or busy for this long. This does not count as idle time for any session.
         case pause(Duration)
         /// All sessions that have been idle since before this moment must end.
         case idle(since: Moment)
@@ -23,7 +23,7 @@ package struct IdleCheck {
     package let interval: Duration
     private var lastTurn: Moment
     private var lastLook: Moment
-    /// The latest moment at which all messages that had arrived had also been read.
+    /// The latest moment at which no arrived message was left unread.
     private var readUntil: Moment
 
     package init(_ timeout: Duration, at now: Moment) {
@@ -35,8 +35,8 @@ package struct IdleCheck {
     /// Returns the finding at `now`. `hasReadAll` is true if no message is left in the sockets.
     ///
     /// A session ends if it had already been idle for the timeout at the last check, at least one interval ago.
-    /// During this interval, a request that has reached this computer passes through libzmq's thread. If clients send
-    /// faster than the server reads, the sockets are never empty. Sessions then end after twice the timeout. That
+    /// One interval is enough for a request that has reached this computer to pass through libzmq's thread. If clients
+    /// send faster than the server reads, the sockets are never empty. Sessions then end after twice the timeout. That
     /// is late enough, because libzmq reads the connections in turn.
     package mutating func turn(at now: Moment, hasReadAll: Bool) -> Finding {
         let elapsed = now - lastTurn
@@ -53,7 +53,7 @@ package struct IdleCheck {
 }
 
 extension SessionMachine {
-    /// Applies the finding of a check for idle sessions.
+    /// Acts on the finding of a check for idle sessions.
     package func handle(_ finding: IdleCheck.Finding, at now: Moment, into effects: inout [Effect]) {
         switch finding {
         case .nothing: break

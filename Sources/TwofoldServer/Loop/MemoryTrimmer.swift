@@ -13,7 +13,7 @@ final class MemoryTrimmer: Sendable {
     private static let delay = DispatchTimeInterval.milliseconds(200)
 
     private struct State {
-        /// The memory in bytes of the sessions that have ended since the last trim.
+        /// The memory, in bytes, of the sessions that have ended since the last trim.
         var freed = 0
         /// The number of sessions that have ended so far.
         var ended = 0

@@ -18,11 +18,10 @@ final class ReplyLoop {
     /// The interval at which the loop checks that the parent process still exists.
     private static let parentCheck = Duration.seconds(1)
     /// The time without a message after which a stopping server stops reading. By then, it has read all messages sent
-    /// before the stop, although libzmq passes on only a few messages of a connection at a time before it reads the
-    /// next connection.
+    /// before the stop, although libzmq passes on only a few messages from one connection before it reads the next.
     private static let drainPause = Duration.milliseconds(10)
-    /// The time in which a stopping server without work still refuses requests, so that clients learn to retry. A
-    /// private server skips this time, because its clients end together with it.
+    /// The time for which a stopping server with no work left keeps refusing requests, so that clients learn to retry.
+    /// A private server does not wait, because its clients end together with it.
     private static let refusalTime = Duration.milliseconds(100)
 
     private let endpoints: [Endpoint]
@@ -176,7 +175,7 @@ final class ReplyLoop {
         of frame: borrowing Message, at endpoint: Endpoint, _ now: Moment
     ) -> Result<Client, ServiceError> {
         guard endpoint.isEncrypted else { return .success(.anonymous) }
-        guard let authenticator else { preconditionFailure("encrypted endpoints have an authenticator") }
+        guard let authenticator else { preconditionFailure("an encrypted endpoint needs an authenticator") }
         return authenticator.client(of: frame, at: now)
     }
 
@@ -216,7 +215,7 @@ final class ReplyLoop {
     private func send(_ reply: StoredReply, to route: Route) throws(ZeroMQError) {
         guard let envelope = route.address as? Envelope else { preconditionFailure("routes have envelopes") }
         do throws(ZeroMQError) { try envelope.append(reply, to: &outgoing) } catch {
-            // If memory for the message is lacking, the reply is lost, as on a network. The client repeats its request.
+            // Without memory for the message, the reply is lost, as on a network. The client repeats its request.
             return outgoing.removeAll()
         }
         // A ROUTER never waits: libzmq drops a reply to a client that has disconnected.
@@ -225,7 +224,7 @@ final class ReplyLoop {
 }
 
 extension Logger {
-    /// Logs that a session was created or restored. The client's name is empty or nil if it has none.
+    /// Logs that a session was created or restored. `client` is empty or nil if the client has no name.
     func began(_ entry: SessionLedger.Entry, _ verb: String, of client: String?) {
         var metadata: Logger.Metadata = [
             "environment": "\(entry.environmentID)", "boards": .stringConvertible(entry.boards),

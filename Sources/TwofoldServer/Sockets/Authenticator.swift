@@ -107,14 +107,14 @@ package final class Authenticator {
                 names = list.names
                 reported = [:]
                 logger.info(
-                    "the list of client keys was read again",
+                    "the list of client keys was reread",
                     metadata: [
                         "keys": .stringConvertible(names.count), "added": .stringConvertible(list.added),
                         "removed": .stringConvertible(list.removed),
                     ])
                 warnIfEmpty()
             } catch {
-                logger.error("the list of client keys can't be read again, so the old one stays: \(error)")
+                logger.error("can't reread the list of client keys, so the old list stays in use: \(error)")
             }
             let isStale = reading == .again
             reading = .none

@@ -35,7 +35,7 @@ public enum ConnectionLimit {
     }
 }
 
-/// The report of refused connections in the log: at most once a minute, because thousands can be refused per second.
+/// A log report on refused connections, written at most once a minute, because thousands can be refused per second.
 struct RefusedConnectionsReport {
     private static let interval = Duration.seconds(60)
 

@@ -5,7 +5,7 @@ public import ZeroMQ
 ///
 ///     metadata
 ///     curve
-///         public-key = "…40 characters of Z85…"
+///         public-key = "…40 Z85 characters…"
 ///         secret-key = "…"                          only in the secret file
 public enum CurveFiles {
     /// The maximum size of a file in bytes: enough for a list of 400,000 keys without names.
@@ -37,7 +37,7 @@ public enum CurveFiles {
     public static func readSecret(_ path: String) throws(Reason) -> CurveKeyPair {
         guard let secretKey = value("secret-key", in: try text(path)).flatMap(CurveSecretKey.init) else {
             throw Reason(
-                "'\(path)' has no secret key; it needs a line secret-key = \"…\" with 40 characters of Z85")
+                "'\(path)' has no secret key; it needs a line secret-key = \"…\" with a 40-character Z85 key")
         }
         do throws(ZeroMQError) { return try CurveKeyPair(secretKey: secretKey) } catch {
             throw Reason("this libzmq can't use the key in '\(path)': \(error)")
@@ -48,7 +48,7 @@ public enum CurveFiles {
     public static func readPublic(_ path: String) throws(Reason) -> CurvePublicKey {
         guard let key = value("public-key", in: try text(path)).flatMap(CurvePublicKey.init) else {
             throw Reason(
-                "'\(path)' has no public key; it needs a line public-key = \"…\" with 40 characters of Z85")
+                "'\(path)' has no public key; it needs a line public-key = \"…\" with a 40-character Z85 key")
         }
         return key
     }
@@ -67,9 +67,9 @@ public enum CurveFiles {
 
     /// Reads a list of authorised clients. Returns the clients' names by public key.
     ///
-    /// Each line has a key, in 40 characters of Z85, then the name. Empty lines and lines that start with "#" are
-    /// skipped. ("#" is also a character of Z85, but a key has exactly 40 characters.) The parser works on bytes
-    /// for speed, because a list may have 100,000 lines.
+    /// Each line has a 40-character Z85 key, then the client's name. Empty lines and lines that start with "#" are
+    /// skipped. ("#" is also a Z85 character, but a key has exactly 40 characters.) The parser works on bytes for
+    /// speed, because a list may have 100,000 lines.
     static func readAllowed(_ path: String) throws(Reason) -> [String: String] {
         var names: [String: String] = [:]
         let content = try bytes(path)
@@ -88,7 +88,7 @@ public enum CurveFiles {
                             + "a name, as keygen prints them")
                 }
                 throw Reason(
-                    "line \(index + 1) of '\(path)' does not begin with a public key (40 characters of Z85)")
+                    "line \(index + 1) of '\(path)' does not begin with a public key (40 Z85 characters)")
             }
         }
         return names
@@ -115,7 +115,7 @@ public enum CurveFiles {
         } catch {
             throw Reason(
                 error.code == EFBIG
-                    ? "'\(path)' has more than \(maxBytes) bytes, the maximum for a file of keys"
+                    ? "'\(path)' has more than \(maxBytes) bytes, the maximum for a key file"
                     : "can't read '\(path)': \(error)")
         }
     }

@@ -2,9 +2,9 @@ internal import Platform
 
 /// The socket file of an ipc endpoint. While the server uses the endpoint, it holds a lock file next to the socket.
 ///
-/// libzmq silently takes over an ipc path that already exists. Therefore, binding is preceded by two checks. First,
-/// the server must get the lock, which only one server can hold. Second, the path must be free: a live socket of
-/// another process, or a file that is not a socket, is an error. A dead socket is removed.
+/// libzmq silently takes over an ipc path that already exists. Two checks therefore precede the binding. First, the
+/// server must get the lock, which only one server can hold. Second, the path must be free: a live socket of another
+/// process, or a file that is not a socket, is an error. A dead socket is removed.
 ///
 /// Release the path only after the context has ended. libzmq removes the socket's file on its own thread, and would
 /// otherwise remove the next server's file.
@@ -61,8 +61,8 @@ final class IPCPath {
         unlink(path)
     }
 
-    /// Returns true if a process may be using this Unix socket. Only a refused connection proves that no process
-    /// does: a socket of another type, for example, is in use although connecting to it fails. Never waits.
+    /// Returns true if a process may be using this Unix socket. Only a refused connection proves that no process does:
+    /// a connection to a socket of another type, for example, fails even if the socket is in use. Never waits.
     private static func isAnswered(_ path: String) -> Bool {
         do throws(SystemError) {
             let probe = try Descriptor.unixSocket()

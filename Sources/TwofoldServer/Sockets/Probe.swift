@@ -61,8 +61,8 @@ public func probe(
     }
 }
 
-/// The number of failed handshakes without a reason after which the probe gives up. A single failure may only mean
-/// that a server has just stopped.
+/// The number of unexplained handshake failures after which the probe gives up. A single failure may only mean that a
+/// server has just stopped.
 private let maxHangups = 3
 
 private func result(_ frame: borrowing Message) -> ProbeResult {

@@ -64,7 +64,7 @@ extension SessionMachine {
     }
 
     /// Ends all sessions and saves them in the directory, if there is one. A session is lost if one of its requests
-    /// is still running. A session whose create request is still running does not exist yet.
+    /// is still running. While its create request is still running, a session does not exist yet.
     package func endSessions(savingIn directory: StateDirectory?, logger: Logger, at now: Moment) {
         let file = directory?.newName
         var saved = 0
@@ -81,7 +81,7 @@ extension SessionMachine {
                 }
                 try directory.append(session, to: file)
                 saved += 1
-                logger.ended(entry, "the server stops and has saved it", at: now)
+                logger.ended(entry, "the server is stopping and has saved it", at: now)
             } catch {
                 statistics.sessionsLost += 1
                 logger.error("session \(entry.id) can't be saved: \(error)")

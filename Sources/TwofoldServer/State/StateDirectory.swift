@@ -9,7 +9,7 @@ internal import TwofoldProtocol
 ///
 /// A file is a sequence of records, one for each session. Each record has its own checksums. If a server is killed
 /// while it saves, the records written so far are therefore still valid. After a restart, a file stays only if some of
-/// its sessions can't be restored. The records of the restored ones then begin with TWOFOLDR, and no server reads them.
+/// its sessions can't be restored. The records of the others then begin with TWOFOLDR, and no server reads them.
 ///
 ///     0          8         12             16     24            28           28 + size
 ///     ┌──────────┬─────────┬──────────────┬──────┬─────────────┬────────────┐
@@ -25,7 +25,7 @@ package final class StateDirectory {
     fileprivate static let restoredMagic = Array("TWOFOLDR".utf8)
     fileprivate static let version: UInt32 = 2
     fileprivate static let headSize = 28
-    /// The size of a record's head in version 1, in bytes.
+    /// The size of a version 1 record's head, in bytes.
     fileprivate static let oldHeadSize = 16
     private static let suffix = ".sessions"
     private static let oldSuffix = ".session"
@@ -173,7 +173,7 @@ package final class StateDirectory {
     }
 
     /// Removes restored sessions from a file, so that no later server restores them again. Removes the whole file if
-    /// `isEmptied` is true, or else marks the sessions' records, which needs no space on the disk.
+    /// `isEmptied` is true, or else marks the sessions' records, which needs no disk space.
     func remove(_ sessions: [Range<Int>], from file: String, isEmptied: Bool) throws {
         guard !isEmptied else {
             guard files.remove(file) else { throw Reason("the file can't be removed") }

@@ -7,10 +7,10 @@ package protocol StateFiles: AnyObject {
     var names: [String] { get }
     /// Returns the size of a file in bytes; nil if it cannot be read.
     func size(_ name: String) -> Int?
-    /// Reads `count` bytes from `offset` on, or fewer at the end of the file. Returns nil if the file cannot be
+    /// Reads `count` bytes starting at `offset`, or fewer at the end of the file. Returns nil if the file cannot be
     /// read.
     func read(_ name: String, at offset: Int, count: Int) -> Data?
-    /// Appends the parts to a file, one after another. Creates the file if necessary. If not all bytes can be
+    /// Appends the parts to a file in order. Creates the file if necessary. If not all bytes can be
     /// written, the file is unchanged, or empty if it is new.
     func append(_ parts: [Data], to name: String) throws
     /// Replaces bytes of a file. The file's size stays the same.

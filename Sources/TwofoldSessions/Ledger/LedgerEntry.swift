@@ -23,13 +23,13 @@ extension SessionLedger {
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
         /// The environment's id; empty until the create request has succeeded. `bytes` is the session's memory, and
-        /// 0 until then. The statistics read these copies, because reading them from thousands of hosts would take
-        /// milliseconds.
+        /// 0 until then. Both values are stored here for the statistics, because reading them from thousands of hosts
+        /// would take milliseconds.
         package private(set) var environmentID = ""
         package private(set) var bytes = 0
         private var state: State
-        /// The maximum number of earlier holders to remember. In practice, no network delays copies of more resume
-        /// requests than this.
+        /// The maximum number of earlier holders to remember. In practice, a network never holds back delayed copies of
+        /// more than this many resume requests.
         private static let maxFormerHolders = 64
 
         private enum State {
@@ -234,7 +234,7 @@ extension SessionLedger {
             return .answer(reply, last: open.last.reply)
         }
 
-        /// Subtracts a pause of the server from the session's idle time. The pause ended at `now`.
+        /// Subtracts a server pause from the session's idle time. The pause ended at `now`.
         func excuse(_ pause: Duration, until now: Moment) { idleSince = min(idleSince + pause, now) }
 
         // MARK: between two runs of a server
@@ -315,8 +315,8 @@ extension SessionLedger {
             return .resend(reply)
         }
 
-        /// A copy for a closed session, which answers only a repeated close. The copy is necessary because the frame
-        /// of a received message would keep libzmq's whole buffer of 8 KiB alive. A close request has no payload.
+        /// A copy of this record for a closed session, which answers only a repeated close. The copy is necessary
+        /// because a received frame would keep libzmq's whole 8 KiB buffer alive. A close request has no payload.
         var compact: Done {
             Done(
                 seq: seq, header: header.withBytes { Frame(copying: $0) }, payload: nil, nil, reply: reply)

@@ -15,7 +15,7 @@ extension ServiceError {
         ServiceError(
             .notFound, field: "session",
             "no open session \(id) here; it was never created, belongs to another client's key, is closed, was "
-                + "idle for too long, or ended with its server (--state-dir keeps sessions over a restart, "
+                + "idle for too long, or ended with its server (--state-dir keeps sessions across a restart, "
                 + "recover=True recreates boards)")
     }
 
@@ -45,7 +45,7 @@ extension ServiceError {
             ? shutOut
             : ServiceError(
                 .notFound, field: "session",
-                "this session is at epoch \(current) here; the one that had reached epoch \(epoch) is lost")
+                "this session is at epoch \(current) here; the session that had reached epoch \(epoch) is lost")
     }
 
     /// Returns the error for a create request whose seq or epoch is not 1; nil if both are 1.

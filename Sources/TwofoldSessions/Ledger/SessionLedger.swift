@@ -63,7 +63,7 @@ package struct SessionLedger {
 
     // MARK: requests
 
-    /// Decides what to do with a request of a session. Throws an error to refuse it. After the verdict `create` or
+    /// Decides what to do with a session's request. Throws an error to refuse it. After the verdict `create` or
     /// `execute`, the caller must start the request immediately.
     mutating func admit(
         _ request: Request, _ header: Frame, _ payload: Frame?, from route: Route
@@ -80,7 +80,7 @@ package struct SessionLedger {
         return try admitCreate(id, request, create, from: route)
     }
 
-    /// Decides what to do with a request of an existing session. Throws an error to refuse the request, or if the
+    /// Decides what to do with a request for an existing session. Throws an error to refuse the request, or if the
     /// session is unknown.
     func admit(
         _ id: SessionID, epoch: UInt32, seq: UInt64, isCreate: Bool, _ header: Frame, _ payload: Frame?,
@@ -137,7 +137,7 @@ package struct SessionLedger {
         return idle
     }
 
-    /// Subtracts a pause of the server from the idle time of all sessions. The pause ended at `now`.
+    /// Subtracts a server pause from the idle time of all sessions. The pause ended at `now`.
     func excuse(_ pause: Duration, until now: Moment) {
         for entry in entries.values { entry.excuse(pause, until: now) }
     }

@@ -24,7 +24,7 @@ public struct ServerStatistics: Equatable, Sendable {
     public package(set) var sessionsClosed = 0
     /// The number of sessions that ended because they were idle too long.
     public package(set) var sessionsExpired = 0
-    /// The number of sessions that could not be saved in the state directory at the stop.
+    /// The number of sessions that could not be saved in the state directory when the server stopped.
     public package(set) var sessionsLost = 0
 
     private var kinds = RequestKind.Table(repeating: KindStatistics())

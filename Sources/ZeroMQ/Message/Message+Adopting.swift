@@ -4,9 +4,9 @@ extension Message {
     /// Creates a message from existing bytes without copying them, not even for an inproc peer. `owner` keeps the
     /// bytes valid.
     ///
-    /// The message and its copies share one strong reference to `owner`. When the last copy ends, it releases the
-    /// reference *on any thread*, often on an I/O thread of libzmq. To find out whether the buffer is free again,
-    /// use `isKnownUniquelyReferenced` or the `deinit` of `owner`. Until then, the bytes must not change.
+    /// The message and its copies share one strong reference to `owner`. When the last copy is closed, the reference is
+    /// released *on any thread*, often on a libzmq I/O thread. To find out whether the buffer is free again, use
+    /// `isKnownUniquelyReferenced` or the `deinit` of `owner`. Until then, the bytes must not change.
     ///
     /// The corresponding C function is `zmq_msg_init_data`.
     ///

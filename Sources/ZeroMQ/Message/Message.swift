@@ -1,7 +1,7 @@
 internal import CZeroMQ
 internal import Platform
 
-/// A message, which is one frame of bytes with a single owner.
+/// A message: one frame of bytes with a single owner.
 ///
 /// ```
 ///              64 bytes, moved by value

@@ -23,7 +23,7 @@ public struct Multipart: ~Copyable {
         storage.deallocate()
     }
 
-    /// The frame at `index`. It can be read, or changed in place.
+    /// The frame at `index`, which can be read or changed in place.
     public subscript(index: Int) -> Message {
         // because: `_read` and `_modify` lend the element; `get` would copy it.
         _read {

@@ -13,7 +13,7 @@ internal import CZeroMQ
 /// ```
 ///
 /// Create the poller once and wait many times; waiting allocates no memory. A poller belongs to the thread that
-/// owns its sockets. The sockets must stay open while the poller is in use: waiting for a closed socket is a
+/// owns its sockets. The sockets must stay open while the poller is in use: waiting on a closed socket is a
 /// precondition failure.
 public struct Poller: ~Copyable {
     /// The handle of a socket or descriptor in a poller.
@@ -35,7 +35,7 @@ public struct Poller: ~Copyable {
             socket.liveness)
     }
 
-    /// Adds a file descriptor, for example of an event, a pipe or a system socket.
+    /// Adds a file descriptor, such as one for an event, a pipe or a system socket.
     public mutating func add(descriptor: CInt) -> Item {
         add(zmq_pollitem_t(socket: nil, fd: descriptor, events: CShort(ZMQ_POLLIN), revents: 0), nil)
     }

@@ -1,7 +1,7 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// Starts to accept peers at `endpoint`: "tcp://127.0.0.1:5555", "tcp://127.0.0.1:*" (any free port, see
+    /// Starts accepting peers at `endpoint`: "tcp://127.0.0.1:5555", "tcp://127.0.0.1:*" (any free port, see
     /// `lastEndpoint`), "ipc:///tmp/a-path" or "inproc://a-name".
     ///
     /// libzmq does not detect some mistakes. It silently takes over an ipc path to which another process is bound.

@@ -1,7 +1,7 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// An event while a socket connects to a peer.
+    /// An event that occurs while a socket connects to a peer.
     public enum HandshakeReport: Sendable {
         /// The peer has accepted the connection. The handshake begins.
         case connected
@@ -17,8 +17,8 @@ extension Socket {
         case hangup
     }
 
-    /// Starts to report connections and failed handshakes to the `.pair` socket `reports`, which this function
-    /// connects. Without reports, libzmq silently repeats failed handshakes. Call ``ignoreHandshakes()`` before
+    /// Starts reporting connections and failed handshakes to the `.pair` socket `reports`, which this function
+    /// connects. Without reports, libzmq silently retries failed handshakes. Call ``ignoreHandshakes()`` before
     /// either socket closes. Otherwise, libzmq waits forever for a closed socket to receive its reports.
     ///
     /// The corresponding C function is `zmq_socket_monitor`.
@@ -31,14 +31,13 @@ extension Socket {
         try reports.connect(endpoint)
     }
 
-    /// Stops the reports. Does nothing if there are none.
+    /// Stops reporting. Does nothing if reporting has not started.
     public func ignoreHandshakes() {
         // because: it fails only if the pointer is not an open socket, or the context has ended.
         _ = zmq_socket_monitor(pointer, nil, 0)
     }
 
-    /// Receives the next report of ``reportHandshakes(to:)``. Call it on the `.pair` socket. Waits until a report
-    /// arrives.
+    /// Waits for the next report from ``reportHandshakes(to:)`` and returns it. Call this on the `.pair` socket.
     public func receiveHandshakeReport() throws(ZeroMQError) -> HandshakeReport {
         // because: the first frame of a report has the event's number (16 bits) and a value; the second, the address.
         let event = try receive().withUnsafeBytes { $0.loadUnaligned(as: UInt16.self) }

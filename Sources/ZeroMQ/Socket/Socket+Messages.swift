@@ -1,7 +1,7 @@
 internal import CZeroMQ
 
 extension Socket {
-    /// Sends a message of one frame. Waits if there is no peer, or while the queues of all peers are full.
+    /// Sends a single-frame message. Waits if there is no peer, or while the queues of all peers are full.
     ///
     /// The corresponding C function is `zmq_msg_send`.
     ///

@@ -29,16 +29,16 @@ extension SocketOption where Value == Duration? {
         }
     }
 
-    /// The time for which a closed socket still tries to send its messages. The default in this library's contexts is
+    /// The time for which a closed socket keeps trying to send its messages. The default in this library's contexts is
     /// zero. With nil, the socket waits until all messages are sent, so the process may never end. (`ZMQ_LINGER`)
     public static var linger: Self { Self(ZMQ_LINGER, "ZMQ_LINGER") }
 
     /// The time after which a receive throws `.wouldBlock`; nil, the default, means never. A signal restarts the
-    /// time. For a firm deadline, use a ``Poller``. (`ZMQ_RCVTIMEO`)
+    /// timeout. For a hard deadline, use a ``Poller``. (`ZMQ_RCVTIMEO`)
     public static var receiveTimeout: Self { Self(ZMQ_RCVTIMEO, "ZMQ_RCVTIMEO") }
 
-    /// The time after which a send throws `.wouldBlock`; nil, the default, means never. A signal restarts the
-    /// time. (`ZMQ_SNDTIMEO`)
+    /// The time after which a send throws `.wouldBlock`; nil, the default, means never. A signal restarts the timeout.
+    /// (`ZMQ_SNDTIMEO`)
     public static var sendTimeout: Self { Self(ZMQ_SNDTIMEO, "ZMQ_SNDTIMEO") }
 }
 

@@ -48,7 +48,7 @@ final class ModelSession {
         return cells + (config.peeks == .peekBudget(0) ? 0 : 1)
     }
 
-    /// The number of cells or cards of a board.
+    /// The number of cells or cards on a board.
     var cells: Int {
         switch create.config {
         case .game2048(let config):
@@ -149,7 +149,7 @@ enum ModelGames {
     }
 
     /// Returns the create request of a fork. Sometimes a rule differs, and the fork must refuse the snapshot. Sometimes
-    /// an argument differs that need not match the snapshot.
+    /// an argument that need not match the snapshot differs.
     static func changed(_ create: CreateRequest, _ dice: inout Dice) -> CreateRequest {
         var create = create
         switch (dice.below(6), create.config) {

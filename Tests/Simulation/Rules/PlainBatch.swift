@@ -2,10 +2,12 @@ internal import TwofoldProtocol
 
 /// A session under the plain rules. It checks a server's replies.
 protocol PlainSession {
-    /// Whether all boards are known. After a policy unknown to these rules, boards are unknown until a reset.
+    /// Whether all boards are known. After a rollout with a policy that these rules do not implement, the boards are
+    /// unknown until they are reset.
     var isKnown: Bool { get }
 
-    /// Applies a request that the server has executed. Returns the first difference from the reply; nil without one.
+    /// Applies a request that the server has executed. Returns the first difference from the reply; nil if there is
+    /// none.
     mutating func follow(
         _ op: Request.OneOf_Op, _ payload: [UInt8], _ result: Reply.OneOf_Result, _ reply: [UInt8],
         _ snapshots: PlainSnapshots
@@ -45,7 +47,7 @@ struct PlainBatch<Game: PlainGame>: PlainSession {
     /// The reward; nil if one of its terms is unknown.
     private let reward: PlainReward<Game>?
     private let autoreset: Twofold_V1_AutoresetMode
-    /// The step limit; nil without a limit.
+    /// The step limit; nil if there is none.
     private let maxSteps: Int?
     private let created: CreateReply
     private var lanes: [PlainLane<Game>?]

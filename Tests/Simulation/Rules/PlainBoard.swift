@@ -1,6 +1,6 @@
 internal import TwofoldProtocol
 
-/// One board of 2048.
+/// One 2048 board.
 struct PlainBoard: PlainGame {
     struct Rules: PlainRules {
         private(set) var rows = 4

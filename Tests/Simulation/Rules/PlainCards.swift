@@ -7,7 +7,7 @@ struct PlainCards: PlainGame {
         private(set) var columns = 4
         /// The number of different symbols.
         private(set) var symbols = 0
-        /// The number of allowed peeks; nil without a limit.
+        /// The number of allowed peeks; nil if there is no limit.
         private(set) var peeks: Int?
         private(set) var illegalAction = Twofold_V1_UnturnableCard.noop
         // The format of observations. A snapshot may come from a session with a different format.

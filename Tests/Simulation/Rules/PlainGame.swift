@@ -4,7 +4,7 @@ internal import TwofoldProtocol
 protocol PlainGame {
     /// The arguments of a game.
     associatedtype Rules: PlainRules
-    /// A played action with the facts that rewards need.
+    /// A played action, with the data that rewards need.
     associatedtype Move
 
     init(_ rules: Rules)
@@ -21,7 +21,7 @@ protocol PlainGame {
     mutating func play(_ action: Int, _ stream: inout PlainStream) -> Move
     func isTerminated(by move: Move) -> Bool
 
-    /// Returns the board's row of an array whose content depends on the game; nil if the array is unknown.
+    /// Returns this board's row in the named game-specific array; nil if there is no such array.
     func bytes(of array: String) -> [UInt8]?
     /// Returns the board after an action and before any random event; nil for a game without afterstates.
     func afterstate(_ action: Int) -> (cells: [UInt8], reward: Int)?

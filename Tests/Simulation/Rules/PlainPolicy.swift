@@ -55,8 +55,8 @@ struct PlainNetwork {
         }
     }
 
-    /// Returns the network's value of a board: the sum of one weight per tuple and image. It is computed first over
-    /// the images of a tuple, then over the tuples.
+    /// Returns the network's value of a board: the sum of one weight per tuple and image. The weights are added up over
+    /// the images of each tuple first, and then those sums over the tuples.
     func value(_ cells: [UInt8]) -> Float {
         var (value, table): (Float, Int) = (0, 0)
         for images in tuples {

@@ -20,7 +20,7 @@ struct PlainStream {
         )
     }
 
-    /// Returns the stream of the server's policies for a lane with this seed.
+    /// Returns the stream that the server's policies use for a lane with this seed.
     static func policy(seed: UInt64) -> PlainStream { PlainStream(seed: seed ^ 0x706f_6c69_6379_0000) }
 
     mutating func next() -> UInt32 {

@@ -5,7 +5,7 @@ internal import TwofoldSessions
 // The allowed answers to a resume request.
 
 extension Oracle {
-    /// The number of former holders that a server remembers at least.
+    /// The minimum number of former holders that a server remembers.
     private static let rememberedHolders = 40
 
     func resumed(

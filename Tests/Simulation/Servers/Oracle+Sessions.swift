@@ -22,7 +22,7 @@ extension Oracle {
         if case .error(let error) = reply.result, error.code == .notFound, error.field == "session" {
             return false
         }
-        world.violate("a request of another client for session \(session.hex) did not get NOT_FOUND")
+        world.violate("a request from another client for session \(session.hex) did not get NOT_FOUND")
         return false
     }
 
@@ -68,7 +68,7 @@ extension Oracle {
 
     private func idleTime(of record: Record) -> Duration { .nanoseconds(world.now - record.idleSince) }
 
-    /// Checks that a server has exactly the sessions that it should have. `busy` ones have a request in progress.
+    /// Checks that a server has exactly the sessions that it should have. Those in `busy` have a request in progress.
     func checkOpen(_ idle: [SessionID], busy: [SessionID], on server: SimulatedServer) {
         let known = Set(open(on: server).map(\.id))
         for id in idle where !known.contains(id) {

@@ -14,7 +14,7 @@ internal import TwofoldSessions
 ///
 /// It sees all messages that servers send, including those that the network then loses.
 final class Oracle {
-    /// A request in the form in which it reached a server.
+    /// A request as it reached a server.
     struct Question {
         let request: Request
         let payload: [UInt8]?
@@ -312,8 +312,8 @@ final class Oracle {
         } catch {}
     }
 
-    /// Checks that a create request is refused for lack of sessions only at a session limit, and that an open session
-    /// always has memory for its steps.
+    /// Checks that a create request is refused for too many sessions only at a session limit, and that an open
+    /// session always has memory for its steps.
     private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
         guard error.code == .resourceExhausted else { return }
         switch question.request.op {

@@ -11,13 +11,13 @@ internal import ZeroMQ
 enum ServerEvent {
     /// A queue of the server performs work.
     case work(SimulatedServer, Work, for: Oracle.Question?)
-    /// The server checks for idle sessions, or continues its stop.
+    /// The server checks for idle sessions, or continues to shut down.
     case turn(SimulatedServer)
     /// A server starts at the address again.
     case start
     /// The second server ends, and requests reach the first one again.
     case switchBack
-    /// A delayed message arrives at this server or, without one, at the server that runs now.
+    /// A delayed message arrives at this server or, if that is nil, at the server that is running now.
     case again(World.Packet, SimulatedServer?)
 }
 
@@ -227,7 +227,7 @@ final class SimulatedServer {
         if isLate {
             world.reach(.jobTooLate)
         } else if machine.phase.value >= .late, question?.isOfNoSession != true {
-            world.violate("a server started work in the last seconds of its stop")
+            world.violate("a server started work in the last seconds of its shutdown")
         }
         finish(work, isLate ? .failure(.stopping) : result(of: work, question))
         settle(for: question)
@@ -286,7 +286,7 @@ final class SimulatedServer {
     }
 
     /// Checks that a server that refuses new requests neither executes nor starts a session's request. `before` and
-    /// `inProgress` are from before the request.
+    /// `inProgress` describe the state before the request.
     private func checkBegin(of question: Oracle.Question?, after before: ServerStatistics, _ inProgress: Int)
     {
         guard machine.phase.value >= .refusing, let op = question?.request.op else { return }
@@ -361,7 +361,7 @@ final class SimulatedServer {
 
     func stall(for time: Int) { pausedUntil = world.now + time }
 
-    /// Performs the loop's work between messages: continues a stop, or ends idle sessions.
+    /// Performs the loop's work between messages: continues a shutdown, or ends idle sessions.
     func turn() {
         guard !hasEnded else { return }
         guard world.now >= pausedUntil else {
@@ -430,7 +430,7 @@ final class SimulatedServer {
                 && !world.faults.isPossible(.flippedBit))
     }
 
-    /// Ends the server at once, without a stop.
+    /// Ends the server at once, without a clean shutdown.
     func kill() {
         guard !hasEnded else { return }
         hasEnded = true

@@ -3,7 +3,7 @@ internal import Platform
 internal import TwofoldServer
 
 /// A disk with one directory, like a journaling file system. Flushing a file makes its bytes safe, and flushing the
-/// directory makes names safe. A loss of power may undo unsafe changes, starting with the newest.
+/// directory makes names safe. A power loss may undo unsafe changes, starting with the newest.
 final class SimulatedDisk {
     fileprivate enum Change {
         case append(String, Data)
@@ -36,7 +36,7 @@ final class SimulatedDisk {
         unsettled.append(change)
     }
 
-    /// Makes the bytes of a file safe. A loss of power then keeps or undoes the file's changes as a whole.
+    /// Makes the bytes of a file safe. A power loss then keeps or undoes the file's changes as a whole.
     fileprivate func flush(_ name: String) {
         flushed[name] = nil
         let first = unsettled.firstIndex { $0.written == name }
@@ -66,7 +66,7 @@ final class SimulatedDisk {
         }
     }
 
-    /// Simulates a loss of power, after which only the first `kept` unsettled changes are on the disk.
+    /// Simulates a power loss, after which only the first `kept` unsettled changes are on the disk.
     func losePower(keeping kept: Int) {
         for change in unsettled.prefix(kept) { Self.apply(change, to: &safe) }
         files = safe

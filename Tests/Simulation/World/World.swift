@@ -27,7 +27,7 @@ final class World {
         case trouble
     }
 
-    /// A message on its way.
+    /// A message in transit.
     struct Packet {
         let socket: Int
         /// The number of the request among those of its socket, like the one that ZMQ_REQ_CORRELATE adds.
@@ -225,7 +225,7 @@ final class World {
 
     // MARK: for the clients
 
-    /// Wakes the client at this time, unless a message arrives earlier. Replaces the client's previous call.
+    /// Wakes the client at this time, unless a message arrives earlier. Replaces the client's previous wake-up time.
     func wake(_ client: Int, at time: Int) {
         clients[client].ticket += 1
         queue.add(.wake(client: client, ticket: clients[client].ticket), at: max(now, time))
@@ -292,7 +292,8 @@ final class SimulatedClock: Sendable {
     private let time = Atomic(0)
     private let state = Atomic(0 as UInt64)
     private let isOver = Atomic(false)
-    /// The average number of readings of which one takes 60 ms; the server answers a long request after 100 ms.
+    /// The average interval, in readings, between readings that take 60 ms. The server answers a long request after 100
+    /// ms.
     private let slowness: UInt64
 
     init(seed: UInt64) {

@@ -29,7 +29,8 @@ final class ScratchDirectory: Sendable {
     func ipc(_ name: String = "s") -> String { "ipc://" + path + "/" + name }
 }
 
-/// A bound Unix socket, like one of another program. It listens if its kind allows that, and never removes its file.
+/// A bound Unix socket, as if it belonged to another program. It listens if its kind allows that, and never removes its
+/// file.
 final class UnixSocket {
     enum Kind: CaseIterable { case stream, datagram, packets }
 

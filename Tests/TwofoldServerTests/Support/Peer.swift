@@ -131,7 +131,7 @@ struct Answer: Equatable {
         #expect(!reply.hasUnknownFields)
     }
 
-    /// The error; nil for a result.
+    /// The error; nil if the reply is a result.
     var error: WireError? {
         if case .error(let error) = reply.result { error } else { nil }
     }
@@ -240,5 +240,5 @@ final class Player {
     func close() throws { try execute(.close) }
 }
 
-/// A number of boards so large that a queue executes a step, even if its session is the only one.
+/// A number of boards large enough that a queue executes a step, even if its session is the only one.
 let queuedBatch = 300_000

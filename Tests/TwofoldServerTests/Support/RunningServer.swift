@@ -141,5 +141,5 @@ extension Duration {
     fileprivate var dispatched: DispatchTimeInterval { .seconds(Int(components.seconds)) }
 }
 
-/// The error of an operation that does not end in time.
+/// The error thrown by an operation that does not end in time.
 struct StillRunning: Error {}

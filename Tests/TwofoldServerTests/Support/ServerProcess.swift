@@ -8,7 +8,7 @@ final class ServerProcess {
     private let files = ScratchDirectory()
     private var status: Int32?
 
-    /// The end of a process.
+    /// The way in which a process ended.
     enum Exit: Equatable {
         case code(Int32)
         case signal(Int32)

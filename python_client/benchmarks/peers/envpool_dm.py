@@ -1,8 +1,8 @@
-"""EnvPool's two games of 2048, with its fastest interface (`env_type="dm"`).
+"""EnvPool's two versions of 2048, called through its fastest interface (`env_type="dm"`).
 
     envpool_dm.py Game2048-v1|Play2048-v1 N
 
-`Game2048-v1` is EnvPool's port of Jumanji's game, and `Play2048-v1` of pgx's.
+`Game2048-v1` is EnvPool's port of Jumanji's game, and `Play2048-v1` its port of pgx's.
 """
 
 from __future__ import annotations

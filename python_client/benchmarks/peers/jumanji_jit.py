@@ -1,4 +1,4 @@
-"""Jumanji's `Game2048-v1` on the CPU, with one jitted function for vmapped step and autoreset.
+"""Jumanji's `Game2048-v1` on the CPU. One jitted function steps (vmapped) and autoresets.
 
 jumanji_jit.py N
 """

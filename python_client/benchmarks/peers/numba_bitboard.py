@@ -2,7 +2,7 @@
 
     numba_bitboard.py serial|parallel N
 
-It steps one board after the other, with row tables on 64-bit boards and one SplitMix64 stream per
+It steps the boards one by one, with row tables on 64-bit boards and one SplitMix64 stream per
 board. The next step resets a finished board. All outputs are written into arrays that are allocated
 once. `numba_loop.py` does the same without the bit tricks.
 """
@@ -62,7 +62,7 @@ def _spawn(board: Any, word: Any) -> Any:
 
 
 def _spread(half: Any) -> Any:
-    """Spreads eight 4-bit numbers to eight bytes."""
+    """Spreads eight 4-bit numbers over eight bytes."""
     half = (half | (half << U64(16))) & U64(0x0000FFFF0000FFFF)
     half = (half | (half << U64(8))) & U64(0x00FF00FF00FF00FF)
     return (half | (half << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)

@@ -2,7 +2,7 @@
 
     numba_loop.py N
 
-It steps one board after the other, cell by cell. Each line is read in the direction of the slide,
+It steps the boards one by one, cell by cell. Each line is read in the direction of the slide,
 looked up in a row table and written back. Each board has a SplitMix64 stream, and the next step
 resets a finished board. All outputs are written into arrays that are allocated once. The boards
 themselves are the observation.

@@ -42,7 +42,7 @@ def transpose(boards: Boards) -> Any:
 
 
 def spread(halves: Boards) -> Any:
-    """Spreads eight 4-bit numbers to eight bytes."""
+    """Spreads eight 4-bit numbers over eight bytes."""
     halves = (halves | (halves << U64(16))) & U64(0x0000FFFF0000FFFF)
     halves = (halves | (halves << U64(8))) & U64(0x00FF00FF00FF00FF)
     return (halves | (halves << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)

@@ -4,9 +4,9 @@
 
 embedded runs in this process, ipc on a private server, and tcp on a separate server on 127.0.0.1.
 `vector` is `VectorEnv.step`, as users call it. `held` adds copy=False, and `same-step` uses
-SAME_STEP autoreset. `reward` has a reward of five terms and reports the value of each. `raw` is the
-client's lower layer, without the views and the infos. `rollout` makes many steps per call, and the
-server chooses random actions.
+SAME_STEP autoreset. `reward` has a five-term reward and reports the value of each term. `raw` is
+the client's lower layer, without the views and the infos. `rollout` plays many steps per call, with
+random actions chosen by the server.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class InProcess:
         }
 
     def _measure(self, seconds: float) -> dict[str, Any]:
-        """Runs `twofold-server bench`, and returns the result of the fastest kernel."""
+        """Runs `twofold-server bench`, and returns the fastest kernel's result."""
         command = [*self._command, "--milliseconds", str(max(1, round(seconds * 1000)))]
         report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
         return max(report["rows"], key=lambda row: row["median"])

@@ -28,7 +28,7 @@ def round_trip(
 
 
 class WireSession:
-    """N boards on a server, using the protocol without checks, deadlines or repeats.
+    """N boards on a server, using the protocol without checks, deadlines or resends.
 
     Attributes:
         payload: The last step's payload.
@@ -59,7 +59,7 @@ class WireSession:
         return self._before + self._seq.to_bytes(8, "little") + self._behind
 
     def step(self, actions: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Makes one step, and returns the payload of its reply."""
+        """Plays one step, and returns the reply's payload."""
         round_trip(self.socket, self.step_header(), actions, self.payload)
         return self.payload
 

@@ -1,4 +1,4 @@
-"""Runs in the process of a contestant: makes one player, and measures slices of time on request.
+"""Runs in a contestant's process: makes one player, and measures slices of time on request.
 
 Each contestant is a separate process that runs one of the scripts next to this one. It runs in the
 contestant's own virtual environment, so this module needs only numpy. The benchmark and the worker
@@ -31,14 +31,14 @@ from numpy.typing import NDArray
 
 # The seconds of untimed steps before the first slice, for compilation and allocation.
 WARM_UP_SECONDS = 0.3
-# The untimed steps before each slice, as a share of it, because others have used the caches.
+# The untimed steps before each slice, as a share of it: other contestants have used the caches.
 LEAD_IN = 0.1
 # A slice ends when its timed part is over, or when it has taken this many times as long in total.
 MAX_OVERHEAD = 4.0
 
 
 class Player(Protocol):
-    """N boards of one implementation."""
+    """One implementation of the game, with N boards."""
 
     action_dtype: type[np.integer[Any]]
     """The dtype of the actions that `step` accepts."""
@@ -156,7 +156,7 @@ class _Slices:
         self._steps_per_call: int = getattr(player, "steps_per_call", 1)
 
     def run(self, seconds: float, work: int = 0) -> dict[str, float]:
-        """Makes steps for `seconds`. This includes the policy's time, unless `work` is 0."""
+        """Steps for `seconds` s, including the policy's time unless `work` is 0."""
         think, step, mask_of, choose = (
             self._policy.think,
             self._player.step,

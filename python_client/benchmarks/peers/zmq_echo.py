@@ -1,4 +1,4 @@
-"""The limit of the transport: a server that does nothing, with the bytes of a real Twofold step.
+"""The transport's limit: a server that only echoes the frames of a real Twofold step.
 
     zmq_echo.py ipc|tcp N
 

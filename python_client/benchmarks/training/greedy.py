@@ -1,4 +1,4 @@
-"""Evaluates a saved agent of an example with greedy actions, and prints the evaluation as JSON.
+"""Evaluates an example's saved agent with greedy actions, and prints the evaluation as JSON.
 
     python greedy.py ppo runs/ppo-1/model.pt --episodes 1000
 
@@ -31,7 +31,7 @@ def dqn_afterstates(path: Path) -> Any:
 
 
 def train_ntuple(path: Path) -> Any:
-    """Returns the greedy policy of an n-tuple network of Twofold or TDL2048-Demo."""
+    """Returns the greedy policy of an n-tuple network from Twofold or TDL2048-Demo."""
     if path.suffix == ".npz":
         return twofold.policies.NTuple.load(path)
     return twofold.policies.read_network(path)
@@ -44,8 +44,8 @@ def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("program", choices=LOADERS, help="name of the example")
-    parser.add_argument("agent", type=Path, help="file of the saved agent")
-    parser.add_argument("--episodes", type=int, default=1000, help="games, seeded from 2^63 up")
+    parser.add_argument("agent", type=Path, help="file with the saved agent")
+    parser.add_argument("--episodes", type=int, default=1000, help="games (seeds start at 2^63)")
     options = parser.parse_args()
     policy = LOADERS[options.program](options.agent)
     print(twofold.evaluate(policy, episodes=options.episodes).to_json())

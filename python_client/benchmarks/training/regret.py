@@ -1,4 +1,4 @@
-"""Trains learners on small boards of 2048, where the optimum is known, and prints their regret.
+"""Trains learners on small 2048 boards, where the optimum is known, and prints their regret.
 
     make regret                                        # about an hour on two cores
     make regret REGRET_ARGS="--boards 2x2 --seeds 1"   # a minute
@@ -94,7 +94,7 @@ def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:
 
 
 def read(path: Path, moves: int) -> dict[str, Any] | None:
-    """Returns a stored result; None if it is missing or has another number of moves."""
+    """Returns a stored result; None if it is missing or for a different number of moves."""
     result: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
     return result if result and result["options"]["moves"] == moves else None
 
@@ -113,7 +113,7 @@ def run(name: str, moves: int, words: Sequence[object], out: Path) -> None:
 
 
 def measured(boards: Sequence[Board], out: Path) -> list[figures.Row]:
-    """Returns the regret per game after all moves: the median, lowest and highest of the seeds."""
+    """Returns the regret per game after all moves: median, lowest and highest over the seeds."""
     optima = json.loads((out / "known.json").read_text())
     rows: list[figures.Row] = []
     for board in boards:

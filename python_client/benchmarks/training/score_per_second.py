@@ -4,8 +4,8 @@
     make score-per-second SCORE_ARGS="--minutes 0.2 0.4 --games 100"
     make score-per-second SCORE_ARGS=--report                 # the table of existing results
 
-One learner runs at a time, on `--cores` cores. A learner has a single run, which saves the agent at
-each of these times. Its learning rates are scheduled for the whole run. Afterwards each agent plays
+One learner runs at a time, on `--cores` cores. Each learner has a single run, with learning rates
+scheduled for the whole run. It saves the agent at each of these times. Afterwards each agent plays
 the same games with greedy actions and without learning. TDL2048-Demo is compiled with its
 makefile's flags, from its pinned commit or from the source that --tdl-demo names. Without a source
 or a compiler, it is skipped and listed. The table shows how many of its cores each learner kept
@@ -207,7 +207,7 @@ def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
 
 
 def rows(results: dict[str, dict[str, Any]]) -> list[figures.Row]:
-    """Converts the results, by learner, to the rows of the figures."""
+    """Converts the learners' results to rows of figures."""
     found = []
     for learner in LEARNERS:
         if learner.name not in results:

@@ -1,4 +1,4 @@
-"""Trains one learner on a small board of 2048, and measures its exact regret during training.
+"""Trains one learner on a small 2048 board, and measures its exact regret during training.
 
     python small_boards.py td --size 2 3 --moves 1000000 --seed 1 --out runs/regret/td-2x3-1
 
@@ -31,7 +31,7 @@ TUPLES = {
     (3, 3): ((0, 1, 2, 3, 4, 5), (0, 1, 2, 3, 4, 6)),
 }
 MARKS = [10 ** (k / 4 - 3) for k in range(13)]
-"""The moments of the measurements, as shares of all moves: from a thousandth to all of them."""
+"""The measurement points, as shares of all moves: from a thousandth to all of them."""
 
 Policy = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
@@ -41,7 +41,7 @@ class Curve:
 
     Args:
         size: The size of the board.
-        moves: The number of moves of the whole training.
+        moves: The number of moves in the whole training run.
         games: The number of games in each measurement.
     """
 
@@ -52,7 +52,7 @@ class Curve:
         self.began = time.perf_counter()
 
     def watch(self, policy: Policy, moves: int) -> None:
-        """Measures the policy if a measurement is due. Its time does not count as training."""
+        """Measures the policy if a measurement is due. This does not count as training time."""
         if not self.marks or moves < self.marks[0]:
             return
         self.marks = [mark for mark in self.marks if mark > moves]

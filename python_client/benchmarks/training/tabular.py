@@ -1,4 +1,4 @@
-"""Learners for small boards of 2048 that store values in tables.
+"""Tabular learners for small 2048 boards.
 
 The learners are Q-learning, TD learning of afterstates, and an n-tuple network. Each step plays one
 move on all boards, in autoreset mode SAME_STEP, and learns from it. An action is random with
@@ -47,7 +47,7 @@ class Table:
             there = self.keys[at]
             free = there == 0
             if insert and free.any():
-                self.keys[at[free]] = wanted[free]  # the last of several keys stays
+                self.keys[at[free]] = wanted[free]  # the last of several keys wins
                 there = self.keys[at]
                 self.count += len(np.unique(at[free]))
                 if self.count > self.places - self.places // 8:

@@ -26,7 +26,7 @@ class Planes(gym.Wrapper[Any, Any, Any, Any]):
     """A wrapper that adds action masks, and returns planes like Twofold's, float32 (18, 4, 4).
 
     Args:
-        keys: The names of planes and mask in a dict observation; None for planes alone.
+        keys: The names of the planes and the mask in a dict observation; None for planes alone.
         axis: The axis of the planes; -1 puts them last, (4, 4, 18).
     """
 

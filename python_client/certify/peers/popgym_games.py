@@ -2,7 +2,7 @@
 
     python popgym_games.py Easy 60 7 out.npz     # the variant, episodes, seed, output file
 
-Three players alternate after each episode. The first player chooses any random card. The second
+Three players alternate after each episode. The first player chooses any card at random. The second
 chooses a random face-down card. The third has a perfect memory.
 """
 

@@ -64,7 +64,7 @@ def boards_of_all_kinds(rng: np.random.Generator, count: int) -> Array:
 
 
 def arguments() -> argparse.Namespace:
-    """Parses the command line of a peer's script."""
+    """Parses a peer script's command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out")
     parser.add_argument("--boards", type=int, default=256)

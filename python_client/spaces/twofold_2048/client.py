@@ -1,4 +1,4 @@
-"""The client of the Space."""
+"""The Space's client."""
 
 from twofold.integrations.openenv.client import Game2048Client
 

@@ -118,7 +118,7 @@ def executor(value: object, method: str) -> None:
 
 
 def options(value: object) -> dict[str, Any]:
-    """Returns the options of a reset as a dict, empty for None."""
+    """Returns the options of a reset as a dict, which is empty for None."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -134,7 +134,7 @@ def choice(name: str, value: object, known: Iterable[str]) -> str:
 
 
 def game(which: object, games: int) -> str | int:
-    """Returns `which` as "best", "worst", "median" or the number of a game, 0 ... `games` - 1."""
+    """Returns `which` as "best", "worst", "median" or a game's number, 0 ... `games` - 1."""
     if which in ("best", "worst", "median"):
         return str(which)
     if isinstance(which, str):

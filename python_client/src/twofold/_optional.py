@@ -11,15 +11,15 @@ from twofold.errors import MissingDependency
 def optional_import(module: str, purpose: str, extra: str) -> Any:
     """Imports a module of an optional package.
 
-    `purpose` is a plural noun for the features that need it; `extra` is the extra that installs it.
+    `purpose` is a plural noun for the features that need it; `extra` is the extra to install.
 
     Raises:
-        MissingDependency: The package is not installed, or is installed in another version. The
-            message has the command to install it.
+        MissingDependency: The package is missing, or the installed version is unsuitable. The
+            message gives the installation command.
     """
     package = module.partition(".")[0]
     try:
-        importlib.import_module(package)  # tells a missing package from a missing module of it
+        importlib.import_module(package)  # tells a missing package from a missing module in it
         return importlib.import_module(module)
     except ImportError as error:
         command = f"pip install 'twofold[{extra}]'"

@@ -1,4 +1,4 @@
-"""Reads untrusted files, writes whole files, and makes text from outside safe to print."""
+"""Reads untrusted files, writes whole files, and makes external text safe to print."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def markdown(text: str) -> str:
 
 
 def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
-    """Returns the text of a file in UTF-8, without a byte order mark.
+    """Returns a UTF-8 file's text, without a byte order mark.
 
     Args:
         path: The file.
@@ -53,7 +53,7 @@ def read(path: str | Path, field: str, longest: int = 1 << 20) -> str:
 
 @contextlib.contextmanager
 def open_file(path: str | os.PathLike[str], field: str) -> Iterator[io.BufferedReader]:
-    """Opens a file for reading, without waiting for the writer of a pipe.
+    """Opens a file for reading, without waiting for a pipe's writer.
 
     Raises:
         InvalidArgument: The path does not name a regular file; `field` is the path's argument.
@@ -69,9 +69,9 @@ def open_file(path: str | os.PathLike[str], field: str) -> Iterator[io.BufferedR
 def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
     """Opens a file for writing that appears under its name only when it is complete.
 
-    Until then, and after an error, a previous file is unchanged. A symbolic link stays a link, and
-    the previous file's owner and permissions stay. Pipes and devices are written directly, and so
-    is a file in a folder that allows no new files.
+    Until then, and after an error, a previous file is unchanged. A symbolic link remains a link,
+    and the file keeps its owner and permissions. Pipes and devices are written directly, and so is
+    a file in a folder that allows no new files.
 
     Raises:
         OSError: The file can't be written; the error names it.
@@ -96,7 +96,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
 
 
 def _is_replaceable(path: str | os.PathLike[str], target: Path) -> bool:
-    """Returns whether a new file can take the place of `target`, the file that `path` leads to."""
+    """Returns True if a new file can replace `target`, the file that `path` leads to."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def _is_replaceable(path: str | os.PathLike[str], target: Path) -> bool:
         stat.S_ISREG(status.st_mode)
         and os.access(path, os.W_OK)
         and os.access(target.parent, os.W_OK)
-        # Not so if /dev/stdout leads to a file that has lost its name.
+        # False if /dev/stdout leads to a file that has lost its name.
         and target.exists()
         and os.path.samefile(path, target)
     )
@@ -120,7 +120,7 @@ def _copy_permissions(source: Path, target: Path) -> None:
 
 
 def _replace(temporary: Path, target: Path) -> None:
-    """Renames a temporary file, or copies it if its target has to stay the same file."""
+    """Renames a temporary file, or copies it if its target must remain the same file."""
     try:
         os.replace(temporary, target)
     except OSError as error:

@@ -21,10 +21,10 @@ TwofoldError
 │   ├── ServerStartFailed        also RuntimeError: no private server could be started
 │   ├── ProtocolError            also RuntimeError: an answer from another kind of server
 │   ├── RecoveryFailed           also RuntimeError: the replay of a lost session gave other results
-│   └── ModelUnavailable         also ConnectionError: a chat model's endpoint gave no completion
-├── StepPending                  also RuntimeError: another step while one has no answer
+│   └── ModelUnavailable         also ConnectionError: a chat model's endpoint sent no completion
+├── StepPending                  also RuntimeError: another step while one is unanswered
 ├── PolicyError                  also RuntimeError: a policy raised, or returned invalid actions
-│   └── GameFailed               one game of a program or a chat model failed
+│   └── GameFailed               a program or a chat model failed in one game
 ├── StrategyError                also ValueError: a program that can't be judged
 ├── SandboxUnavailable           also RuntimeError: no sandbox for programs is available here
 ├── InvalidRecording             also ValueError: a recording is damaged, or replays differently
@@ -53,7 +53,7 @@ class RequestError(TwofoldError):
 
     Attributes:
         code: The protocol's name for the kind of refusal, such as "INVALID_ARGUMENT".
-        field: The argument at fault, by its Python name; "" if unknown.
+        field: The Python name of the argument at fault; "" if unknown.
         lane: The first board at fault; None if unknown.
     """
 
@@ -78,26 +78,26 @@ class InvalidArgument(RequestError, ValueError, code="INVALID_ARGUMENT"):
 class NotFound(RequestError, LookupError, code="NOT_FOUND"):
     """The session or the environment id does not exist.
 
-    Fix: Make a new environment. With `recover=True` the client recreates lost boards.
+    Fix: Make a new environment. With `recover=True`, the client recreates lost boards.
     """
 
 
 class FailedPrecondition(RequestError, RuntimeError, code="FAILED_PRECONDITION"):
-    """The state forbids the request: no reset yet, or a finished lane without autoreset.
+    """The session's state forbids the request: no reset yet, or an ended episode and no autoreset.
 
     Fix: Reset the boards or run `twofold solve`, as the message says.
     """
 
 
 class OutOfSequence(RequestError, RuntimeError, code="OUT_OF_SEQUENCE"):
-    """The request's number is neither the session's last nor its next.
+    """The request's sequence number is neither the session's last one nor its next one.
 
     Fix: Make a new environment, and report this as a bug, because the package numbers the requests.
     """
 
 
 class Conflict(RequestError, RuntimeError, code="CONFLICT"):
-    """The request's number was already used for other bytes, or the session id is in use.
+    """Another request already used this sequence number, or another session uses this id.
 
     Fix: Make a new environment, and report this as a bug, because the package numbers the requests.
     """
@@ -118,14 +118,14 @@ class PermissionDenied(RequestError, PermissionError, code="PERMISSION_DENIED"):
 
 
 class ResourceExhausted(RequestError, RuntimeError, code="RESOURCE_EXHAUSTED"):
-    """A limit of the server is reached; the message names it and its value.
+    """The request would exceed a limit of the server; the message names the limit and its value.
 
     Fix: Use fewer boards or a smaller search, or raise the limit on the server.
     """
 
 
 class UnsupportedVersion(RequestError, RuntimeError, code="UNSUPPORTED_VERSION"):
-    """Client and server have different versions of the protocol.
+    """The client and the server use different versions of the protocol.
 
     Fix: Install the same version of Twofold on both sides.
     """
@@ -134,7 +134,7 @@ class UnsupportedVersion(RequestError, RuntimeError, code="UNSUPPORTED_VERSION")
 class ShuttingDown(RequestError, ConnectionError, code="SHUTTING_DOWN"):
     """The server is about to stop, and no other server replaced it in time.
 
-    The request stays pending, as after DeadlineExceeded: a copy of it may reach the next server.
+    The request stays pending, as after DeadlineExceeded: a duplicate may reach the next server.
 
     Fix: Start a server at the same address, and repeat the call.
 
@@ -220,23 +220,23 @@ class RecoveryFailed(TransportError, RuntimeError):
 
 
 class ModelUnavailable(TransportError, ConnectionError):
-    """The endpoint of a chat model refused a request, or gave no completion after all attempts.
+    """A chat model's endpoint refused a request, or returned no completion in any attempt.
 
     Fix: Check the URL, the key and the service, and evaluate again.
 
     Attributes:
-        status: The HTTP status of the last answer; None without an answer.
+        status: The HTTP status of the last answer; None if there was none.
     """
 
     status: int | None = None
 
 
 class PolicyError(TwofoldError, RuntimeError):
-    """A policy can't be evaluated: it raised, took too long, or returned an invalid action.
+    """A policy can't be evaluated: it raised an error, timed out, or returned an invalid action.
 
     Fix: Correct the policy. The message names the call, the episode and its seed. A policy that
     remembers boards needs a method `reset`; without one, the number of boards K changes between
-    calls. If N differs from an earlier evaluation's, `reset` must make new arrays.
+    calls. If an evaluation's N differs from an earlier one's, `reset` must make new arrays.
 
     Attributes:
         policy: The policy's name.
@@ -267,24 +267,24 @@ class PolicyError(TwofoldError, RuntimeError):
         self.seed = seed
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By default an exception is unpickled from its message alone.
+        # By default, an exception is unpickled from its message alone.
         again = functools.partial(type(self), policy=self.policy, call=self.call)
         return again, self.args, self.__dict__
 
 
 class GameFailed(PolicyError):
-    """A program or a chat model failed in one game, which ended with its score so far.
+    """A program or a chat model failed in one game, which then ended with its score so far.
 
-    It is not raised, because the other games continue.
+    The exception is not raised, because the other games continue.
 
     Fix: Correct the program or the prompt. `Evaluation.failures` lists every failed game.
 
     Attributes:
-        call: The same number as `step`, whatever the number of boards. `row` is None.
+        call: The same number as `step`, whatever the number of boards; `row` is always None.
         step: The number of steps before the failure.
         reason: The kind of failure in one word; the page "Judging programs and chat models"
             lists the words.
-        detail: The details.
+        detail: The details of the failure.
     """
 
     def __init__(
@@ -299,7 +299,7 @@ class GameFailed(PolicyError):
 class StrategyError(TwofoldError, ValueError):
     """A program can't be judged: it can't be loaded, or has no function `strategy`.
 
-    Fix: Give the program a function `strategy(board)`, and import only Python's own library.
+    Fix: Give the program a function `strategy(board)`, and import only the standard library.
 
     Attributes:
         reason: The kind of failure in one word, as in `GameFailed`.
@@ -311,7 +311,7 @@ class StrategyError(TwofoldError, ValueError):
 
 
 class SandboxUnavailable(TwofoldError, RuntimeError):
-    """The kernel, or the container around this process, refuses a sandbox.
+    """The kernel, or the container that this process runs in, does not allow a sandbox.
 
     Fix: Allow the part that the message names, such as user namespaces. Pass `unsafe=True` only for
     programs that you have read.
@@ -326,7 +326,7 @@ class SandboxUnavailable(TwofoldError, RuntimeError):
 
 
 class InvalidRecording(TwofoldError, ValueError):
-    """A recording is damaged, or its replay ends differently; the message says where.
+    """A recording is damaged, or its replay ends differently; the message gives the details.
 
     Fix: Obtain the file again, or record the game again.
     """
@@ -340,7 +340,7 @@ class InvalidDataset(TwofoldError, ValueError):
 
 
 class MissingDependency(TwofoldError, ImportError):
-    """A feature needs an optional package, or another version; the message says how to get it.
+    """An optional package is missing, or has the wrong version; the message says how to get it.
 
     Fix: Run the `pip install` command in the message.
     """
@@ -359,7 +359,7 @@ _CLASSES: dict[int, type[RequestError]] = {
 
 
 def from_reply(error: envelope.Error) -> RequestError:
-    """Returns the exception for an error reply; InternalError for an unknown code."""
+    """Returns the exception for an error reply; for an unknown code, an InternalError."""
     lane = error.lane if error.HasField("lane") else None
     exception = _CLASSES.get(error.code, InternalError)(error.message, field=error.field, lane=lane)
     if isinstance(exception, ShuttingDown) and error.HasField("retry_after_ms"):

@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
     @property
     def error(self) -> envelope.Error:
-        """The error of a refused request. If the request was not refused, an empty error."""
+        """The error in the reply; an empty error if the request was not refused."""
         return self.reply.error
 
 

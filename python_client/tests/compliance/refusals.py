@@ -43,7 +43,7 @@ def bad(
     lane: int | None = None,
     **fields: Any,
 ) -> Refusal:
-    """Returns a `Refusal` for a request of the test case's session with these fields."""
+    """Returns a `Refusal` for a request with these fields in the test case's session."""
     return Refusal(name, field, lambda s: (s.request(**fields), payload), code, lane)
 
 

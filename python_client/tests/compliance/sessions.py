@@ -98,7 +98,7 @@ class Session:
         return self.call(self.request(**fields), payload)
 
     def create(self, **fields: Any) -> Answer:
-        """Creates three boards of 2048. `fields` can override any field of the CreateRequest."""
+        """Creates three 2048 boards. `fields` can override any field of the CreateRequest."""
         three: dict[str, Any] = {"environment_id": ENVIRONMENT_ID, "num_envs": 3}
         answer = self.ask(create=three | fields)
         self.created = answer.reply.create

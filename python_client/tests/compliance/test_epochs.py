@@ -31,7 +31,7 @@ def test_the_same_holder_gets_the_same_epoch_and_each_other_raises_it(
 def test_a_holder_that_was_shut_out_stays_shut_out(session: Session, carrier: Carrier) -> None:
     for holder in (ANN, BEN):
         session.epoch = carrier.connect().exchange(resume(session, holder)).reply.resume.epoch
-    # A late copy of the first holder's resume.
+    # A delayed duplicate of the first holder's resume request.
     error = carrier.connect().exchange(resume(session, ANN)).error
     assert (error.code, error.field) == (STALE_EPOCH, "epoch")
     assert session.step(0, 1, 2).slot == "step"

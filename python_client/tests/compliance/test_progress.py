@@ -1,7 +1,7 @@
 """A request in progress: its repeats are parked, a resume waits, and no other request begins.
 
 No test reads a clock. The protocol itself shows that a request is in progress: a request with a
-later seq is refused, and the expected seq is still the seq of the request in progress. Messages of
+later seq is refused, and the expected seq is still the seq of the request in progress. Messages on
 one connection arrive in order, so all messages sent before the refused request have arrived.
 """
 
@@ -18,15 +18,15 @@ from twofold.v1 import envelope_pb2 as envelope
 
 pytestmark = pytest.mark.needs(Ability.SEND_AHEAD)
 
-# The numbers of boards of searches that take from about 0.1 s up to minutes. If the case takes
-# longer than a search, on a slow connection or a busy machine, the next search is long enough. A
-# server that is named with --endpoint may refuse such searches; the other servers have no limit.
+# Numbers of boards for searches that take from about 0.1 s up to minutes. If the case outlasts one
+# search, because of a slow connection or a busy machine, it is repeated with the next one. A server
+# that is named with --endpoint may refuse such searches; the other servers have no limit.
 BOARDS = (1, 4, 16, 64, 256, 1024)
 HOLDER = b"a" * 16
 
 
 class TooQuick(Exception):
-    """The error if a long request ends before its test case does."""
+    """The error raised if a long request ends before its test case does."""
 
 
 class LongRequest:
@@ -84,7 +84,7 @@ def test_repeats_are_parked_and_the_newest_gets_the_reply(
         assert answer.slot == "rollout"
         for connection in (long.session.connection, *others, newest):
             receives_nothing(connection)
-        # The reply is stored now, and the request was executed once: the boards are where it ends.
+        # The reply is stored now. The request was executed once, as the final boards show.
         assert others[0].exchange(long.request) == answer
         session = long.session
         session.count(answer)

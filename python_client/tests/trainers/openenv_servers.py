@@ -1,4 +1,4 @@
-"""Servers of games for OpenEnv, and raw connections to them."""
+"""OpenEnv game servers, and raw connections to them."""
 
 import contextlib
 import json

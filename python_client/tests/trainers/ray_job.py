@@ -24,23 +24,23 @@ FIELDS = ("seeds", "scores", "moves", "lengths", "max_exponents")
 
 
 class Random(twofold.policies.Random):
-    """Random play in the service. Each copy prints the node on which it arrives."""
+    """Random play in the service. Each copy prints the node where it is unpickled."""
 
     def __reduce__(self) -> Any:
         return arrived, ()
 
 
 def arrived() -> Random:
-    """Makes a copy, and prints the node on which it arrives."""
+    """Unpickles a copy, and prints the node where this happens."""
     print("on", ray.util.get_node_ip_address(), flush=True)
     return Random()
 
 
 class FirstLegal:
-    """A policy of first legal actions that reports, and can stop, one node at a given call.
+    """A policy that plays the first legal action. It can make one node wait at a given call.
 
     Args:
-        folder: The folder of three files. `begun` has the node address of each copy that plays.
+        folder: A folder for three files. `begun` has the node address of each copy that plays.
             `held` exists once the node has reached the call. The test makes `cut` when it cuts
             the node off.
         ip: The node's address.

@@ -45,7 +45,7 @@ MODES = ["auto", "legacy"]
 
 
 class Answer(NamedTuple):
-    """The answer of a tool."""
+    """A tool's answer."""
 
     is_error: bool
     text: str
@@ -198,7 +198,7 @@ def test_a_hint_is_the_action_of_expectimax_and_changes_nothing(connect: Connect
             assert answer.facts["board"] == tile_values(board).tolist()
         assert len(seen) > 1
         small = call("new_game", rows=3, columns=3).facts["game_id"]
-        assert call("hint", game_id=small) == (True, "hints in 2048 need a board of 4 x 4", {})
+        assert call("hint", game_id=small) == (True, "hints in 2048 need a 4 x 4 board", {})
 
 
 def test_concentration_ends_as_soon_as_a_perfect_memory_can(connect: Connect) -> None:
@@ -236,7 +236,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "new_game",
         {"game": "concentration", "rows": 3, "columns": 3},
-        "3 rows of 3 are 9 cards; expected an even number of at most 128",
+        "3 rows of 3 are 9 cards; expected an even number of cards, at most 128",
     ),
     ("new_game", {"seed": -1}, "seed is -1; expected 0 ... 9007199254740991"),
     ("new_game", {"seed": 2**53}, "seed is 9007199254740992; expected 0 ... 9007199254740991"),

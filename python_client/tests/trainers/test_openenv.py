@@ -1,4 +1,4 @@
-"""Tests of games over OpenEnv's WebSockets: the same boards as text, and harmless bad input."""
+"""Tests of games over OpenEnv's WebSockets: the same boards as text, and bad input does no harm."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ REWARD = {"merge_score": 1.0, "illegal_action": -2.0}
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server of 2048 with high limits. All tests share it, so none may break it."""
+    """A 2048 server with high limits. All tests share it, so none may break it."""
     allowed = ["size", "goal", "stop_at_goal", "max_episode_steps", "reward", "illegal_action"]
     with serving(max_sessions=20, allow=[*allowed, "dialect"]) as url:
         yield url
@@ -154,12 +154,12 @@ def test_words_mean_the_same_under_the_rules_of_another_package(connection: Conn
 
 
 def illegal(connection: Connection, **arguments: Any) -> tuple[Any, Any]:
-    """Returns an observation of 2 x 2 tiles with an illegal direction, and the direction."""
+    """Returns an observation of a 2 x 2 board, and a direction that is illegal on it."""
     for seed in range(100):
         seen = connection.reset(seed=seed, size=2, **arguments)
         if len(seen["legal_actions"]) < 4:
             return seen, next(word for word in WORDS if word not in seen["legal_actions"])
-    raise AssertionError("all is legal on all boards")
+    raise AssertionError("every direction is legal on every board")
 
 
 def test_an_illegal_action_gets_a_sentence_and_the_same_board(connection: Connection) -> None:

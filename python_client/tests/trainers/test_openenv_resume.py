@@ -212,7 +212,7 @@ def test_episodes_of_lost_connections_are_kept_up_to_a_time_and_a_number() -> No
 
 
 def is_resumed(url: str, episode_id: str) -> bool:
-    """Returns True if a new connection finds this episode; the connection then leaves it."""
+    """Returns True if a new connection can resume this episode; then closes the connection."""
     connection = Connection(url)
     resumed = bool(connection.reset(episode_id=episode_id)["resumed"])
     connection.close()

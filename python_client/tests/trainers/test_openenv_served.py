@@ -1,4 +1,4 @@
-"""Tests of the program that serves OpenEnv's clients and of the Space's folder."""
+"""Tests of the program that serves OpenEnv clients, and of the Space's folder."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ def running(
     ended_by: int = signal.SIGTERM,
     status: int = 143,
 ) -> Iterator[str]:
-    """Runs a program that serves; yields its address. A signal ends the program."""
+    """Runs a server program and yields its address. A signal ends the program."""
     with subprocess.Popen(
         command, cwd=directory, env=variables, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""Tests of the PufferLib program of docs/guides/training.md, exactly as printed there.
+"""Tests of the PufferLib program in docs/guides/training.md, exactly as printed there.
 
 PufferLib 3.0 requires a Gymnasium older than Twofold's, so `make trainers` has no environment for
 it. These tests run if it can be imported, each in a separate process and folder, because importing

@@ -1,4 +1,4 @@
-"""Tests that RLlib works with the vector entry point and its own module with masks."""
+"""Tests that RLlib works with the vector entry point, and with RLlib's action-masking module."""
 
 import sys
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import rllib_ppo
 
-# A cluster assumes that it has all CPUs and memory of the machine.
+# A cluster assumes that it has all of the machine's CPUs and memory.
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -27,7 +27,7 @@ from ray_calls import evaluate, write_dataset
 
 from twofold.integrations import ray as on_ray
 
-# A cluster assumes that it has all CPUs and memory of the machine.
+# A cluster assumes that it has all of the machine's CPUs and memory.
 
 FIRST_SEED = 2**63
 CONCENTRATION = "twofold/Concentration-v0"
@@ -70,12 +70,12 @@ class Counting:
 
 
 class Dying:
-    """A policy of last legal actions. The first copy that reaches a call ends its process.
+    """A policy that plays the last legal action, and ends its process at a given call.
 
     Args:
         folder: The folder for the file `begun`, with a line for each copy that plays.
         call: The number of the call that ends the process.
-        always: Whether all copies die.
+        always: Whether all copies end their processes, and not only the first to reach the call.
     """
 
     def __init__(self, folder: Path, call: int, always: bool = False) -> None:

@@ -27,7 +27,7 @@ import torch
 
 
 def turns(out: Path, *words: str) -> float:
-    """Returns the mean number of turns on 2 x 3 cards after a short training."""
+    """Returns the mean number of turns on 2 x 3 cards after a short training run."""
     words = ("--size", "2", "3", "--num-steps", "32", "--steps", "50000", *words)
     options = recurrent_ppo.parse_arguments(list(words))
     agent = recurrent_ppo.train(options, recurrent_ppo.make_boards(options), out)

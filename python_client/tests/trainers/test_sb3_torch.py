@@ -236,7 +236,7 @@ def test_a_network_in_a_worker_process_plays_as_it_does_here() -> None:
 
 
 class Linear(torch.nn.Module):  # type: ignore[misc]
-    """A network from observations of any form to logits and a value."""
+    """A network that maps observations of any form to logits and a value."""
 
     def __init__(self, numbers: int) -> None:
         super().__init__()

@@ -11,8 +11,8 @@ internal import Platform
 ///     tuple 0 1 4 5      1 2 . .        index = 1 + 2·b + 0·b² + 3·b³, b = exponents
 ///                        . 3 . .
 ///
-/// The images of a board are its rotations and reflections, including the board itself: 8 images of a square board, 4
-/// of any other board.
+/// The images of a board are its rotations and reflections, including the board itself: 8 images for a square board, 4
+/// for any other board.
 ///
 /// This type holds the weights' unsafe memory. `@unchecked Sendable` because the weights are never read and written at
 /// the same time: the network belongs to a session, which runs one request at a time.
@@ -34,7 +34,7 @@ public final class NTupleNetwork: @unchecked Sendable {
             self.isSymmetric = isSymmetric
         }
 
-        /// The size of all weights in bytes; nil if the number overflows.
+        /// The total size of the weights in bytes; nil if the number overflows.
         public var bytes: Int? {
             var bytes = 0
             for tuple in tuples {
@@ -59,7 +59,7 @@ public final class NTupleNetwork: @unchecked Sendable {
     private struct Feature {
         /// The index of the feature's first cell in `featureCells`.
         let first: Int
-        /// The number of cells of the feature.
+        /// The number of cells in the feature.
         let count: Int
         /// The index of the first weight of the tuple's table.
         let table: Int
@@ -67,16 +67,16 @@ public final class NTupleNetwork: @unchecked Sendable {
 
     /// The tuples and the indexing of their tables.
     public let form: Form
-    /// The number of cells of a board.
+    /// The number of cells on a board.
     let cells: Int
-    /// The size of all weights in bytes.
+    /// The total size of the weights in bytes.
     public let bytes: Int
-    /// The number of bytes of weights that have arrived.
+    /// The size, in bytes, of the weights that have arrived.
     public private(set) var received = 0
     private let memory: OwnedMemory
     private var weights: UnsafeMutableRawPointer { memory.start }
     private let features: [[Feature]]
-    /// The cells of all features, one after the other.
+    /// The cells of all features, stored consecutively.
     private let featureCells: [Int]
 
     /// Makes a network for boards of this size, without its weights. Throws if an argument is invalid; the error names
@@ -152,8 +152,8 @@ public final class NTupleNetwork: @unchecked Sendable {
         body(UnsafeRawBufferPointer(start: weights, count: received))
     }
 
-    /// Returns the value of a board. Adds the weights as Float, first over the images for each tuple, then over the
-    /// tuples.
+    /// Returns the value of a board. Sums in Float: first each tuple's weights over the images, then these sums over
+    /// the tuples.
     @inline(__always)
     func value(_ board: UnsafePointer<UInt8>) -> Float {
         let weights = weights.assumingMemoryBound(to: Float.self)

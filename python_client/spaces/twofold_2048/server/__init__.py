@@ -1,1 +1,1 @@
-"""The server of the Space."""
+"""The Space's server."""

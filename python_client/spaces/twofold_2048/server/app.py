@@ -1,4 +1,4 @@
-"""The server of the Space. README.md lists its environment variables."""
+"""The Space's server. README.md lists its environment variables."""
 
 import argparse
 import os

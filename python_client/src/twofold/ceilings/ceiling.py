@@ -1,4 +1,4 @@
-"""Exact expected results of optimal play in Concentration, for any size of memory."""
+"""Exact expected results of optimal play in Concentration, for any memory size."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class Known(NamedTuple):
     """The knowledge of N players: a row for each player, and a column for each symbol.
 
     For a bounded memory, each element of `held` is a set of bits. Bit p is set if the p-th newest
-    remembered card, counted from 0, has the column's symbol. For example, each symbol has four
+    remembered card, counted from 0, has the column's symbol. In this example, each symbol has four
     cards in play, and a player that remembers three cards has flipped B, A, C and another A:
 
                    A      B      C
@@ -39,7 +39,7 @@ class Memory:
 
     Attributes:
         capacity: The maximum number of remembered cards; None for all.
-        dtype: The smallest dtype that can hold a code of `pack`.
+        dtype: The smallest dtype that can hold a code from `pack`.
     """
 
     def __init__(self, capacity: int | None, copies: int) -> None:
@@ -110,7 +110,7 @@ class Memory:
         return codes
 
     def unpack(self, codes: Array) -> Known:
-        """Decodes codes that `pack` returned. The columns stay sorted."""
+        """Decodes codes that `pack` returned. The columns remain sorted."""
         return Known(*np.divmod(codes.astype(np.int64), self._base))
 
 

@@ -47,7 +47,7 @@ class Ways(NamedTuple):
     target: Array
     """int32 (W,), the number of the next state."""
     kind: Array
-    """uint8 (W,), the kind of the step, as an index of `StepRewards`."""
+    """uint8 (W,), the kind of the step, as an index into `StepRewards`."""
     weight: Array
     """uint8 (W,), the number of cards that can be flipped in this way: 1 for a remembered card.
     Otherwise, all forgotten cards of this symbol and of symbols with an identical column."""

@@ -43,7 +43,7 @@ SUBCOMMANDS = {
     ),
     "verify": ("twofold.cli.verify", "verify a dataset by playing it again"),
     "serve": ("twofold.cli.serving.server", "start a server"),
-    "keygen": ("twofold.cli.serving.server", "make a pair of keys, for a server or a client"),
+    "keygen": ("twofold.cli.serving.server", "make a key pair for a server or a client"),
     "ping": ("twofold.cli.serving.server", "check that a server answers and accepts sessions"),
     "solve": ("twofold.cli.serving.server", "compute the optimum of a small board of 2048"),
     "bench": ("twofold.cli.serving.server", "measure the engines on this machine"),

@@ -18,7 +18,7 @@ class Result:
     """The result of a subcommand.
 
     Args:
-        text: The result for people.
+        text: The result for human readers.
         document: The result in JSON's types, for --json.
         succeeded: False if a check failed; the exit status is then 1.
     """
@@ -79,7 +79,7 @@ def check_folder(path: Path) -> None:
 
 
 def add_listening_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds --host and --port of a service over HTTP."""
+    """Adds --host and --port for an HTTP service."""
     parser.add_argument(
         "--host",
         default="127.0.0.1",
@@ -114,5 +114,5 @@ def positive(text: str) -> float:
     """Returns a number above 0 and below a million."""
     value = float(text)
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text} given; expected above 0 and below 1,000,000")
+        raise argparse.ArgumentTypeError(f"{text} given; must be above 0 and below 1,000,000")
     return value

@@ -81,7 +81,7 @@ def keys(arguments: argparse.Namespace) -> CurveKeys | None:
 
 
 def service_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the given arguments among endpoint, keys and timeout, for an environment."""
+    """Returns an environment's endpoint, keys and timeout, omitting any that were not given."""
     names = {"endpoint": arguments.endpoint, "keys": keys(arguments), "timeout": arguments.timeout}
     return {name: value for name, value in names.items() if value is not None}
 
@@ -90,7 +90,7 @@ def service_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
 def connected(arguments: argparse.Namespace) -> Iterator[Callable[[], statistics.StatsReply]]:
     """Yields a function that queries a server's statistics over one connection.
 
-    The function raises TransportError if no answer arrives in time, and RequestError if the server
+    The function raises TransportError if no reply arrives in time, and RequestError if the server
     refuses the request.
     """
     endpoint = check_address(arguments.endpoint)

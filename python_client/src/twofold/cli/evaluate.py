@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "policy",
         nargs="?",
         help=f"{', '.join(NAMES)}; module:NAME or file.py:NAME for a Python function "
-        "(observations, action_mask) -> actions; or model.zip of Stable-Baselines3",
+        "(observations, action_mask) -> actions; or a Stable-Baselines3 model.zip",
     )
     player.add_argument(
         "--strategy",
@@ -235,7 +235,7 @@ def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
 
 
 def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int) -> None:
-    """Checks, before the games, everything that is used only after them.
+    """Before the games, checks everything that is used only after them.
 
     Raises:
         InvalidArgument: A game to record is out of range, or a file is invalid, named twice or an

@@ -50,7 +50,7 @@ def add_environment_arguments(
 
 
 def add_game_arguments(parser: argparse.ArgumentParser, add: Callable[..., object]) -> None:
-    """Adds the arguments of the games; `add` receives the arguments that all games share."""
+    """Adds the games' arguments; uses `add` for the arguments that all games share."""
     add("--size", metavar="SIZE", help="4, or 3x5 for rows x columns (default: 4, or the preset's)")
     add("--max-episode-steps", **SHARED_ARGUMENTS["max_episode_steps"].flag)
     for game in GAMES:

@@ -76,7 +76,7 @@ def requests_table(stats: statistics.StatsReply) -> str:
 
 
 def sessions_table(sessions: Iterable[statistics.SessionStats]) -> str:
-    """Returns a table with a row for each open session. Omits the prefix of environment ids."""
+    """Returns a table with one row per open session. Strips "twofold/" from environment ids."""
     header = ["session", "client", "environment", "boards", "requests", "age", "idle", "memory"]
     rows = [
         [
@@ -103,7 +103,7 @@ def rate(number: float) -> str:
 
 
 def size(number: float) -> str:
-    """Returns a number of bytes as text: 512 B, 3.25 MiB."""
+    """Returns a size in bytes as text: 512 B, 3.25 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.3g} {unit}"
@@ -128,14 +128,16 @@ def fields(message: Message) -> Iterator[tuple[str, Any]]:
 
 
 def as_document(value: Any) -> Any:
-    """Returns a message in JSON's types, with the field names of proto/ and plain numbers."""
+    """Returns a message as JSON values, with the field names of proto/ and plain numbers."""
     if isinstance(value, Message):
         return {name: as_document(part) for name, part in fields(value)}
     return value if isinstance(value, (str, int, float)) else [as_document(each) for each in value]
 
 
 def as_prometheus(stats: statistics.StatsReply) -> str:
-    """Returns Prometheus's text format 0.0.4: counters end in _total, units are base units.
+    """Returns the statistics in Prometheus's text format 0.0.4, in base units.
+
+    The names of counters end in _total.
 
     Raises:
         MissingDependency: prometheus_client is not installed.

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Shows the server's statistics once per interval.
 
-    On a terminal, each view replaces the last one. Otherwise each view is a result.
+    On a terminal, each view replaces the last one. Otherwise, each view is a separate result.
     """
     views = itertools.count() if arguments.count is None else range(arguments.count)
     is_drawn = sys.stdout.isatty() and not arguments.json
@@ -65,7 +65,7 @@ def _screen() -> Iterator[Callable[[str], None]]:
 
 
 def rates(before: statistics.StatsReply, now: statistics.StatsReply) -> dict[str, float]:
-    """Returns the steps and executed requests per second between two replies of a server."""
+    """Returns the steps and executed requests per second between two replies from a server."""
     old, seconds = before.counters, now.uptime - before.uptime
     if seconds < 0:  # the server was restarted
         old, seconds = statistics.Counters(), now.uptime
@@ -77,7 +77,7 @@ def rates(before: statistics.StatsReply, now: statistics.StatsReply) -> dict[str
 
 
 def view(before: statistics.StatsReply, now: statistics.StatsReply) -> str:
-    """Returns the rates between two replies of a server, and its state at the second one."""
+    """Returns the server's state in reply `now`, with the rates since reply `before`, as text."""
     new, per_second = now.counters, rates(before, now)
     parts = [
         head(now),

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
-    """Plays the dataset again and compares every transition."""
+    """Replays the dataset and compares every transition."""
     start = time.monotonic()
     with playing.progress(str(arguments.file), "transitions", arguments) as update:
         service = endpoint.service_arguments(arguments)

@@ -75,14 +75,14 @@ class Steps(NamedTuple):
 class Carrier(abc.ABC):
     """A connection to a service, for one request at a time.
 
-    The caller repeats an unanswered request with the same bytes. The service executes it once.
+    The caller repeats an unanswered request with the same bytes; the service executes it only once.
 
     Args:
         endpoint: The service's address, or "embedded".
         is_ours: Whether the service belongs to this package and should have the same version.
 
     Attributes:
-        endpoint: The argument.
+        endpoint: The argument `endpoint`.
         limits: The service's limits.
         server_version: The service's version.
         threads: The number of threads over which the service spreads a batch.
@@ -114,13 +114,13 @@ class Carrier(abc.ABC):
 
     @abc.abstractmethod
     def pack(self, actions: NDArray[np.integer[Any]]) -> tuple[bytes, int]:
-        """Returns actions (N,) as bytes for `step`, and the `Operation.width` of the bytes.
+        """Returns actions (N,) as bytes for `step`, and their `Operation.width`.
 
         Args:
             actions: An array of any integer dtype, in this machine's byte order.
 
         Raises:
-            InvalidArgument: An action is too large for its bytes; `lane` is its board.
+            InvalidArgument: An action does not fit into its bytes; `lane` names the board.
         """
 
     @abc.abstractmethod
@@ -171,7 +171,7 @@ class Carrier(abc.ABC):
         """Asks for the service's version and limits.
 
         Raises:
-            UnsupportedVersion: The service has another version of the protocol.
+            UnsupportedVersion: The service uses a different protocol version.
         """
         request = envelope.Request(
             hello=environment.HelloRequest(
@@ -203,6 +203,6 @@ class Carrier(abc.ABC):
         limit = self.limits.max_message_bytes
         if limit and size > limit:
             raise ResourceExhausted(
-                f"{call.slot} needs a message of {size} bytes; the server at {self.endpoint} "
+                f"{call.slot} needs a {size}-byte message; the server at {self.endpoint} "
                 f"accepts max_message_bytes = {limit}: use fewer boards, or raise this limit"
             )

@@ -16,10 +16,10 @@ from twofold.errors import AuthenticationFailed, InvalidArgument
 
 _SERVER_VARIABLE = "TWOFOLD_CURVE_SERVER"
 _CLIENT_VARIABLE = "TWOFOLD_CURVE_CLIENT"
-# 40 characters of Z85, https://rfc.zeromq.org/spec/32.
+# A Z85 key has 40 characters, https://rfc.zeromq.org/spec/32.
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
-# One handshake may break by accident. This many broken handshakes in a row mean a wrong key.
+# A single handshake may break by accident. This many in a row mean that the key is wrong.
 _BROKEN_HANDSHAKES = 3
 _EVENTS = (
     zmq.EVENT_CONNECTED
@@ -37,10 +37,10 @@ class CurveKeys:
     """The keys for an encrypted endpoint: the server's public key and the client's key pair.
 
     `twofold-server keygen` makes keys. The server admits clients whose public key is in its list,
-    and a session belongs to the key that made it. `repr` omits the secret key.
+    and a session belongs to the key that created it. `repr` omits the secret key.
 
     Args:
-        server_key: The server's public key, 40 characters of Z85.
+        server_key: The server's public key, a string of 40 Z85 characters.
         public_key: The client's own public key.
         secret_key: The client's secret key.
 
@@ -57,7 +57,7 @@ class CurveKeys:
             key = getattr(self, name)
             if not isinstance(key, str) or not _KEY.fullmatch(key):
                 # The message omits the value, which may be a secret with a typo.
-                raise InvalidArgument(f"{name} is not a key of 40 characters of Z85", field="keys")
+                raise InvalidArgument(f"{name} is not a 40-character Z85 key", field="keys")
         if zmq.curve_public(self.secret_key.encode()).decode() != self.public_key:
             raise InvalidArgument(
                 "secret_key and public_key are not a pair; take both from the same file",
@@ -66,7 +66,7 @@ class CurveKeys:
 
     @classmethod
     def load(cls, server: str | os.PathLike[str], client: str | os.PathLike[str]) -> CurveKeys:
-        """Returns the keys from files in the format of `twofold-server keygen` and `zmq.auth`.
+        """Reads the keys from files that `twofold-server keygen` or `zmq.auth` wrote.
 
         Args:
             server: The server's public file, `server.key`.
@@ -194,18 +194,18 @@ class HandshakeWatch:
                     )
                 raise AuthenticationFailed(
                     f"{self._endpoint} requires a key, or another program listens there; pass "
-                    "keys=twofold.CurveKeys.load(…), or in a command --curve-server and "
-                    "--curve-client",
+                    "keys=twofold.CurveKeys.load(…), or the command-line options --curve-server "
+                    "and --curve-client",
                     reason="no_key",
                 )
             elif event["value"] != _TEMPORARY:
                 key = "(none)" if self._keys is None else self._keys.public_key
                 raise AuthenticationFailed(
                     f"{self._endpoint} refuses this client's key {key}; its operator can add this "
-                    "public key to the list given as --curve-clients",
+                    "public key to the list that --curve-clients names",
                     reason="unauthorised",
                 )
-        # A server with another key disconnects without a reason. So does a stopping server.
+        # A server with a different key disconnects without giving a reason. So does a stopping one.
         if self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
             raise AuthenticationFailed(
                 f"{self._endpoint} disconnects during the handshake: its key is not the given "

@@ -84,11 +84,11 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 def _start() -> tuple[ctypes.CDLL, int]:
-    """Starts a service for the life of this process; returns the library and the service's number.
+    """Starts a service for the life of this process; returns the library and the service's id.
 
     Raises:
         Unavailable: There is no usable library.
-        ServerStartFailed: TWOFOLD_LIBRARY, or a variable with a setting of the service, is invalid.
+        ServerStartFailed: TWOFOLD_LIBRARY, or a variable that configures the service, is invalid.
     """
     path = find_library()
     if path is None:
@@ -113,7 +113,7 @@ _WIDTHS |= {np.dtype(kind): -np.dtype(kind).itemsize for kind in np.typecodes["I
 # Reentrant, because a signal handler may need a service while the interrupted call starts one.
 _lock = threading.RLock()
 _service: tuple[ctypes.CDLL, int] | None = None
-# Whether the parent process used the library before the fork, and no warning was given yet.
+# Whether the parent process used the library before the fork, and this process has not warned yet.
 _is_confined = False
 
 
@@ -131,8 +131,8 @@ system.after_fork_in_child(_forget_in_child)
 class EmbeddedCarrier(Carrier):
     """A carrier that calls the library on the caller's thread, with the GIL released.
 
-    No message can get lost, and no request waits for another process. If an interrupt comes before
-    the caller has its reply, the caller repeats the request, as with any carrier.
+    No message can get lost, and no request waits for another process. If an interrupt arrives
+    before the reply, the caller repeats the request, as with any carrier.
 
     Args:
         surroundings: The clock for deadlines.
@@ -163,7 +163,7 @@ class EmbeddedCarrier(Carrier):
         self._kind: tuple[Steps | None, int, int] = None, 0, 0
 
     def _warn_of_threads(self, num_envs: int) -> None:
-        """Warns once that a forked process has only one thread, if the boards could use more."""
+        """Warns once, if the boards could use more threads, that a forked process has only one."""
         global _is_confined
         if _is_confined and self.threads > 1 and num_envs > _BOARDS_OF_A_THREAD:
             _is_confined = False
@@ -241,7 +241,7 @@ class EmbeddedCarrier(Carrier):
         return envelope.Reply.FromString(ctypes.string_at(self._header, reply.header_size))
 
     def _make_room(self, status: int, slot: str, reply: _Reply) -> None:
-        """Enlarges a header buffer that is too small. Raises ProtocolError for other statuses."""
+        """Enlarges the header buffer if necessary. Raises ProtocolError for any other status."""
         if status != _TOO_SMALL:
             raise ProtocolError(f"the library did not execute {slot}: it returned status {status}")
         if reply.header_size > reply.header_capacity:
@@ -249,7 +249,7 @@ class EmbeddedCarrier(Carrier):
 
     @override
     def begin(self, call: Call) -> None:
-        raise AssertionError("begin is unsupported: the library answers during the call")
+        raise AssertionError("begin() is not supported: the library replies during the call")
 
     def drop(self) -> None:
         """Does nothing, because no request is in progress between calls."""

@@ -88,7 +88,7 @@ def _embedded(surroundings: Surroundings) -> Carrier:
 def open_carrier(
     endpoint: str, keys: CurveKeys | None, deadline: float, surroundings: Surroundings
 ) -> Carrier:
-    """Opens a carrier to an endpoint from `resolve`, with the keys that `check_keys` returns.
+    """Opens a carrier to a resolved endpoint, with the keys that `check_keys` returns.
 
     Raises:
         InvalidArgument: `keys` is not a CurveKeys, or the endpoint does not support keys.

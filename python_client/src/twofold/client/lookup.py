@@ -19,10 +19,10 @@ _WAYS_OUT = (
 
 
 def find_library() -> Path | None:
-    """Finds libtwofold.so: by TWOFOLD_LIBRARY, in the package or in the checkout.
+    """Finds libtwofold.so at TWOFOLD_LIBRARY or, if that is unset, in the package or checkout.
 
     Returns:
-        The path; None if the library does not exist.
+        The path; None if the library was not found.
 
     Raises:
         ServerStartFailed: TWOFOLD_LIBRARY does not name a file.
@@ -46,10 +46,10 @@ def no_library() -> str:
 
 
 def find_program() -> Path:
-    """Finds twofold-server: by TWOFOLD_SERVER, in the package, in the checkout or on PATH.
+    """Finds twofold-server at TWOFOLD_SERVER or, if unset, in the package or checkout or on PATH.
 
     Raises:
-        ServerStartFailed: No program exists; the message says how to get one.
+        ServerStartFailed: No program was found; the message says how to get one.
     """
     named, on_path = os.environ.get("TWOFOLD_SERVER"), shutil.which(_PROGRAM)
     candidates = [Path(named)] if named else _candidates(_PROGRAM)
@@ -70,7 +70,7 @@ def find_program() -> Path:
 
 
 def _candidates(name: str) -> list[Path]:
-    """Returns the paths at which an installed package and a checkout have the file."""
+    """Returns the file's paths in the installed package and, if there is one, in the checkout."""
     package = Path(__file__).resolve().parents[1]
     candidates = [package / "_bin" / name]
     # An editable installation: package = checkout/python_client/src/twofold.

@@ -21,9 +21,9 @@ Buffer = tuple[NDArray[np.uint8], int]
 class BufferPool:
     """A pool of byte arrays. An array is reused once all views of it are gone.
 
-    The system supplies large arrays page by page. The first access to each page costs more than
-    writing a step's results there. A view keeps a reference to its array. An array that only the
-    pool refers to is therefore free for reuse.
+    The operating system supplies large arrays page by page, and the first access to a page costs
+    more than writing a step's results there. A view keeps a reference to its array, so an array
+    that only the pool refers to is free for reuse.
 
     Args:
         capacity: The number of arrays to keep.
@@ -46,8 +46,8 @@ class BufferPool:
 def _count_unused() -> int:
     """Returns the result of `getrefcount` in `take` for an array that only the pool refers to.
 
-    Interpreters count differently. An interpreter without a GIL may miscount, so it never reuses an
-    array.
+    Interpreters count differently. An interpreter without a GIL may miscount, so the pool then
+    never reuses an array.
     """
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return -1

@@ -1,7 +1,7 @@
 """The private server: one process of twofold-server that belongs to this Python process.
 
-All environments with endpoint="private" share it. It ends a moment after the last of them closes,
-or at exit. If this process dies, the server notices and exits.
+All environments with endpoint="private" share it. The server ends shortly after the last of them
+closes, or at exit. If this process dies, the server notices and exits.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _ABANDONED_AGE = 60.0
 class PrivateServer:
     """A running server, its directory and a count of the environments that use it.
 
-    The directory is /tmp/twofold-private-xxxxxxxx, open to this user only. It contains the socket
-    `s` and the file `log`. This process holds a lock on it. Later processes remove unlocked
-    directories that killed processes left behind.
+    The directory is /tmp/twofold-private-xxxxxxxx, and only this user can access it. It contains
+    the socket `s` and the file `log`. This process holds a lock on the directory. Later processes
+    remove unlocked directories that killed processes left behind.
 
     Raises:
         ServerStartFailed: No server program was found, or it did not start before the deadline.
@@ -86,12 +86,12 @@ class PrivateServer:
         """Raises ServerDied if the process has ended."""
         if not self.is_alive:
             raise ServerDied(
-                f"the private server {self._outcome()}; a new environment starts another"
+                f"the private server {self._outcome()}; create a new environment to start another"
                 + self._log_tail()
             )
 
     def release(self) -> None:
-        """Decrements the number of users. An unused server stops after a short delay."""
+        """Decrements the user count. An unused server stops after a short delay."""
         global _timer
         with _lock:
             self.users -= 1
@@ -137,7 +137,7 @@ class PrivateServer:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         self._process.wait(_STOP_DEADLINE)
                     raise ServerStartFailed(
-                        f"the private server {self._outcome()} while it started" + self._log_tail()
+                        f"the private server {self._outcome()} during startup" + self._log_tail()
                     )
                 printed += read
         if not printed.startswith(b"listening on "):
@@ -162,7 +162,7 @@ class PrivateServer:
 
 
 def temporary_directory() -> str:
-    """Returns the parent of the servers' directories.
+    """Returns the directory that contains the servers' directories.
 
     This is tempfile's directory, or /tmp if a socket's path would be too long there.
 
@@ -175,10 +175,10 @@ def temporary_directory() -> str:
 
 
 def _make_directory() -> tuple[Path, int]:
-    """Removes the directories of killed processes and makes one for a new server.
+    """Removes the directories of killed processes and creates one for a new server.
 
     Returns:
-        The directory, and the descriptor that holds its lock.
+        The directory, and the file descriptor that holds its lock.
     """
     parent = temporary_directory()
     for path in Path(parent).glob(_DIRECTORY_PREFIX + "*"):

@@ -1,4 +1,4 @@
-"""Sockets of ZeroMQ, connected to a server."""
+"""ZeroMQ sockets that are connected to a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_SOCKETS = 16_384
 
 
 class Socket(Protocol):
-    """The part of a REQ socket of pyzmq that this package uses."""
+    """The part of pyzmq's REQ sockets that this package uses."""
 
     def send(self, data: bytes, flags: int = ...) -> Any:
         """Sends a frame."""
@@ -28,7 +28,7 @@ class Socket(Protocol):
         """Returns the next frame; raises zmq.Again if none arrives within RCVTIMEO."""
 
     def recv_into(self, buffer: Any) -> int:
-        """Writes the next frame to a buffer; returns its size, which may exceed the buffer's."""
+        """Writes the next frame to a buffer; returns the frame's size, even if it doesn't fit."""
 
     def get(self, option: int) -> Any:
         """Returns the value of an option."""
@@ -77,7 +77,7 @@ def _connected(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> 
             socket.curve_publickey = keys.public_key.encode()
             socket.curve_secretkey = keys.secret_key.encode()
         watch.attach(socket)
-        # libzmq connects later, in its own thread. If no more files can be opened, it retries
+        # libzmq connects later, on its own thread. If no more files can be opened, it retries
         # forever.
         system.check_descriptors(socket.FD)
         socket.connect(endpoint)

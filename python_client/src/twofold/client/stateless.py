@@ -22,11 +22,11 @@ _PATIENCE = 1.0
 
 
 class Client:
-    """The carrier to one service, for one caller at a time.
+    """A carrier to a service, for one caller at a time.
 
     Args:
-        endpoint: An endpoint from `resolve`. A private server stays until the process ends.
-        keys: The keys, or None for the files that environment variables name.
+        endpoint: An endpoint from `resolve`. A private server runs until the process ends.
+        keys: The keys; None for those in the files that environment variables name.
         within: The clock and the connections.
     """
 

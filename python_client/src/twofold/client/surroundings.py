@@ -15,7 +15,7 @@ from twofold.client.sockets import Socket
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The clock, the randomness and the connections of a session: the system's or a simulation's.
+    """A session's clock, randomness and connections, which are real or simulated.
 
     A session has no other way to read a clock, wait, draw random bytes or connect.
     """

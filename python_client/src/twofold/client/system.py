@@ -15,7 +15,7 @@ generation = object()
 
 
 def after_fork_in_child(function: Callable[[], object]) -> None:
-    """Registers a function to call in forked children, on systems that fork."""
+    """Registers a function to call in forked children, on systems that support fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)
 
@@ -32,14 +32,14 @@ def check_descriptors(descriptor: int) -> None:
     """Raises OSError if this process can't open more files; does nothing on Windows.
 
     Args:
-        descriptor: Any open descriptor.
+        descriptor: Any open file descriptor.
     """
     if sys.platform != "win32":
         os.close(os.dup(descriptor))
 
 
 def lock_directory(directory: Path) -> int:
-    """Locks a directory, and returns the descriptor that holds the lock.
+    """Locks a directory, and returns the file descriptor that holds the lock.
 
     Raises:
         BlockingIOError: Another process holds the lock.
@@ -57,7 +57,7 @@ def lock_directory(directory: Path) -> int:
 
 
 def allow_open_files(count: int) -> None:
-    """Increases this process's limit on open files to `count`, or to the hard limit if lower."""
+    """Increases this process's limit on open files to `count` or, if lower, to the hard limit."""
     if sys.platform == "win32":
         return
     import resource

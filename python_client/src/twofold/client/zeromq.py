@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Seconds between checks that the private server is alive.
 _LIVENESS_INTERVAL = 0.1
 
-# The reply to a successful step: one byte of tag, eight bytes of seq, then bytes that never differ.
+# The reply to a successful step: a tag byte, eight bytes for seq, then bytes that are always equal.
 _STEP_REPLY = envelope.Reply(seq=1, step=environment.StepReply()).SerializeToString()
 
 
@@ -53,15 +53,15 @@ class Backoff:
 class ZeroMQCarrier(Carrier):
     """A REQ socket to a server, replaced after any failure.
 
-    After a failure, the carrier drops the socket and sends the same bytes over a new one. The
-    server answers a repeat with the stored reply. So a deadline or a KeyboardInterrupt leaves no
-    partly read reply behind.
+    After a failure, the carrier drops the socket and sends the same bytes over a new one; the
+    server answers a repeated request with the stored reply. A deadline or a KeyboardInterrupt
+    therefore leaves no partly read reply behind.
 
     Args:
         endpoint: A checked address.
         keys: Keys for an encrypted endpoint.
         server: The private server at this address. `close` releases it.
-        surroundings: The clock for deadlines and retries, and the sockets.
+        surroundings: The clock for deadlines and retries, and the function that connects sockets.
     """
 
     def __init__(
@@ -204,8 +204,8 @@ class ZeroMQCarrier(Carrier):
     def _send(self, call: Call) -> bool:
         """Sends a request; returns False if the connection is already lost.
 
-        libzmq discards a connection if the server requires another kind of handshake. Its socket
-        can't send any more.
+        libzmq discards a connection if the server requires another kind of handshake. The socket
+        can then send nothing more.
         """
         if self._is_under_way:
             self.drop()

@@ -1,8 +1,8 @@
-"""Datasets: transitions in a Parquet file that records their origin and can be verified.
+"""Datasets: Parquet files of transitions, which record their origin and can be verified.
 
-Each row group of the file contains T steps of N lanes. All steps of lane 0 come first, then those
-of lane 1, and so on. A step that only resets a lane (NEXT_STEP autoreset) is not a transition, so
-the file omits it. `to_minari` and `to_huggingface` export a file.
+Each row group contains T steps of N lanes. All steps of lane 0 come first, then those of lane 1,
+and so on. A step that only resets a lane (NEXT_STEP autoreset) is not a transition, so datasets
+omit it. `to_minari` and `to_huggingface` export a dataset.
 """
 
 from twofold.datasets.huggingface import to_huggingface

@@ -1,4 +1,4 @@
-"""The Parquet format of a dataset: columns, which are made from rollouts, and JSON metadata.
+"""The Parquet format of a dataset: columns, filled from rollouts, and JSON metadata.
 
 The page "Datasets" describes the format.
 """
@@ -25,7 +25,7 @@ NUM_ACTIONS = 4
 BOARDS = ("observation", "next_observation")
 """The names of the columns that contain boards."""
 NOT_RECORDED = ("autoreset_mode", "obs", "render_mode", "observation_key", "mask_key")
-"""The names of an environment's arguments that do not affect a dataset, so no file has them."""
+"""The names of an environment's arguments that no file records: they do not affect a dataset."""
 GROUP_ROWS = 262_144
 """The maximum number of rows in a row group. Only a few row groups are in memory at a time."""
 
@@ -62,7 +62,7 @@ def open_writer(file: IO[bytes], schema: Any) -> Any:
 def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
     """Converts columns to an Arrow record batch.
 
-    Columns of boards are uint8 (rows, cells). Other columns are (rows,).
+    Board columns are uint8 (rows, cells). Other columns are (rows,).
     """
     arrow, _ = pyarrow()
     arrays = []
@@ -77,7 +77,7 @@ def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
 
 
 def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
-    """Returns the valid transitions of a rollout, sorted by lane, then by step.
+    """Returns the valid transitions of a rollout, sorted by lane and then by step.
 
     Args:
         rollout: The rollout.
@@ -85,7 +85,7 @@ def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
         lane: The number of the rollout's first lane.
 
     Returns:
-        An array (transitions,) for each column. Boards are uint8 (transitions, cells).
+        An array for each column: boards are uint8 (transitions, cells), the rest (transitions,).
     """
     valid = rollout.valid.T
     steps, lanes = rollout.valid.shape
@@ -123,5 +123,5 @@ def env_of_2048(envs: gym.vector.VectorEnv[Any, Any, Any]) -> TwofoldVectorEnv:
         return base
     envs.close()
     raise InvalidArgument(
-        f"env makes {type(base).__name__}; a dataset requires an environment of 2048", field="env"
+        f"env makes {type(base).__name__}; a dataset requires a 2048 environment", field="env"
     )

@@ -79,9 +79,10 @@ def to_huggingface(
 ) -> list[Path]:
     """Writes a dataset as a folder for the Hugging Face Hub, in bounded memory.
 
-    The folder contains the dataset card README.md, and data/train-*.parquet with the columns of
-    `read`: boards are two-dimensional arrays, and masks are lists. `datasets.load_dataset(folder)`
-    loads the folder, and `hf upload NAME FOLDER --repo-type dataset` uploads it.
+    The folder contains the dataset card README.md, and data/train-*.parquet with the columns that
+    `read` yields: boards are two-dimensional arrays, and masks are lists.
+    `datasets.load_dataset(folder)` loads the folder, and `hf upload NAME FOLDER --repo-type
+    dataset` uploads it.
 
     Args:
         path: The dataset's file.
@@ -114,7 +115,7 @@ def to_huggingface(
 
 
 def _shard_names(groups: int) -> list[str]:
-    """Returns the names that the Hub expects for the Parquet files of this many row groups."""
+    """Returns the file names that the Hub expects if Parquet files hold this many row groups."""
     count = -(-groups // SHARD_GROUPS)
     return [f"data/train-{shard:05}-of-{count:05}.parquet" for shard in range(count)]
 
@@ -141,7 +142,7 @@ def _schema(shape: tuple[int, ...]) -> Any:
 
 
 def _table(columns: dict[str, Array], schema: Any) -> Any:
-    """Converts columns that `read` yields to an Arrow table."""
+    """Converts the columns that `read` yields to an Arrow table."""
     arrow, _ = file_format.pyarrow()
     arrays = []
     for field in schema:
@@ -159,7 +160,7 @@ def _card(dataset: DatasetFile) -> str:
     kinds = dict.fromkeys(
         file_format.BOARDS, f"dtype: {{array2_d: {{shape: [{rows}, {columns}], dtype: uint8}}}}"
     )
-    # Every version of `datasets` reads this form, although it writes `list` since version 4.
+    # Every version of `datasets` reads this form, although versions since 4 write `list`.
     kinds["action_mask"] = f"sequence: int8\n    length: {file_format.NUM_ACTIONS}"
     features = []
     for field in file_format.schema(rows * columns):

@@ -35,8 +35,9 @@ def to_minari(
 
     An episode has T actions, rewards, terminations and truncations, and T + 1 observations. Its
     only info is `action_mask`, with T + 1 rows. An episode that is unfinished at the end of the
-    file is marked as truncated, as Minari's own collector does. The first episode of lane i has the
-    dataset's seed + i. Later episodes have no seed, because they continue the lane's random stream.
+    file is marked as truncated, which Minari's own collector does too. The seed of lane i's first
+    episode is the dataset's seed + i. Later episodes have no seed, because they continue the lane's
+    random stream.
 
     Args:
         path: The dataset's file.
@@ -44,7 +45,7 @@ def to_minari(
         author: The author in Minari's metadata. Minari recommends this and the next two arguments.
         author_email: The author's email address in the metadata.
         code_permalink: The URL of the code in the metadata.
-        description: The description in the metadata; by default made from the file's metadata.
+        description: The description in the metadata; None derives one from the file's metadata.
         progress: A function to call after each row group.
 
     Returns:
@@ -113,10 +114,10 @@ def _new_folder(dataset_id: str) -> Path:
 
 
 def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
-    """Makes an environment with one board and the dataset's arguments.
+    """Makes a single-board environment with the dataset's arguments.
 
     Raises:
-        InvalidDataset: The environment can't be made, or plays another game.
+        InvalidDataset: The environment can't be made, or does not play 2048.
     """
     # `copy` is an argument of vector environments only.
     arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
@@ -131,10 +132,10 @@ def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
 
 
 def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[Any]]:
-    """Yields lists of episodes, as Minari's episode buffers.
+    """Yields lists of episodes as Minari episode buffers.
 
-    There is a list for each row group, which contains the episodes that end there. The last list
-    contains the unfinished episodes.
+    There is one list per row group, with the episodes that end in it. The last list contains the
+    unfinished episodes.
     """
     rows = 0
     begun: dict[int, list[dict[str, Array]]] = {}
@@ -162,9 +163,9 @@ def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[A
 
 
 def _episodes(dataset: DatasetFile, episodes: list[list[dict[str, Array]]]) -> list[Any]:
-    """Converts episodes to Minari's buffers.
+    """Converts episodes to Minari episode buffers.
 
-    Each episode is a list of consecutive parts. A part contains the columns of its transitions.
+    Each episode is a list of consecutive parts. A part contains the columns for its transitions.
     """
     if not episodes:
         return []

@@ -35,7 +35,7 @@ class DatasetFile:
             transitions, steps and versions.
         arguments: The environment's arguments.
         game: The rules of the recorded game.
-        shape: The number of rows and the number of columns of a board.
+        shape: A board's shape, (rows, columns).
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -55,7 +55,7 @@ class DatasetFile:
             raise
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InvalidDataset(
-                f"{path}: not a Parquet file, or an incomplete one: {error}"
+                f"{path}: not a Parquet file, or incomplete: {error}"
             ) from None
         self.metadata = self._read_metadata()
         self.arguments = dict(self.metadata["arguments"])
@@ -66,7 +66,7 @@ class DatasetFile:
         if not self._file.schema_arrow.equals(expected, check_metadata=False):
             raise InvalidDataset(
                 f"{path}: its columns are {self._file.schema_arrow.names}; expected "
-                f"{expected.names} with a dataset's types"
+                f"{expected.names} with the types that a dataset uses"
             )
 
     def _read_metadata(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class DatasetFile:
         except (ValueError, KeyError, TypeError, RecursionError):
             is_right = False
         if not is_right:
-            raise InvalidDataset(f"{self.path}: Parquet, but not a dataset of Twofold")
+            raise InvalidDataset(f"{self.path}: a Parquet file, but not a Twofold dataset")
         if format_version != file_format.VERSION:
             raise InvalidDataset(
                 f"{self.path}: its version is {format_version!r}; this program reads version "
@@ -113,7 +113,7 @@ class DatasetFile:
 
         Raises:
             InvalidDataset: The environment can't be made.
-            InvalidArgument: An argument of the service is wrong.
+            InvalidArgument: An argument in `service` is invalid.
         """
         lanes = self.metadata["num_envs"]
         try:
@@ -132,7 +132,7 @@ class DatasetFile:
     def groups(self) -> Iterator[dict[str, Array]]:
         """Yields the columns of each row group.
 
-        Columns of boards are uint8 (rows, cells). Other columns are (rows,).
+        Board columns are uint8 (rows, cells). Other columns are (rows,).
         """
         for group in range(self.num_groups):
             try:
@@ -191,7 +191,7 @@ def verify(
         `transitions`.
 
     Raises:
-        InvalidDataset: A transition is wrong, missing or surplus, or the file is damaged; the
+        InvalidDataset: A transition is wrong, missing or superfluous, or the file is damaged; the
             message names the first wrong row and its column.
         InvalidArgument, TransportError: The service can't be used.
         MissingDependency: pyarrow is not installed.
@@ -208,8 +208,8 @@ def verify(
                 progress(row, metadata["transitions"])
     if row != metadata["transitions"] or time != metadata["steps"]:
         raise InvalidDataset(
-            f"{path}: it contains {row} transitions of {time} steps; its metadata says "
-            f"{metadata['transitions']} of {metadata['steps']}"
+            f"{path}: it contains {row} transitions from {time} steps; its metadata says "
+            f"{metadata['transitions']} from {metadata['steps']}"
         )
     return dict(metadata)
 
@@ -220,14 +220,14 @@ def _verify_group(
     """Replays a row group, compares its transitions, and returns its number of steps.
 
     Args:
-        name: The prefix of messages about a wrong row.
+        name: The prefix of error messages about a row.
         envs: The environment that replays the actions.
         recorded: The row group's columns.
         row: The number of the row group's first row in the file.
         time: The number of the row group's first step.
 
     Raises:
-        InvalidDataset: A transition is wrong, missing or surplus.
+        InvalidDataset: A transition is wrong, missing or superfluous.
     """
     lanes, rows = envs.num_envs, len(recorded["time"])
     steps = int(recorded["time"].max()) + 1 - time

@@ -62,11 +62,11 @@ def write(
         transitions: The number of transitions, rounded up to whole steps of all lanes.
         env: The environment's id.
         num_envs: The number of lanes N.
-        seed: The seed of the boards: lane i has seed + i. By default, it is random.
+        seed: The seed of lane 0; lane i has seed + i. By default, it is random.
         policy_timeout: The time limit for one call of the policy, in seconds.
         progress: A function to call after each row group.
-        executor: Where to play, such as `twofold.integrations.ray.RayExecutor()`. By default,
-            this process plays.
+        executor: The executor that plays the games, such as
+            `twofold.integrations.ray.RayExecutor()` (default: this process).
         **env_arguments: The environment's arguments; the file records them.
 
     Returns:
@@ -154,7 +154,7 @@ class Executor(Protocol):
 
 
 class RowGroups:
-    """The division of a dataset into row groups. Each row group contains some steps of all lanes.
+    """The division of a dataset into row groups, each of which contains a few steps of all lanes.
 
     Args:
         plan: The plan of the dataset.
@@ -163,7 +163,7 @@ class RowGroups:
         rows: The number of transitions so far.
         time: The number of steps so far.
         steps: The number of steps in the next row group; 0 at the end.
-        begins: bool (lanes,), always False, because autoreset begins the boards' next episodes.
+        begins: bool (lanes,), always False, because autoreset begins the lanes' next episodes.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -178,7 +178,7 @@ class RowGroups:
         return self.steps == 0
 
     def steps_after(self, rows: int) -> int:
-        """Returns the number of steps in the row group that follows `rows` more transitions."""
+        """Returns the number of steps in the row group after the next `rows` transitions."""
         most = max(1, file_format.GROUP_ROWS // self._plan.num_envs)
         left = self._plan.transitions - self.rows - rows
         return max(0, min(most, -(-left // self._plan.num_envs)))
@@ -191,7 +191,7 @@ class RowGroups:
 
 
 class Facts(NamedTuple):
-    """Facts that only the environment knows: a board's number of cells, and the service version."""
+    """Facts that only the environment knows: cells per board, and the service's version."""
 
     cells: int
     server: str
@@ -200,7 +200,7 @@ class Facts(NamedTuple):
 class Lanes:
     """A range of a dataset's lanes, played from their seeds. Lanes do not affect each other.
 
-    An object with all lanes of the dataset can play whole row groups for `write_file`.
+    An object with all of the dataset's lanes can be the `source` of `write_file`.
 
     Args:
         plan: The plan of the dataset.
@@ -289,7 +289,7 @@ def write_file(
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the environment's arguments as the file records them.
+    """Returns the environment's arguments in the form that the file records.
 
     Raises:
         InvalidArgument: A dataset does not support one of them.

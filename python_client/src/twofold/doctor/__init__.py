@@ -1,4 +1,4 @@
-"""Checks that diagnose why Twofold does not work on this machine, and say how to fix it."""
+"""Checks that show why Twofold does not work on this machine, and how to fix it."""
 
 from twofold.doctor.findings import Finding
 from twofold.doctor.machine import machine_findings

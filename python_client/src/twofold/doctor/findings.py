@@ -31,7 +31,7 @@ def ok(check: str, found: str) -> Finding:
 
 
 def warning(check: str, found: str, fix: str) -> Finding:
-    """Returns the result of a check of something that works, but could work better."""
+    """Returns the result of a check that found something that works but could work better."""
     return Finding(check, "warning", found, fix)
 
 

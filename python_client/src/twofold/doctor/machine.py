@@ -1,4 +1,4 @@
-"""Checks of the machine and of Python's packages."""
+"""Checks on the machine and the installed Python packages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _extras() -> Finding:
-    """Returns a finding that lists the installed optional packages, with torch's build."""
+    """Returns a finding that lists the installed optional packages, including torch's build."""
     installed = []
     for name in _OPTIONAL:
         try:
@@ -164,7 +164,7 @@ def _clock() -> Finding:
 
 
 def _sandbox() -> Finding:
-    """Runs a program for one move, as `twofold evaluate --strategy` does."""
+    """Checks that a sandboxed program can play a move, as in `twofold evaluate --strategy`."""
     if sys.platform != "linux":
         return ok("sandbox", "programs are judged on Linux only")
     fix = (

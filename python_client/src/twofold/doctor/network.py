@@ -1,4 +1,4 @@
-"""Checks of a server: its address, its keys, the connection and its protocol."""
+"""Checks on a server: its address, its keys, the connection and its protocol."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> I
 
     Args:
         endpoint: The server's address.
-        keys: The keys, or None for the key files that environment variables name.
+        keys: The keys; None for those in the files that environment variables name.
         timeout: The time limit for each check, in seconds.
     """
     if endpoint in (EMBEDDED, PRIVATE):

@@ -1,4 +1,4 @@
-"""Checks of the library, the server program and libzmq."""
+"""Checks on the library, the server program and libzmq."""
 
 from __future__ import annotations
 

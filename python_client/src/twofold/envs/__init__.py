@@ -1,4 +1,4 @@
-"""Gymnasium environments on top of sessions, and the list of games."""
+"""Gymnasium environments, which are built on sessions, and the list of games."""
 
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ def make_vec(env: str, num_envs: int, **arguments: Any) -> VectorEnv[Any, Any, A
     """Calls `gymnasium.make_vec` with a user's environment id and arguments.
 
     Raises:
-        InvalidArgument: The environment or one of its arguments is unknown or wrong.
+        InvalidArgument: The environment or one of its arguments is unknown or invalid.
     """
     try:
         return gymnasium.make_vec(env, num_envs=num_envs, **arguments)

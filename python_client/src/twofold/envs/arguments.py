@@ -21,8 +21,8 @@ class ServiceArguments(TypedDict, total=False):
     process uses, or the address of a running server. None means the value of the environment
     variable TWOFOLD_ENDPOINT, or "embedded" if that is unset."""
     keys: CurveKeys | None
-    """Keys for an encrypted tcp endpoint, or None for the files that the environment variables
-    TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name."""
+    """Keys for an encrypted tcp endpoint; None for those in the files that the environment
+    variables TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT name."""
     timeout: float
     """The seconds after which a call raises DeadlineExceeded; 30 by default."""
 
@@ -42,7 +42,7 @@ class EnvArguments(ServiceArguments, total=False):
     """The key of the mask in a dict; "action_mask" by default. If it is given, or with obs="dict",
     observations are dicts."""
     render_mode: Literal["ansi", "rgb_array"] | None
-    """None for no pictures, "ansi" for text, or "rgb_array" for pictures."""
+    """None for no rendering, "ansi" for text, or "rgb_array" for pictures."""
     render_size: int
     """The longer side of a board's picture in pixels, 32 ... 4096; 512 by default."""
 

@@ -29,7 +29,7 @@ class ConcentrationInfos(AllInfos):
     deck: NotRequired[NDArray[np.uint8]]
     """(N, rows, columns): the symbols of all cards. Present with deck_info=True."""
     flips: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns): the change of each card: 0 none, 1 turned face up, 2 turned back,
+    """(N, rows, columns): what happened to each card: 0 nothing, 1 turned face up, 2 turned back,
     3 paired, 4 shown by a peek."""
     final_info: NotRequired[ConcentrationInfos]
     """With SAME_STEP: the infos of the episodes that this step ended."""
@@ -55,23 +55,23 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     Two cards with the same symbol are a pair. An action flips one card; cards are numbered row by
     row. A turn is two flips, and the observation after the second flip shows both cards. If they
     are not a pair, both are face down in the next observation. The episode ends when all pairs are
-    found. If the game has peeks, the action with the highest number is a peek: it shows all
-    remaining cards for one observation.
+    found. If the game has peeks, the action with the highest number is a peek, which shows all
+    remaining cards in one observation.
 
-    Observations: uint8 (N, rows, columns). A face-up card has the number of its symbol, from 0 to
-    symbols - 1. A face-down card has the number `symbols`, and a removed card `symbols + 1`.
+    Observations: uint8 (N, rows, columns). A face-up card is the number of its symbol, from 0 to
+    symbols - 1. A face-down card is `symbols`, and a removed card is `symbols + 1`.
 
     Reward, float32, by default: 1 for a pair, -0.5 for a peek, and -0.1 for two cards that are not
     a pair or for an action on a card that is not face down.
 
-    Infos: see `ConcentrationInfos`. The mask allows the cards that can be flipped, and the peek
-    action while peeks remain. `extra_infos` may request `reward_terms`, `episode` and `flips`.
+    Infos: see `ConcentrationInfos`. `action_mask` is 1 for cards that can be flipped, and for the
+    peek action while peeks remain. `extra_infos` may request `reward_terms`, `episode` and `flips`.
 
     Args:
         num_envs: The number of games N.
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
             "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. If
-            `mask_key` is given, every form is put into such a dict.
+            `mask_key` is given, observations of any form are put into such a dict.
         arguments: See `ConcentrationArguments` (preset, size, peeks, reward …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 

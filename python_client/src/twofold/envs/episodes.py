@@ -24,7 +24,7 @@ _OF_EVERY_GAME = (
     Measure("length_mean", "episode_length", np.add),
 )
 _NO_LANES = np.empty(0, np.intp)
-# The number of steps whose ended episodes are summed up together; fewer if one step ends many.
+# The number of steps whose ended episodes are added up together; fewer if one step ends many.
 _STEPS_AT_A_TIME = 64
 _MANY = 1024
 
@@ -46,12 +46,12 @@ class _Window(NamedTuple):
 
 
 class Episodes:
-    """The infos that `RecordEpisodeStatistics` would add, and statistics of many episodes.
+    """The infos that `RecordEpisodeStatistics` would add, and statistics over many episodes.
 
     Args:
         num_envs: The number of boards N.
         mode: The boards' autoreset mode.
-        measures: The game's own measures.
+        measures: The measures that only this game has.
     """
 
     def __init__(self, num_envs: int, mode: AutoresetMode, measures: tuple[Measure, ...]) -> None:
@@ -60,7 +60,7 @@ class Episodes:
         self._measures = (*_OF_EVERY_GAME, *measures)
         self._infos = {measure.info for measure in self._measures}
         self._began = np.empty(num_envs)
-        # The lanes that begin an episode with the next step.
+        # The lanes that begin an episode in the next step.
         self._waiting: NDArray[np.intp] | None = None
         self._window = _Window(None, 0, {}, ())
         self._steps = 0
@@ -68,7 +68,7 @@ class Episodes:
         self.begin()
 
     def begin(self, lanes: NDArray[np.bool_] | None = None) -> None:
-        """Starts the clocks of the episodes of `lanes`, bool (N,); None for all lanes."""
+        """Starts the episode clocks of `lanes`, bool (N,); None for all lanes."""
         if lanes is None:
             lanes = np.ones(self._num_envs, np.bool_)
         self._began[lanes] = time.perf_counter()
@@ -76,7 +76,7 @@ class Episodes:
             self._waiting = self._waiting[~lanes[self._waiting]]
 
     def add(self, stepped: Stepped[Any, Any], step: object) -> None:
-        """Adds the episodes that a step has ended to the step's infos and to the statistics.
+        """Adds the episodes that a step ended to the step's infos and to the statistics.
 
         `step` identifies the step. A repeated call with the same object does not count it again.
         """
@@ -100,9 +100,9 @@ class Episodes:
             self._window = _Window(step, number, window.totals, (*window.rest, ended))
 
     def add_inherited(self, stepped: Stepped[Any, Any], step: object) -> None:
-        """Adds the episodes that the last step before a resume ended to that step's infos.
+        """Acts like `add`, for the last step before a resume.
 
-        The statistics count this step only if they have not counted any other step.
+        The statistics count this step only if they have not counted any other.
         """
         if self._window.last is None:
             self.add(stepped, step)
@@ -112,7 +112,7 @@ class Episodes:
     def _report(
         self, stepped: Stepped[Any, Any], now: float
     ) -> tuple[NDArray[np.intp], dict[str, Array]]:
-        """Adds ended episodes only to the infos; returns their lanes (k,) and last infos (k,)."""
+        """Adds ended episodes to the infos alone; returns their lanes (k,) and last infos (k,)."""
         _, _, terminations, truncations, infos = stepped
         if not np.count_nonzero(terminations) and not np.count_nonzero(truncations):
             return _NO_LANES, {}
@@ -129,13 +129,13 @@ class Episodes:
         return lanes, ended
 
     def _spread(self, values: Array, lanes: NDArray[np.intp]) -> Array:
-        """Returns an array (N,) with the values (k,) at these lanes, and 0 at all others."""
+        """Returns an array (N,) with the values (k,) in these lanes, and 0 in all others."""
         array = np.zeros(self._num_envs, values.dtype)
         array[lanes] = values
         return array
 
     def statistics(self, *, reset: bool) -> dict[str, float]:
-        """Returns the measures of all episodes since the last reset of the statistics."""
+        """Returns the measures over all episodes since the statistics were last reset."""
         window, now = self._window, time.perf_counter()
         totals = self._totals(window)
         statistics = {"episodes": float(window.episodes)}

@@ -19,7 +19,7 @@ class Game2048Infos(AllInfos):
     """The infos of N boards. Only `step` returns the infos that `extra_infos` adds."""
 
     score: NDArray[np.int32]
-    """The sum of the merged values."""
+    """The sum of the values of all merged tiles."""
     max_exponent: NDArray[np.uint8]
     """The exponent of the highest tile."""
     moves: NDArray[np.int32]
@@ -27,7 +27,7 @@ class Game2048Infos(AllInfos):
     goal_reached: NDArray[np.bool_]
     """Whether the highest tile is at least the goal."""
     merges: NotRequired[NDArray[np.uint8]]
-    """(N, rows, columns): the exponents of merged tiles, at their cells in the afterstate."""
+    """(N, rows, columns): the exponents of merged tiles, in their cells in the afterstate."""
     chance: NotRequired[NDArray[np.int32]]
     """The spawned tile: its cell for a 2, cells + cell for a 4, -1 if none spawned."""
     afterstates: NotRequired[NDArray[np.uint8]]
@@ -35,7 +35,7 @@ class Game2048Infos(AllInfos):
     optimal_value: NotRequired[NDArray[np.float32]]
     """The expected future result of optimal play; 0 once the episode has terminated."""
     action_values: NotRequired[NDArray[np.float32]]
-    """(N, 4): the expected future result of each action, if optimal play follows it; -inf for
+    """(N, 4): the expected future result of each action, followed by optimal play; -inf for
     illegal actions."""
     regret: NotRequired[NDArray[np.float32]]
     """The cost of the step's action: the optimal value before it minus the action's value."""
@@ -62,14 +62,14 @@ class Game2048VectorEnvArguments(Game2048Arguments, VectorEnvArguments, total=Fa
 
 
 class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
-    """N boards of 2048; `gymnasium.make_vec("twofold/Game2048-v0", num_envs=N)`.
+    """N games of 2048; `gymnasium.make_vec("twofold/Game2048-v0", num_envs=N)`.
 
     Actions: 0 up, 1 right, 2 down, 3 left. Observations: uint8 exponents (N, rows, columns), 0 for
-    an empty cell, 3 for an 8. Reward: the sum of the values of the tiles made by merging, float32.
+    an empty cell, 3 for an 8. Reward: the sum of the values of the merged tiles, float32.
 
     Infos: see `Game2048Infos`. `extra_infos` may request `episode`, `reward_terms`, `merges`,
     `chance` and `afterstates`. On a step that only starts a new episode, `chance` is -1, and
-    `reward_terms`, `merges` and `afterstates` are 0. Boards of at most nine cells also have
+    `reward_terms`, `merges` and `afterstates` are 0. Boards with at most nine cells also have
     `optimal_value`, `action_values` and `regret` (0 on such a step), from the table that `twofold
     solve` makes (see the page "Optimal play on small boards").
 
@@ -77,14 +77,14 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
         num_envs: The number of boards N.
         obs: "array"; "one_hot" or "one_hot_last" for float32 planes before or after a board's axes,
             "flat" for float32 (N, cells), or "dict" for {"observation": …, "action_mask": …}. If
-            `mask_key` is given, every form is put into such a dict.
+            `mask_key` is given, observations of any form are put into such a dict.
         arguments: See `Game2048Arguments` (size, goal, reward, dialect …) and
             `VectorEnvArguments` (autoreset_mode, endpoint, render_mode …).
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
-        FailedPrecondition: The table of the optimum is missing or damaged.
-        ResourceExhausted: The service has no memory for the boards, or for the table.
+        FailedPrecondition: The table of optimal values is missing or damaged.
+        ResourceExhausted: The service has too little memory for the boards or for the table.
         TransportError: No server answered.
     """
 
@@ -120,9 +120,9 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
 
 
 class Game2048Env(TwofoldEnv[BoardsT]):
-    """One board of 2048; `gymnasium.make("twofold/Game2048-v0")`.
+    """One game of 2048; `gymnasium.make("twofold/Game2048-v0")`.
 
-    It has the arguments, observations, infos and errors of `Game2048VectorEnv`, for one board.
+    It has the arguments, observations, infos and errors of `Game2048VectorEnv`, for one game.
     """
 
     @overload

@@ -15,9 +15,9 @@ from twofold.envs.arguments import ServiceArguments
 
 
 def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an environment's arguments in JSON's types, without `ServiceArguments`.
+    """Returns an environment's arguments as JSON values, without `ServiceArguments`.
 
-    Sessions, datasets and OpenEnv's states store a game as its id and these arguments, which
+    Sessions, datasets and OpenEnv states store a game as its id and these arguments, which
     `GameSpec.split` reads.
 
     Raises:
@@ -30,7 +30,7 @@ def as_json(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: object) -> Any:
-    """Converts an argument that `json` can't write to one of JSON's types."""
+    """Converts an argument that `json` can't write to a type that it can."""
     if isinstance(value, AutoresetMode):
         return value.value
     if isinstance(value, np.floating):

@@ -21,9 +21,9 @@ class ObservationForm:
     """The form of observations that `obs`, `observation_key` and `mask_key` request.
 
     Attributes:
-        form: "array" for the boards as they are, "one_hot" for float32 planes before a board's
+        form: "array" for unchanged boards, "one_hot" for float32 planes before a board's
             axes, "one_hot_last" for planes after them, or "flat" for float32 (cells,).
-        keys: The names of observation and mask in a dict; None for plain arrays.
+        keys: The keys of the observation and the mask in a dict; None for plain arrays.
         planes: The number of planes in the one-hot forms.
     """
 
@@ -35,10 +35,10 @@ class ObservationForm:
     def read(
         cls, obs: object, observation_key: object, mask_key: object, planes: int
     ) -> ObservationForm:
-        """Returns the form that these arguments request; "dict" is "array" in a dict.
+        """Returns the form that these arguments request; "dict" means "array" in a dict.
 
         Raises:
-            InvalidArgument: An argument is wrong; `field` names it.
+            InvalidArgument: An argument is invalid; `field` names it.
         """
         given = _arguments.choice("obs", obs, (*FORMS, "dict"))
         form: Any = "array" if given == "dict" else given
@@ -64,10 +64,10 @@ class ObservationForm:
         return cls(form, (first, second), planes)
 
     def space(self, boards: gym.Space[Any], actions: int) -> gym.Space[Any]:
-        """Returns the space of one observation, from a board's space and the number of actions.
+        """Returns the space of one observation, given a board's space and the number of actions.
 
         Raises:
-            InvalidArgument: The game's observations have no rows and columns.
+            InvalidArgument: The form requires rows and columns, which the game's boards don't have.
         """
         space = self._form_space(boards)
         if self.keys is None:
@@ -86,8 +86,8 @@ class ObservationForm:
             return gym.spaces.Box(low, high, dtype=np.float32)
         if len(boards.shape) != 2:
             raise InvalidArgument(
-                f"obs is {self.form!r}, which requires boards of rows and columns; observations of "
-                f"shape {boards.shape} can be 'array' or 'flat'",
+                f"obs is {self.form!r}, which requires boards with rows and columns; observations "
+                f"of shape {boards.shape} can be 'array' or 'flat'",
                 field="obs",
             )
         is_first = self.form == "one_hot"
@@ -97,8 +97,8 @@ class ObservationForm:
     def observations(self, boards: NDArray[Any], mask: NDArray[Any], out: Any = None) -> Any:
         """Returns boards (K, …) and their action mask (K, actions) as observations.
 
-        A mask in a dict is a copy, so a write to it does not change the infos' mask. `out` is an
-        earlier result of this method to overwrite.
+        A mask in a dict is a copy, so writing to it does not change the mask in the infos. `out` is
+        an earlier result of this method to overwrite.
         """
         if self.keys is None:
             return self.of(boards, out)
@@ -111,8 +111,8 @@ class ObservationForm:
     def of(self, boards: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Converts boards (K, …) to this form, (K, …), in `out` or in new memory.
 
-        With "array" the result is the boards themselves. The last plane also marks larger numbers,
-        which occur only after a reset to given boards.
+        With "array", returns the boards themselves. The last one-hot plane also marks larger
+        numbers, which occur only after a reset to given boards.
         """
         if self.form == "array":
             return boards

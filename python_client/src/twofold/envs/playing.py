@@ -13,7 +13,7 @@ class Schedule(Protocol):
     """The episodes or steps that remain to be played.
 
     Attributes:
-        begins: The lanes that begin an episode now, bool (N,).
+        begins: The lanes that are about to begin an episode, bool (N,).
     """
 
     begins: NDArray[np.bool_]
@@ -24,7 +24,7 @@ class Schedule(Protocol):
         ...
 
     def advance(self, segment: Any, /) -> None:
-        """Counts a played segment, and sets `begins` to the lanes that begin an episode."""
+        """Counts a played segment, and sets `begins` to the lanes that begin an episode next."""
         ...
 
 
@@ -35,7 +35,7 @@ _Followed = TypeVar("_Followed", contravariant=True)
 
 
 class Source(Protocol[_Followed, _Played]):
-    """A player that plays a schedule, a few steps at a time."""
+    """An object that plays a schedule, a few steps at a time."""
 
     def begin(self, schedule: _Followed, /) -> None:
         """Begins the episodes of the lanes in `schedule.begins`."""

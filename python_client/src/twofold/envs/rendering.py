@@ -20,7 +20,7 @@ _LARGEST_WIDTH = 16384
 def draw(
     game: GameSpec, boards: Array, render_mode: str, size: int
 ) -> tuple[str, ...] | tuple[Picture, ...]:
-    """Draws boards (N, …) one by one, for `TwofoldVectorEnv.render`."""
+    """Draws each of the boards (N, …) separately, for `TwofoldVectorEnv.render`."""
     if render_mode == "ansi":
         return tuple(game.text(board) for board in boards)
     return tuple(game.picture(board, size) for board in boards)
@@ -29,15 +29,15 @@ def draw(
 def draw_grid(
     game: GameSpec, num_envs: int, columns: int | None, width: int, ask: Callable[[], Array]
 ) -> Picture:
-    """Draws one picture of all the boards (N, …) that `ask` returns, for `render_grid`."""
+    """Draws all the boards (N, …) that `ask` returns in one picture, for `render_grid`."""
     if columns is None:
         columns = math.ceil(math.sqrt(num_envs))
     columns = min(_arguments.integer("columns", columns, 1), num_envs)
     most = (_LARGEST_WIDTH - _GAP) // (_SMALLEST_BOARD + _GAP)
     if columns > most:
         raise InvalidArgument(
-            f"columns is {columns:,}; expected at most {most}, because a board has at least "
-            f"{_SMALLEST_BOARD} pixels and the picture at most {_LARGEST_WIDTH:,} in a row",
+            f"columns is {columns:,}; expected at most {most}, because a board is at least "
+            f"{_SMALLEST_BOARD} pixels wide and the picture at most {_LARGEST_WIDTH:,}",
             field="columns",
         )
     least = columns * (_SMALLEST_BOARD + _GAP) + _GAP

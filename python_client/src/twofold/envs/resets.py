@@ -1,4 +1,4 @@
-"""The options of a reset, and its request."""
+"""The options and the request of a reset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
     """Returns the boards that a reset with these options restarts, bool (N,).
 
     Raises:
-        InvalidArgument: The mask is wrong, or an option is unknown.
+        InvalidArgument: The mask is invalid, or an option is unknown.
     """
     unknown = options.keys() - {"reset_mask", "boards"}
     if unknown:
@@ -49,7 +49,7 @@ def start_boards(
     """Checks the boards in `mask`, and returns all start boards, (N, …), in the space's dtype.
 
     Raises:
-        InvalidArgument: Their dtype, shape or range is wrong; `lane` is the first bad board.
+        InvalidArgument: Their dtype, shape or range is wrong; `lane` names the first wrong board.
     """
     if not isinstance(space, gym.spaces.Box):
         raise InvalidArgument(
@@ -70,9 +70,9 @@ def reset_request(
     seeds: NDArray[np.uint64],
     boards: Array | None,
 ) -> tuple[envelope.Request, bytes | None]:
-    """Returns the request and payload of a reset of the lanes in `mask`, some with new seeds."""
+    """Returns the request and payload that reset the lanes in `mask` and seed those in `seeded`."""
     has_seeds = bool(seeded.any())
-    # 1 resets a lane, with its seed if the request has seeds. 2 resets it and continues its stream.
+    # 1 resets a lane, with its seed if the request has seeds; 2 resets it and continues its stream.
     numbers = mask.view(np.uint8) + (mask & ~seeded & has_seeds)
     reset = environment.ResetRequest(
         seeds=has_seeds, mask=bool((numbers != 1).any()), boards=boards is not None

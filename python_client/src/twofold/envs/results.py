@@ -1,4 +1,4 @@
-"""The results of reset and step: views of a reply's payload, in new memory or in a given target."""
+"""The results of resets and steps: views of a reply's payload, in new memory or in a `Target`."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class EpisodeInfo(TypedDict):
     r: NDArray[np.float64]
     """The sum of the episode's rewards."""
     l: NDArray[np.int_]  # noqa: E741 - as gymnasium has it
-    """The number of the episode's steps."""
+    """The number of steps in the episode."""
     t: NDArray[np.float64]
-    """The seconds since this client saw the episode begin."""
+    """The time since this client saw the episode begin, in seconds."""
 
 
 class AllInfos(TypedDict):
-    """The infos of every game: arrays (N, …). The mask `_name` marks the boards with a value."""
+    """The infos of every game: arrays (N, …). A mask `_name` marks the boards that have `name`."""
 
     action_mask: NDArray[np.int8]
-    """(N, actions): 1 for a legal action; all 0 after the game's end."""
+    """(N, actions): 1 for a legal action; all 0 once the game has ended."""
     episode_length: NDArray[np.int32]
-    """The number of the episode's steps, including illegal actions."""
+    """The number of steps in the episode, including illegal actions."""
     reward_terms: NotRequired[NDArray[np.float32]]
     """(N, terms): each term's weighted part of the reward, before scale and clip. An extra info."""
     episode_return: NotRequired[NDArray[np.float64]]
@@ -58,7 +58,7 @@ class AllInfos(TypedDict):
     episode: NotRequired[EpisodeInfo]
     """The episodes that ended in the step. An extra info."""
     final_obs: NotRequired[NDArray[np.object_]]
-    """With SAME_STEP: the last observations of the episodes that this step ended, else None."""
+    """With SAME_STEP: an ended episode's last observation; None for the other boards."""
     _action_mask: NDArray[np.bool_]
     _episode_length: NDArray[np.bool_]
     _reward_terms: NotRequired[NDArray[np.bool_]]
@@ -70,7 +70,7 @@ class AllInfos(TypedDict):
 
 _OBSERVE = envelope.Request(observe={})
 _NO_INFOS = ("observation", "reward", "terminated", "truncated")
-# The number of layouts of finals to keep, one for each number of episodes that end in a step.
+# The number of finals layouts to keep. A layout depends on the number of episodes that a step ends.
 _MAX_LAYOUTS = 1000
 _FINALS = ("final_obs", "_final_obs", "final_info", "_final_info")
 
@@ -103,16 +103,16 @@ def plain(infos: Infos) -> Infos:
 
 @dataclass(eq=False)
 class Target:
-    """The arrays and dicts that every call overwrites and returns with copy=False.
+    """The arrays and dicts that, with copy=False, every call overwrites and returns.
 
     Attributes:
-        buffer: The memory of a payload, followed by the masks of the infos.
+        buffer: The memory for a payload, followed by the masks of the infos.
         boards: The server's observations in the buffer.
         mask: The server's action mask in the buffer.
         stepped: The results of a step.
         observed: The results of a reset.
-        own: The infos of `stepped` and of `observed`, each with a copy to restore it from.
-        last_masks: The masks of infos that belong to an episode's last step.
+        own: The infos of `stepped` and of `observed`, each with a copy from which to restore it.
+        last_masks: The masks of infos that describe an episode's last step.
         has_finals: Whether the last step had final infos.
     """
 
@@ -140,10 +140,10 @@ class Target:
 class Results:
     """The results of resets and steps: a payload's arrays, followed by the masks of the infos.
 
-    The results are written to a given target, or else to new memory.
+    The arrays are written to a given `Target`, or else to new memory.
 
     Args:
-        spec: The reply to create, with the layouts of replies.
+        spec: The reply to the create request, with the layouts of replies.
         num_envs: The number of boards N.
         game: The game.
         form: The form of the observations.
@@ -152,9 +152,9 @@ class Results:
         ProtocolError: An array is missing from a layout, or the layout is invalid.
 
     Attributes:
-        num_envs: The argument.
-        game: The argument.
-        form: The argument.
+        num_envs: The argument `num_envs`.
+        game: The argument `game`.
+        form: The argument `form`.
         size: The size of a payload and the masks in bytes.
     """
 
@@ -190,11 +190,11 @@ class Results:
         """Returns a target for the results of all calls.
 
         Raises:
-            ProtocolError: The server's replies to step do not begin with the arrays of a reset.
+            ProtocolError: The server's replies to steps do not begin with a reset's arrays.
         """
         if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
             raise ProtocolError(
-                "the server's replies to step do not begin with a reset's arrays; pass copy=True"
+                "the server's replies to steps do not begin with a reset's arrays; pass copy=True"
             )
         buffer = self.buffer()
         boards, *others, infos = self._views(buffer[0])
@@ -213,7 +213,7 @@ class Results:
         )
 
     def observed(self, session: Session) -> NDArray[np.uint8]:
-        """Requests the current observations and infos; returns the payload in new memory."""
+        """Requests the current observations and infos; returns their payload in new memory."""
         buffer = self.buffer()
         session.call("observe", _OBSERVE, into=buffer)
         return buffer[0]
@@ -250,7 +250,7 @@ class Results:
         return observations, rewards, terminations, truncations, infos
 
     def _write(self, target: Target) -> None:
-        """Writes the arrays of a target that are not views of its payload."""
+        """Fills the arrays of a target that are not views of its payload."""
         target.clear()
         mask = target.stepped[4]["action_mask"]
         if self._order is not None:
@@ -258,7 +258,7 @@ class Results:
         self.form.observations(target.boards, mask, target.stepped[0])
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
-        """Returns the layout with Gymnasium's mask of each info, bool (N,), after its arrays."""
+        """Returns the layout, extended with Gymnasium's mask for each info, bool (N,)."""
         arrays = list(wire.arrays)
         extended = environment.PayloadLayout(size=self._end_of_payload)
         for array in arrays:
@@ -299,7 +299,7 @@ class Results:
     def _observations(self, boards: Array, infos: Infos) -> Any:
         """Returns the observations in the user's form, from the server's boards.
 
-        Also reorders the action mask in the infos to the user's actions.
+        Also converts the action mask in the infos to the user's action order.
         """
         if self._order is not None:
             infos["action_mask"] = infos["action_mask"].take(self._order, 1)
@@ -310,10 +310,11 @@ class Results:
 
         Args:
             reply: The reply, with the layout of the finals: the lanes of the k episodes that ended,
-                and (k, …) rows of a reset's arrays and of the optimum's infos.
+                and (k, …) rows of a reset's arrays and of the infos about optimal play.
             memory: The payload.
-            infos: The step's infos. Those that a reset lacks belong to the old episodes. For the
-                ended lanes, this method copies them to the final infos and clears their masks.
+            infos: The step's infos. Those that a reset does not have belong to the old episodes.
+                For the ended lanes, this method copies them to the final infos and clears their
+                masks.
         """
         wire = reply.step.finals.SerializeToString()
         layout = self._finals_layouts.get(wire)

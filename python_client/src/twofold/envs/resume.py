@@ -25,19 +25,20 @@ def resume(
 ) -> TwofoldVectorEnv:
     """Takes over the boards of another process, which may have died.
 
-    The returned vector environment has the original one's game and arguments, and continues
-    after its last request. `requests` is the number of requests so far, and `last_results` contains
-    the last results. If the other process is still running, its next call raises StaleEpoch.
+    The returned vector environment has the game and the arguments of the original, and continues
+    after the original's last request. Its `requests` includes the original's requests, and its
+    `last_results` contains the last results. If the other process is still running, its next call
+    raises StaleEpoch.
 
     Args:
         token: The value of `envs.unwrapped.token`.
         endpoint: The server's address, if it differs from the token's.
-        keys: Keys for an encrypted endpoint; a session belongs to the key that made it.
+        keys: Keys for an encrypted endpoint; a session belongs to the key that created it.
         timeout: The time limit of each call in seconds.
         recover: Whether to recreate boards that the server loses from now on; None for the original
-            environment's choice. Recovery requires a snapshot, which the first call takes. Until
-            then a loss raises NotFound, and resuming again returns the same `last_results`. The
-            next rollout by an n-tuple network uploads the network again.
+            environment's setting. Recovery requires a snapshot, which the first call takes. Until
+            then, a loss raises NotFound, and resuming again returns the same `last_results`. The
+            next rollout of an n-tuple network uploads the network again.
 
     Raises:
         InvalidArgument: The token is invalid, or this version does not know the session's game.
@@ -56,7 +57,7 @@ def resume(
     endpoint = resolve(address if endpoint is None else _arguments.text("endpoint", endpoint))
     if endpoint == EMBEDDED:
         raise InvalidArgument(
-            "boards in a process end with it and can't be resumed; pass a server's address",
+            "embedded boards end with their process and can't be resumed; pass a server's address",
             field="endpoint",
         )
     session = Session(
@@ -74,7 +75,7 @@ def resume(
 
 
 def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
-    """Makes the environment around a resumed session."""
+    """Makes the environment for a resumed session."""
     game = BY_ID.get(session.create.environment_id)
     try:
         owner, arguments = json.loads(session.create.client_arguments)
@@ -83,7 +84,7 @@ def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
     if game is None:
         raise InvalidArgument(
             "this version of twofold does not know the session's game, or another kind of client "
-            "made the session, or its arguments can't be written as JSON",
+            "created the session, or its arguments can't be written as JSON",
             field="token",
         )
     # Older clients stored the number of boards here, which is wrong for a fork.

@@ -37,8 +37,8 @@ class Finals:
     Attributes:
         steps: int64 (F,), ascending: the rollout's step that ended the episode.
         lanes: int64 (F,): the episode's lane.
-        observations: (F, …): the last boards, like a rollout's observations.
-        infos: All infos of the last boards, (F, …) each, but none of the last step.
+        observations: (F, …): the last boards, in the form of a rollout's observations.
+        infos: The infos of the last boards, (F, …) each; infos of the last step are not included.
     """
 
     steps: NDArray[np.int64]
@@ -52,8 +52,8 @@ class Rollout:
     """The results of T steps of N lanes, with time as the first axis.
 
     Attributes:
-        observations: (T + 1, N, …): row t holds the boards before step t. They are plain boards in
-            every environment, regardless of its form of observations.
+        observations: (T + 1, N, …): row t contains the boards before step t. They are plain boards,
+            whichever form the environment's own observations have.
         action_masks: int8 (T + 1, N, actions).
         actions: uint8 (T, N): the chosen actions, without effect where `valid` is false.
         rewards: float32 (T, N).
@@ -82,7 +82,7 @@ def storage(
     """Checks the caller's arrays and infos, and returns the arrays by their names in replies.
 
     Args:
-        out: A `Rollout`, a mapping of some of its arrays by their names, or None.
+        out: A `Rollout`, a mapping from names to some of its arrays, or None.
         steps: The number of steps T.
         infos: The requested infos.
         spec: The layout of a step's payload.
@@ -133,7 +133,7 @@ def check_memory(
     """Checks before the first step that the arrays of a rollout fit into memory.
 
     Raises:
-        InvalidArgument: The arrays that are not in `out` are larger than this process may allocate.
+        InvalidArgument: The arrays that are not in `out` need more memory than is available.
     """
     rows = _rows(spec)
     of_step = sum(rows[name].nbytes for name in (*_FRAMES, *_STEPS, *infos) if name not in out)
@@ -148,7 +148,7 @@ def check_memory(
 
 
 def _rows(spec: environment.PayloadLayout) -> dict[str, Array]:
-    """Returns one step's row of each array, by its name in replies."""
+    """Returns one step's row of each array, keyed by the array's name in replies."""
     rows = Layout(spec, ()).split(np.empty(spec.size, np.uint8))
     rows["action"], rows["valid"] = (np.empty_like(rows["reward"], t) for t in (np.uint8, np.bool_))
     return rows
@@ -212,8 +212,8 @@ class Collected:
     ) -> dict[str, Array]:
         """Adds the steps of one reply, and returns its arrays by their names in the reply.
 
-        `played` are the actions (steps, N) in the user's numbers, unless a policy in the service
-        chose them.
+        `played` contains the actions (steps, N) in the user's order; None if a policy in the
+        service chose them.
         """
         if reply.HasField("finals"):
             finals = Layout(reply.finals, ("steps", "lanes", "observation")).split(payload)
@@ -248,7 +248,7 @@ class Collected:
     def _in_user_order(
         self, arrays: dict[str, Array], played: NDArray[np.uint8] | None
     ) -> dict[str, Array]:
-        """Reorders masks and actions from the server's numbers to the user's."""
+        """Converts masks and actions from the server's action order to the user's."""
         masks = arrays["action_mask"]
         if played is None:
             # If no action is legal, a policy's action is 0 in either order.
@@ -257,9 +257,9 @@ class Collected:
         return {"action_mask": self._game.in_user_order(masks, -1), "action": played}
 
     def _make_arrays(self, arrays: dict[str, Array], steps: int) -> dict[str, Array]:
-        """Returns arrays for all steps in one block of memory, with dtypes and shapes like these.
+        """Returns arrays for all steps, in one block of memory, with the same dtypes as `arrays`.
 
-        `arrays` contain the first `steps` steps.
+        `arrays` contains the first `steps` steps.
         """
         shapes = {
             name: (self.steps + len(array) - steps, *array.shape[1:])

@@ -1,4 +1,4 @@
-"""Plays many steps in one call, with requests of limited size and time or one per step."""
+"""Plays many steps in one call, with size- and time-limited requests or one request per step."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from twofold.v1 import rollout_pb2 as wire
 
 Progress = Callable[[int], object]
 
-# The size of one reply in bytes: the round trip is negligible, but the reply still fits the caches.
-# Large steps get larger replies, because each reply repeats the previous reply's last boards.
+# The size of one reply in bytes: large enough to make the round trip negligible, small enough for
+# the caches. Large steps get larger replies, because each reply repeats the last boards of the
+# previous one.
 _REPLY_BYTES = 2 << 20
 _STEPS_OF_A_REPLY = 8
 _MAX_REPLY_BYTES = 16 << 20
@@ -46,12 +47,12 @@ def rollout(
     out: Rollout | Mapping[str, object] | None,
     progress: Progress | None,
 ) -> Rollout:
-    """Plays the rollout that these arguments of `TwofoldVectorEnv.rollout` request."""
+    """Plays the rollout that `TwofoldVectorEnv.rollout` requests with these arguments."""
     steps = _arguments.integer("steps", steps, 1, sys.maxsize // session.spec.step.size)
     infos = _arguments.elements("infos", infos, "a list of names")
     _arguments.progress(progress)
     if (chooser is None) == (actions is None):
-        raise InvalidArgument("pass either policy or actions=, and not both", field="policy")
+        raise InvalidArgument("pass either policy or actions=, but not both", field="policy")
     game, num_envs = results.game, results.num_envs
     played = None if actions is None else _actions_to_play(session, actions, steps)
     seeds, is_seeded = board_seeds(policy_seed, num_envs, "policy_seed")
@@ -77,7 +78,7 @@ def rollout(
     wanted = reply_bytes(session)
 
     def request(done: int) -> tuple[envelope.Request, bytes | None]:
-        """Returns the request for the remaining steps after `done` steps."""
+        """Returns the request for the steps that remain after `done` steps."""
         request = wire.RolloutRequest(infos=names, max_payload_bytes=wanted)
         payload = None
         left = steps - done
@@ -130,7 +131,7 @@ def _play(
             if done == steps:
                 return _whole(session, collected)
     except KeyboardInterrupt as error:
-        # Otherwise, repeating the call, or a step in `progress`, returns a result.
+        # In all other cases, repeating the call, or the step in `progress`, returns a result.
         is_known = collected.done > 0 or (done > 0 and session.state.is_settled)
         if is_known and session.unreturned_step is None:
             explain(error, _STEPS_REMAIN)
@@ -140,7 +141,7 @@ def _play(
 class _StepCount:
     """The number of remaining steps, and the lanes that begin an episode or play in the next step.
 
-    `advance` computes the lanes, bool (N,), from the last step's results.
+    `advance` computes both masks of lanes, bool (N,), from the last step's results.
     """
 
     def __init__(
@@ -165,9 +166,9 @@ class _StepCount:
 
 
 class _FunctionSteps:
-    """A rollout whose actions a function chooses, with one request and one call per step.
+    """A rollout whose actions a function chooses, with one request and one function call per step.
 
-    Each request is a rollout of one step, so that the service tracks waiting boards and the ends of
+    Each request is a one-step rollout, so that the service tracks waiting boards and the ends of
     episodes.
     """
 
@@ -243,7 +244,7 @@ class _FunctionSteps:
 
 
 def _largest_step(session: Session) -> int:
-    """Returns the largest possible size of a one-step reply, in bytes; no limit applies to it."""
+    """Returns the largest size of a one-step reply in bytes. `reply_bytes` does not limit it."""
     spec = session.spec
     return 4 * spec.reset.size + spec.step.size + 40 * session.create.num_envs + 4096
 

@@ -1,4 +1,4 @@
-"""Seeds: converts the argument `seed` to one 64-bit number for each board."""
+"""Seeds: the conversion of the argument `seed` to one 64-bit number per board."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Seed: TypeAlias = "int | list[int | None] | tuple[int | None, ...] | NDArray[np.
 
 
 def draw_seed(num_envs: int, random_bytes: Callable[[int], bytes] = SYSTEM.random_bytes) -> int:
-    """Draws a random seed, with seed + i below 2^63 for every board i.
+    """Draws a random seed such that seed + i is below 2^63 for every board i.
 
-    Seeds from 2^63 up are reserved for evaluation.
+    Seeds of 2^63 and above are reserved for evaluation.
     """
     # With 128 bits, the probabilities of any two remainders differ by at most one part in 2^65.
     return int.from_bytes(random_bytes(16), "little") % (2**63 - num_envs)
@@ -40,13 +40,13 @@ def worker_seeds(
 
         envs.reset(seed=twofold.worker_seeds(seed, envs.num_envs, rank=worker))
 
-    Board i of worker r gets seed + r * num_envs + i. So the workers together play the same games as
-    one environment with all of their boards after `reset(seed=seed)`.
+    Board i of worker r gets seed + r * num_envs + i. Together, the workers therefore play the same
+    games as one environment with all of their boards after `reset(seed=seed)`.
 
     Args:
-        seed: The run's seed. Two runs share games if their seeds differ by less than the number of
-            all workers' boards.
-        num_envs: The number of boards of each worker.
+        seed: The run's seed. Two runs share games if their seeds differ by less than the total
+            number of boards.
+        num_envs: The number of boards per worker.
         rank: The worker's number, from 0.
         evaluation: Whether to add 2^63, which separates these seeds from all training seeds.
 
@@ -54,7 +54,7 @@ def worker_seeds(
         uint64 (num_envs,).
 
     Raises:
-        InvalidArgument: An argument is wrong, or the seeds would reach 2^63; `field` names it.
+        InvalidArgument: An argument is invalid, or makes the seeds reach 2^63; `field` names it.
     """
     num_envs = _arguments.integer("num_envs", num_envs, 1, 2**40)
     rank = _arguments.integer("rank", rank, 0)
@@ -72,8 +72,8 @@ def worker_seeds(
 class BoardSeeds:
     """The seeds that executed resets and restores gave to the boards.
 
-    A reset may stay pending, or may never be sent. Therefore `plan` records the new seeds before
-    the request, and `done` applies them when the reply arrives.
+    A reset may stay pending, or may never be sent. Therefore, `plan` records the new seeds before
+    the request is made, and `done` applies them when the reply arrives.
 
     Args:
         num_envs: The number of boards N.
@@ -97,7 +97,7 @@ class BoardSeeds:
 
     @functools.cached_property
     def drawn(self) -> int:
-        """The system's seed for the first reset without a seed, drawn once."""
+        """A random seed for a first reset without a seed, drawn only once."""
         return draw_seed(self.unknown.size, self._random_bytes)
 
     @property
@@ -141,7 +141,7 @@ _FORK_SALT = np.uint64(0x54574F464F4C4446)
 
 
 def fork_seeds(seeds: NDArray[np.uint64], generators: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns the seeds of a fork's copies, uint64 (k,), which differ from their parents' seeds.
+    """Returns the seeds of a fork's boards, uint64 (k,), which differ from their parents' seeds.
 
         mix(mix(mix(salt ^ seed) ^ first) ^ second)
 

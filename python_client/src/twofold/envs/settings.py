@@ -38,12 +38,12 @@ class Settings:
     Attributes:
         game: The game.
         form: The form of the observations.
-        copy: Whether each call returns fresh arrays.
+        copy: Whether each call returns new arrays.
         autoreset_mode: The autoreset mode.
         render_mode: The render mode.
         render_size: The longer side of a board's picture in pixels.
         extra_infos: The names of the infos to add to each step.
-        given: The arguments by name, except the game's own; only `extra_infos` is checked.
+        given: The arguments by name, except the game's own; all but `extra_infos` are unchecked.
     """
 
     game: GameSpec
@@ -127,7 +127,7 @@ class Settings:
             raise InvalidArgument(text, field=error.field, lane=error.lane) from None
 
     def _as_text(self, owner: str) -> str:
-        """Returns the arguments as JSON for a client that resumes the session; "" if impossible.
+        """Returns the arguments as JSON, for a client that resumes the session; "" if impossible.
 
         Older clients look up the class by the name `owner`.
         """

@@ -1,4 +1,4 @@
-"""The single environment of any game."""
+"""The single-board environment of any game."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
         Args:
             seed: The seed of the board's stream; None continues the stream. If the first reset has
-                no seed, the system draws one, which `np_random_seed` returns.
+                no seed, the environment draws one at random, which `np_random_seed` returns.
             options: May contain "board", uint8 (rows, columns): the board to start from.
 
         Returns:
-            The observation and the infos. Infos are numpy scalars (int64, float64), flags of shape
-            (), and the array `action_mask`.
+            The observation and the infos. Infos are numpy scalars (int64, float64), bool arrays of
+            shape (), and the array `action_mask`.
 
         Raises:
             InvalidArgument: The seed or an option is wrong; `field` names it.
@@ -99,7 +99,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """Plays one action.
 
         Raises:
-            InvalidArgument: The action is not an integer, or out of range.
+            InvalidArgument: The action is not an integer, or is out of range.
             FailedPrecondition: The board has not been reset, or its episode is over.
             StepPending, TransportError: See `TwofoldVectorEnv.step`.
         """
@@ -142,7 +142,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return seed
 
     def observe(self) -> tuple[ObsT, Infos]:
-        """Returns the current observation and infos like `reset`, but changes nothing."""
+        """Returns the current observation and infos in the form of `reset`; changes nothing."""
         return self._seen(*self._batch.observe())
 
     def snapshot(self) -> bytes:
@@ -163,7 +163,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             seed: The seed of a new stream of random numbers; None continues the snapshot's stream.
 
         Returns:
-            The observation and infos, like `reset`.
+            The observation and infos, as from `reset`.
         """
         row = _arguments.integer("row", row, 0, 2**63 - 1)
         if seed is not None:
@@ -182,7 +182,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         return np.asarray(self._mask == 1)
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
-        """Returns statistics of the ended episodes; see `TwofoldVectorEnv.statistics`."""
+        """Returns statistics over the ended episodes; see `TwofoldVectorEnv.statistics`."""
         return self._batch.statistics(reset=reset)
 
     def keepalive(self) -> None:
@@ -216,7 +216,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
 @contextlib.contextmanager
 def _as_argument(name: str) -> Iterator[None]:
-    """Gives an error about a batch's argument, such as "boards", the name of the single one."""
+    """Renames the batch's argument in an error, for example from "boards" to "board"."""
     try:
         yield
     except InvalidArgument as error:

@@ -34,14 +34,14 @@ def restore_request(
     rows: ArrayLike | None,
     seed: Seed,
 ) -> tuple[envelope.Request, bytes, NDArray[np.bool_], NDArray[np.uint64] | None]:
-    """Returns the request and payload for these arguments of `TwofoldVectorEnv.restore`.
+    """Returns the request and payload for `TwofoldVectorEnv.restore` with these arguments.
 
     Also returns a mask of the replaced boards, bool (N,), and the seeds of their new streams,
     uint64 (N,). The seeds are None if the boards continue the snapshot's streams.
     """
     if not isinstance(blob, (bytes, bytearray, memoryview)):
         raise InvalidArgument(
-            f"blob is a {type(blob).__name__}; expected the bytes of a snapshot", field="blob"
+            f"blob is a {type(blob).__name__}; expected a snapshot as bytes", field="blob"
         )
     every = np.arange(num_envs, dtype=np.uint64)
     replaced = every if lanes is None else _arguments.lanes(lanes, num_envs)
@@ -52,7 +52,7 @@ def restore_request(
     parts = [] if lanes is None else [replaced.astype("<u8").tobytes()]
     if rows is not None:
         numbers = _arguments.integers("rows", rows, (count,))
-        _arguments.refuse_lane("rows", numbers, numbers < 0, "a number from 0 on")
+        _arguments.refuse_lane("rows", numbers, numbers < 0, "a non-negative number")
         parts.append(numbers.astype("<u8").tobytes())
     new_seeds = None
     if seed is not None:
@@ -70,12 +70,12 @@ def restore_request(
 
 
 def check_spawns(game: GameSpec, spawns: str, seed: Seed) -> None:
-    """Refuses a value of `spawns` that the game does not support, and a seed for "same"."""
+    """Refuses a value of `spawns` that the game does not support, and a seed with "same"."""
     _arguments.choice("spawns", spawns, ("fresh", "same"))
     if spawns == "fresh" and game.unseen is not None:
         raise InvalidArgument(
-            f"copies of this game share the {game.unseen} that nobody has seen, so their futures "
-            "are not samples of the possible futures; pass spawns='same' to repeat a trajectory",
+            f"copies of this game share the {game.unseen} that nobody has seen yet, so their "
+            "futures are not random samples; pass spawns='same' to repeat a trajectory",
             field="spawns",
         )
     if spawns == "same" and seed is not None:
@@ -90,7 +90,7 @@ def finished(blob: bytes) -> NDArray[np.bool_]:
 
 
 def generators(blob: bytes) -> NDArray[np.uint64]:
-    """Returns the states of the generators of a snapshot's boards, uint64 (k, 2)."""
+    """Returns the generator states of a snapshot's boards, uint64 (k, 2)."""
     states: NDArray[np.uint8] = _boards(blob)[:, :16].copy()
     return states.view("<u8").astype(np.uint64)
 

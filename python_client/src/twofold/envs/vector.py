@@ -47,8 +47,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     """N boards of one game, in this process or on a server, stepped together.
 
     This is the base class of each game's vector environment, which adds the game's own arguments.
-    Make one with `gymnasium.make_vec`. Returned arrays are new, aligned and writable. The arrays of
-    one call are views of one block of memory. Infos are dicts, with a TypedDict for each game.
+    Make one with `gymnasium.make_vec`. Returned arrays are new, aligned and writable. The arrays
+    from one call share a block of memory. Infos are dicts, with a TypedDict for each game.
 
     Args:
         game: The game with its arguments.
@@ -84,7 +84,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @classmethod
     def _around(cls, session: Session, settings: Settings, others: Mapping[str, Any]) -> Self:
-        """Creates an environment for an existing session. `others` are attributes to set."""
+        """Creates an environment for an existing session, with the attributes in `others`."""
         envs = cls.__new__(cls)
         # One update, so that after an interrupt either no session or this one needs closing.
         vars(envs).update(others, _session=session)
@@ -167,11 +167,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Args:
             seed: An int s seeds board i with s + i (modulo 2^64). A list has a seed for each board,
-                or None to continue that board's stream. None continues all streams. In the first
-                reset, the system draws a seed instead of None; `np_random_seed` returns it.
+                or None to continue that board's stream. None continues all streams; in the first
+                reset, it means a random seed, which `np_random_seed` returns.
             options: "reset_mask", bool (N,), selects the boards to reset; the first reset must
-                reset all boards. "boards", uint8 (N, rows, columns), are the boards to start from;
-                boards outside the mask are ignored.
+                reset all boards. "boards", uint8 (N, rows, columns), contains the boards to start
+                from; those outside the mask are ignored.
 
         Returns:
             Observations (N, …), and infos: for each name an array (N, …), and `_name`, bool (N,),
@@ -229,7 +229,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         seeds: NDArray[np.uint64],
         boards: Array | None,
     ) -> NDArray[np.uint64] | None:
-        """Returns the seeds of the first reset, uint64 (N,). Draws seeds that the caller omits.
+        """Returns the seeds of a first reset, uint64 (N,). Draws those that the caller omits.
 
         Returns None after an earlier reset, because boards without a seed continue their streams.
         """
@@ -261,12 +261,12 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             boards only. `_final_obs` and `_final_info`, bool (N,), mark these boards.
 
         Raises:
-            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first bad
-                action.
+            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` names the first
+                invalid one.
             FailedPrecondition: A board was never reset, or is finished and autoreset is disabled.
             StepPending: The last step has no answer yet, and its actions were different.
-            ShuttingDown, TransportError: No answer came. Repeating the call returns the results,
-                and so does `collect`.
+            ShuttingDown, TransportError: No answer came. To get the results, repeat the call or
+                call `collect`.
         """
         return self._step_once(actions)
 
@@ -285,7 +285,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self._stepped(reply, buffer[0])
 
     def _stepped(self, reply: envelope.Reply, memory: NDArray[np.uint8]) -> Stepped[ObsT, InfosT]:
-        """Returns the results of the newest step, read from its reply and payload."""
+        """Reads the results of the newest step from its reply and payload."""
         stepped = self._results.of_step(reply, memory, self._target)
         if self._episodes is not None:
             self._episodes.add(stepped, self._session.operation)
@@ -296,12 +296,12 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """Begins a step; `step_wait` returns its results. No other call may come in between.
 
         Over ZeroMQ, this method only sends the request, which the server executes in the
-        background. In this process, it executes the step at once. With copy=False, that changes the
+        background. An embedded service executes the step at once, which with copy=False changes the
         arrays of the last step.
 
         Raises:
-            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` is the first bad
-                action. After this or any other error no step is in progress.
+            InvalidArgument: The actions' dtype, shape or range is wrong; `lane` names the first
+                invalid one. After this or any other error, no step is in progress.
             gymnasium.error.AlreadyPendingCallError: A step is in progress. Every other call raises
                 this too, except `collect`, which acts like `step_wait`, and `discard` and `close`,
                 which drop the step.
@@ -387,7 +387,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         The snapshot may come from another environment, process or server. Its rules must be the
         same (size, goal, spawns, start tiles, illegal actions); everything else may differ. The
-        boards continue the snapshot's streams, and so its trajectories.
+        boards continue the snapshot's streams, and therefore its trajectories.
 
         Args:
             blob: A snapshot.
@@ -399,13 +399,13 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
                 list has a seed for each. None continues the snapshot's streams.
 
         Returns:
-            The current observations and infos of all boards, like `reset`.
+            The current observations and infos of all boards, as from `reset`.
 
         Raises:
             InvalidArgument: An argument is wrong; nothing has changed. `field` is "blob" if the
-                snapshot is damaged or has another version. It names the first rule that differs if
-                the rules differ. It is "extra_infos" if the snapshot lacks the episode returns that
-                this environment reports.
+                snapshot is damaged or has another version, and "extra_infos" if it lacks the
+                episode returns that this environment reports. If the rules differ, `field` names
+                the first rule that differs.
             FailedPrecondition: Some boards were never reset, and `lanes` does not contain them.
             TransportError: No answer came.
         """
@@ -430,15 +430,15 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             spawns: "fresh" gives each copy its own stream of random numbers, so its future is a
                 sample of the possible futures. "same" lets each copy continue its board's stream,
                 which repeats a trajectory. A search over such copies sees the board's actual
-                future: it is **clairvoyant** and scores more than any policy can, so do not publish
-                its results. Concentration supports only "same", because its copies share the unseen
-                cards.
-            seed: With fresh spawns, the copies' seeds, as in `reset`. The same seeds make the same
-                copies of the same boards. With None, the system draws a seed.
+                future: it is **clairvoyant** and scores higher than any policy can, so do not
+                publish its results. Concentration supports only "same", because its copies share
+                the unseen cards.
+            seed: With fresh spawns, the copies' seeds, as in `reset`; None means a random seed. For
+                the same boards and the same seeds, the copies are the same.
 
         Returns:
-            An environment of k * copies boards with the same arguments. Its board i is a copy of
-            the board lanes[i // copies]. `observe` returns its observations. Close it after use.
+            An environment with k * copies boards and the same arguments. Its board i is a copy of
+            board lanes[i // copies]. Its `observe` returns the observations. Close it after use.
 
         Raises:
             InvalidArgument: An argument is wrong; `field` names it.
@@ -484,33 +484,33 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         The results are those of a loop that calls a policy and `step`. Each request is limited in
         size and time, and is applied once. To cancel the rollout, raise an exception in `progress`
-        or in the policy. Executed steps stay executed.
+        or in the policy; steps that were already executed are not undone.
 
         A built-in policy plays in the service. A function is called before each step, with the
         observations of the running boards in the environment's form. A policy with a memory
-        (`PolicyWithMemory`) is notified of each new episode. At the start of the rollout it is
-        notified only of boards whose episode has no steps yet.
+        (`PolicyWithMemory`) is notified of each new episode, but at the start of the rollout only
+        of boards whose episode has no steps yet.
 
         Args:
             steps: The number of steps T.
-            policy: A policy as for `evaluate`: "random", "fixed-order", "greedy", "expectimax",
-                "optimal" or another name, one of `twofold.policies`, or a function (observations,
-                action_mask) -> actions.
+            policy: A policy as for `evaluate`: a name such as "random", "fixed-order", "greedy",
+                "expectimax" or "optimal", a policy from `twofold.policies`, or a function
+                (observations, action_mask) -> actions.
             actions: Integers (T, N) to play instead of a policy's actions.
             policy_seed: The seeds of a server-side policy's streams: an int s seeds lane i with
                 s + i; a list has an int for each lane. None continues the streams. A reset with
                 seeds also seeds these streams.
             infos: The names of the infos to return after each step.
             out: The arrays to write to: a `Rollout`, or a mapping with any of its arrays by name
-                (infos in a nested mapping). They are numpy arrays or CPU tensors of the exact
-                shapes and dtypes, and the returned rollout contains them. After an error they may
+                (infos in a nested mapping). They must be numpy arrays or CPU tensors of the exact
+                shapes and dtypes. The returned rollout contains them. After an error they may
                 contain only some of the steps.
             progress: A function to call with the number of executed steps after each request.
 
         Raises:
             InvalidArgument: An argument is wrong; `field` names it.
-            PolicyError: The function raised an exception, or did not return legal actions. The
-                earlier steps stay executed.
+            PolicyError: The function raised an exception, or did not return legal actions. Earlier
+                steps are not undone.
             FailedPrecondition: The boards were never reset.
             ResourceExhausted: A search exceeds the server's limits.
             TransportError: No answer came; some steps may have been executed.
@@ -533,12 +533,12 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @exactly_once
     def observe(self) -> tuple[ObsT, InfosT]:
-        """Returns the current observations and infos like `reset`, but changes nothing."""
+        """Returns the current observations and infos in the form of `reset`; changes nothing."""
         return self._results.of_reset(self._results.observed(self._session))
 
     @exactly_once
     def boards(self) -> Array:
-        """Returns the boards, (N, …), regardless of the form of observations; changes nothing."""
+        """Returns the plain boards, (N, …), whatever the form of observations; changes nothing."""
         return self._results.boards(self._results.observed(self._session))
 
     @exactly_once
@@ -568,11 +568,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return rendering.draw(self.game, self.boards(), self.render_mode, size)
 
     def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
-        """Draws all boards side by side in one picture, in any render mode.
+        """Draws all boards in a grid, in one picture, whatever the render mode.
 
         Args:
             columns: The number of boards in a row; None for about as many columns as rows.
-            width: The largest width in pixels, which determines the size of a board.
+            width: The picture's maximum width in pixels, which determines the size of a board.
 
         Returns:
             uint8 (height, width, 3), where height and width are even.
@@ -587,8 +587,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def keepalive(self) -> None:
         """Keeps the session from expiring; changes nothing.
 
-        A server ends a session that makes no request during the idle timeout, a day by default. A
-        private server never does. If the boards may stay idle for longer, call this periodically.
+        A server ends a session that makes no request within the idle timeout, a day by default. A
+        private server never does. If the boards may be idle for longer, call this periodically.
 
         Raises:
             NotFound: The session has ended already.
@@ -598,7 +598,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @property
     def token(self) -> str:
-        """The argument of `twofold.resume`. Keep it secret: any client that has it can resume."""
+        """The token for `twofold.resume`. Keep it secret: any client that has it can resume."""
         return self._session.token
 
     @property
@@ -606,8 +606,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """The number of requests that the service has executed in the session with this `token`.
 
         It includes the session's creation and, with recover=True, occasional snapshots. After a
-        loss, the token changes, and the number restarts with the requests that recreate the boards.
-        Compare only numbers of the same token.
+        loss, the token changes, and the count restarts with the requests that recreate the boards.
+        Compare only counts for the same token.
         """
         return self._session.last_seq
 
@@ -657,7 +657,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self.get_attr(name)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Returns an attribute of the batch once for each board; for a space, one board's space.
+        """Returns an attribute of the batch N times; for a space, the space of one board N times.
 
         Raises:
             AttributeError: The attribute does not exist, or is a method.
@@ -692,7 +692,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return np.asarray(infos["action_mask"] == 1)
 
     def statistics(self, *, reset: bool = False) -> dict[str, float]:
-        """Returns statistics of the episodes that this client's steps have ended, for any logger.
+        """Returns statistics over the episodes that this client's steps ended, for any logger.
 
         Args:
             reset: Whether to reset the statistics afterwards.
@@ -700,7 +700,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         Returns:
             The values since the environment's creation or the last reset of the statistics. All
             games have `episodes`, `return_mean`, `return_min`, `return_max`, `length_mean` and
-            `steps_per_second`, which counts each board's step. 2048 has `score_mean`, `score_max`,
+            `steps_per_second`, a rate summed over all boards. 2048 has `score_mean`, `score_max`,
             `max_tile` and `reached_16` … `reached_32768`, the shares of episodes that reached these
             tiles. Concentration has `turns_mean` and `pairs_mean`. Before the first episode ends,
             all are NaN except `episodes` and `steps_per_second`. Episodes that end in rollouts or
@@ -728,7 +728,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def _server_actions(
         self, actions: ArrayLike, *, checks_range: bool
     ) -> NDArray[np.integer[Any]]:
-        """Converts actions (N,) to the server's numbers."""
+        """Converts actions (N,) from the user's order to the server's."""
         numbers = _arguments.integers("actions", actions, (self.num_envs,))
         if checks_range or self.game.server_actions is not None:
             self._check_range(numbers)

@@ -1,4 +1,4 @@
-"""A log of the actions in games of 2048."""
+"""A log of the actions in games of 2048, and the observer that writes it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ActionRecorder(Observer):
     def __init__(self, envs: VectorEnv[Any, Any, Any]) -> None:
         game = Game2048.played_by(envs)
         if game is None:
-            raise InvalidArgument("record=True requires an environment of 2048", field="record")
+            raise InvalidArgument("record=True requires a 2048 environment", field="record")
         config = game.request.game2048
         rules = RecordingRules(game.rows, game.columns, config.four_probability, config.start_tiles)
         self.log = ActionLog(rules)

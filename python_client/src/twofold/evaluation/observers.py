@@ -64,7 +64,7 @@ class GameResults(Observer):
         self._has_tiles |= "max_exponent" in segment.results
 
     def sorted_failures(self) -> tuple[GameFailed, ...]:
-        """Returns the games in which the player failed, ordered by episode."""
+        """Returns the failures, sorted by episode."""
         return tuple(sorted(self._failures, key=lambda failure: failure.episode or 0))
 
     def fields(self) -> dict[str, Any]:

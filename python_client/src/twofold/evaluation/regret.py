@@ -1,4 +1,4 @@
-"""Regret: what a policy's moves lose compared with optimal play, by game and by kind of board."""
+"""Regret: a policy's loss compared with optimal play, by game and by kind of board."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Regret:
 
     The regret of a move is the board's optimal value minus the value of the chosen action.
 
-    On average, the regrets of a whole game sum to the optimal result minus the policy's result. If
-    a game fails or is truncated, it ends early, and this sum would be too small. Therefore, the
-    optimal value of the last board is added to the game's regret: a charge for the early end.
+    On average, the regrets of a whole game add up to the optimal result minus the policy's result.
+    If a game fails or is truncated, it ends early, and this sum would be too small. The optimal
+    value of the last board is therefore added to the game's regret, as a charge for the early end.
 
     Attributes:
-        objective: The quantity that the optimum maximises: "score", "moves" or "goal".
+        objective: The quantity that optimal play maximises: "score", "moves" or "goal".
         games: float64 (E,), the regret of each game, including the charge for an early end.
-        unplayed: float64 (E,), the charge of each game for an early end; 0 for a normal end.
+        unplayed: float64 (E,), each game's charge for an early end; 0 for a normal end.
         by_tile_sum: float64 (2048, 2). Row s contains the number of moves on boards with the tile
             sum s, and the sum of these moves' regrets.
         by_empty_cells: float64 (10, 2). Row c contains the same two numbers for boards with c empty
@@ -67,8 +67,8 @@ class Regret:
 
         Args:
             lengths: (E,), each game's number of steps.
-            results: (E,), each game's score or number of moves, whichever is the objective. None
-                for other objectives.
+            results: (E,), each game's score or number of moves, whichever is the objective; None
+                for the objective "goal".
         """
         total, played = float(self.games.sum()), self.games - self.unplayed
         steps = int(lengths.sum())
@@ -108,8 +108,8 @@ class Regret:
 
     @staticmethod
     def of_document(document: dict[str, Any]) -> Regret:
-        """Returns the regret from a dict that `document` returned."""
-        # Older documents lack the charges.
+        """Returns the regret that `document` converted to a dict."""
+        # Older documents do not contain the charges.
         document = {"unplayed": [0.0] * len(document["games"]), **document}
         arrays = [np.array(document[name], np.float64) for name in _ARRAYS]
         return Regret(document["objective"], *arrays)
@@ -125,7 +125,7 @@ def _octaves(by_tile_sum: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]
 
 
 def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dict[str, float]]:
-    """Returns the number of steps, the mean regret and the share of `total` of each row.
+    """Returns each row's number of steps, mean regret and share of `total`.
 
     Rows without steps are omitted.
     """
@@ -157,7 +157,7 @@ class RegretMeter(Observer):
         game = Game2048.played_by(envs)
         if game is None or not set(INFOS) <= set(envs.unwrapped.extra_infos):
             raise InvalidArgument(
-                f"regret=True requires an environment of 2048 made with extra_infos={INFOS}",
+                f"regret=True requires a 2048 environment made with extra_infos={INFOS}",
                 field="regret",
             )
         self._objective = game.objective

@@ -1,4 +1,4 @@
-"""Reports that show an evaluation's summary as text, Markdown, HTML or a plot."""
+"""Reports: an evaluation's summary as text, Markdown, HTML or a plot."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def figure(value: float) -> str:
 
 
 def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> str:
-    """Formats an interval by its two ends: "1 ... 2"."""
+    """Formats an interval as its two ends: "1 ... 2"."""
     return f"{form(ends[0])} ... {form(ends[1])}"
 
 
 def _tables(summary: dict[str, Any], style: Style) -> list[str]:
-    """Returns the report's tables. Tables for which the summary has no data are omitted."""
+    """Returns the report's tables, without those for which the summary has no data."""
     header = ["", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"]
     figures = []
     described = {"score": summary["score"]}
@@ -76,7 +76,7 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
 
 
 def _regret(regret: dict[str, Any], style: Style) -> list[str]:
-    """Returns tables of the regret: per game and move, by tile sum, and by empty cells."""
+    """Returns the regret tables: per game and move, by tile sum, and by empty cells."""
     unit = regret["unit"]
     named = {"regret of a game": "per_game", "of a move": "per_move", "the optimum": "optimum"}
     rows = []
@@ -241,7 +241,7 @@ def plot(
 
 
 def check_plot(path: Path) -> None:
-    """Draws an empty figure to check that matplotlib supports the suffix of a plot's path.
+    """Checks that matplotlib supports the suffix of a plot's path, by drawing an empty figure.
 
     Raises:
         MissingDependency: matplotlib is not installed.

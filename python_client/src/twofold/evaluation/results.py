@@ -35,7 +35,7 @@ _FORMAT = "twofold-evaluation"
 class Evaluation:
     """The results of a policy's games.
 
-    `print` shows them as text tables, and a notebook shows HTML.
+    `print` shows them as text tables; notebooks show them as HTML.
 
     Attributes:
         policy: The policy's name.
@@ -45,14 +45,14 @@ class Evaluation:
         moves: int64 (E,), the number of legal moves in each game.
         lengths: int64 (E,), the number of steps in each game.
         max_exponents: uint8 (E,), the highest exponent on each final board; None without tiles.
-        seconds: The duration of all games.
+        seconds: The duration of the evaluation's games.
         policy_seconds: The part of `seconds` spent in the policy; nan for policies in the server.
         log: The games' actions for `recording`, or None if they were not recorded.
-        failures: The games in which a `Strategy` or a `ChatModel` failed, in the order of episodes.
+        failures: The games in which a `Strategy` or a `ChatModel` failed, sorted by episode.
             Such a game ends with the score reached so far. None for other policies, because
             `evaluate` raises their errors.
-        player: Figures about a `ChatModel`: its requests, replies and tokens. Otherwise empty.
-        regret: What the moves lose compared with optimal play; None without evaluate(regret=True).
+        player: Statistics of a `ChatModel`: its requests, replies and tokens. Otherwise empty.
+        regret: The loss compared with optimal play; None without evaluate(regret=True).
         secret: The secret that determines the seeds; None if the seeds are consecutive. Pass it to
             evaluate(secret=…) to play the same games again.
     """
@@ -84,23 +84,23 @@ class Evaluation:
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
-        """All reported figures as plain numbers, with 95 % intervals.
+        """All reported statistics as plain numbers, with 95 % intervals.
 
         The entries `score` and `moves` contain mean, mean_interval (bootstrap), standard_deviation,
         standard_error, median, median_interval, quantiles, min and max.
 
         For each tile, `reached` contains the number of games that end with this or a higher tile,
-        their share, and the share's interval (Wilson). `highest_tile` is the highest tile of all
-        games. `tiles` counts the games by their highest tile.
+        their share, and the share's interval (Wilson). `highest_tile` is the highest tile in any
+        game. `tiles` counts the games by their highest tile.
 
         `failures` counts the failed games by reason, and its entry `finished` describes the scores
         of the other games. `model` is the attribute `player`.
 
-        `regret` contains the mean regret per_game and per_move. Its entry `unplayed` contains the
-        number, the mean and the share of the charges for early ends. Its entries `by_tile_sum` and
-        `by_empty_cells` contain the number of steps, the mean regret and the share of all regret,
-        for each kind of board. If the objective is "score" or "moves", the entry `optimum` is the
-        mean of result plus regret.
+        `regret` contains the mean regret, per_game and per_move. Its entry `unplayed` contains the
+        number of charges for early ends, their mean, and their share of all regret. For each kind
+        of board, its entries `by_tile_sum` and `by_empty_cells` contain the number of steps, the
+        mean regret and the share of all regret. If the objective is "score" or "moves", the entry
+        `optimum` is the mean of result plus regret.
         """
         result: dict[str, Any] = {
             "policy": self.policy,
@@ -138,13 +138,13 @@ class Evaluation:
         return result
 
     def _origin(self) -> dict[str, Any]:
-        """Returns the summary's entry that determines the seeds: `first_seed` or `secret`."""
+        """Returns the summary entry that determines the seeds: `first_seed` or `secret`."""
         if self.secret is None:
             return {"first_seed": int(self.seeds[0])}
         return {"secret": self.secret}
 
     def _possible_tile(self) -> float:
-        """Returns the highest possible tile on boards of the rule card's size: 2^(cells + 1)."""
+        """Returns the highest possible tile for the rule card's board size: 2^(cells + 1)."""
         size = re.fullmatch(r"(\d+) x (\d+)", str(self.card.get("size", "")))
         return math.inf if size is None else 2.0 ** (int(size[1]) * int(size[2]) + 1)
 
@@ -157,7 +157,7 @@ class Evaluation:
         }
 
     def _failures(self, failures: tuple[GameFailed, ...]) -> dict[str, Any]:
-        """Returns the number of failed games by reason, and figures about the finished games."""
+        """Returns the number of failed games by reason, and statistics of the finished games."""
         failed = np.array([failure.seed for failure in failures], np.uint64)
         finished = self.scores[~np.isin(self.seeds, failed)]
         reasons: dict[str, dict[str, Any]] = {}
@@ -174,7 +174,7 @@ class Evaluation:
         }
 
     def compare(self, other: Evaluation) -> Comparison:
-        """Compares this policy with the policy of `other`, game by game on the same seeds.
+        """Compares this policy with that of `other`, game by game on the same seeds.
 
         Raises:
             InvalidArgument: The evaluations have different seeds, environments or rules.
@@ -219,7 +219,7 @@ class Evaluation:
         recording = Recording.of_seed(self.log.rules, seed, actions, about)
         if recording.score != self.scores[episode]:
             raise InternalError(
-                f"episode {episode} scored {self.scores[episode]}, its replay {recording.score}"
+                f"episode {episode} scored {self.scores[episode]}, but its replay {recording.score}"
             )
         return recording
 
@@ -237,7 +237,7 @@ class Evaluation:
         return report.html(self.summary)
 
     def to_markdown(self) -> str:
-        """Returns the report in Markdown."""
+        """Returns the report as Markdown."""
         return report.markdown(self.summary)
 
     def to_json(self, *, games: bool = False) -> str:
@@ -293,8 +293,8 @@ class Evaluation:
     def plot(self, path: str | Path | None = None, *others: Evaluation) -> Any:
         """Plots the distribution of scores and the share of games that reach each tile.
 
-        If all evaluations have `regret`, the plot also shows the mean regret by the sum of the
-        tiles and by the number of empty cells.
+        If all evaluations have `regret`, the plot also shows the mean regret by tile sum and by
+        number of empty cells.
 
         Args:
             path: The file to save the plot to, if any. Its suffix selects the format.
@@ -333,13 +333,13 @@ class Comparison:
     Attributes:
         first: The first policy's name.
         second: The second policy's name.
-        episodes: The number of pairs of games.
+        episodes: The number of game pairs.
         means: The mean scores of both policies.
-        difference: The mean of the first policy's score minus the second policy's score.
+        difference: The mean score of the first policy minus that of the second.
         difference_interval: The 95 % interval of `difference` (bootstrap over pairs).
         wins: The number of pairs in which the first policy scores higher.
         ties: The number of pairs with equal scores.
-        win_interval: The 95 % interval of the share of wins among pairs that are not ties.
+        win_interval: The 95 % interval of the share of wins among pairs other than ties.
         correlation: The correlation of the paired scores. The higher the correlation, the narrower
             `difference_interval`. nan if the scores of a policy are all equal.
     """
@@ -357,7 +357,7 @@ class Comparison:
 
     @staticmethod
     def of_scores(first: str, a: Array, second: str, b: Array) -> Comparison:
-        """Compares the scores `a` and `b`, (E,) each, of two policies on the same games."""
+        """Compares two policies by their scores `a` and `b`, (E,) each, in the same games."""
         a, b = a.astype(np.float64), b.astype(np.float64)
         wins, ties = int((a > b).sum()), int((a == b).sum())
         is_varied = a.std() > 0 and b.std() > 0
@@ -412,7 +412,7 @@ class Comparison:
         return "\n".join(map(printable, lines))
 
     def to_markdown(self) -> str:
-        """Returns the comparison as a table in Markdown."""
+        """Returns the comparison as a Markdown table."""
         figures = table(["comparison", ""], self._figures(), "ll", "pipe")
         return report.printed([f"### {markdown(self._title())}", figures])
 

@@ -85,8 +85,8 @@ def _depth_text(max_layers: int) -> str:
     """Describes a search depth in both units that the literature uses: layers and plies.
 
     Yeh et al. count the layers in which the player chooses. Guei counts plies, which include random
-    tiles. A search that compares only the afterstates has 1 layer, which is 1 ply. A search that
-    also compares the player's choices after the random tile has 2 layers, which are 3 plies.
+    tiles. A search that compares only the afterstates has 1 layer, or 1 ply. A search that also
+    compares the player's choices after the random tile has 2 layers, or 3 plies.
     """
     if max_layers == 0:
         return "none"

@@ -1,4 +1,4 @@
-"""Evaluation of a policy over whole games, from public or secret seeds."""
+"""The evaluation of a policy on whole games, from public or secret seeds."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def evaluate(
 
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
-            `PolicyWithMemory` describe; an object of `twofold.policies`, such as a `Strategy` or a
-            `ChatModel`; or a name: "random", "fixed-order", "greedy", "expectimax",
+            `PolicyWithMemory` describe; an object from `twofold.policies`, such as a `Strategy` or
+            a `ChatModel`; or a name: "random", "fixed-order", "greedy", "expectimax",
             "expectimax:3", "ntuple:agent.npz", "optimal", or, for Concentration, "perfect-memory"
             and "last-k-memory:4".
-        env: An environment's id, or an open vector environment with NEXT_STEP autoreset. An open
-            environment stays open. It must accept a list of seeds and options={"reset_mask": …}, as
+        env: An environment's id, or an open vector environment with NEXT_STEP autoreset, which
+            stays open and must accept a list of seeds and options={"reset_mask": …}, as
             Gymnasium's SyncVectorEnv and AsyncVectorEnv do. If its infos contain `score`, `moves`,
             `max_exponent` or `action_mask`, the evaluation uses them.
         episodes: The number of games (default: 1,000, or 10 for a chat model).
         protocol: A preset for `episodes`: "quick" for 1,000, "1ply" for 1,000,000, "search" for
             10,000, "deep" for 100.
-        num_envs: The number of boards played at once. The default is one per episode, but at most
-            4,096 (16 for a program, 8 for a chat model).
+        num_envs: The number of boards played at once (default: one per episode; at most 4,096, or
+            16 for a program, or 8 for a chat model).
         first_seed: The first episode's seed, 2^63 or more (default: 2^63). Not allowed for a
             `Strategy` or a `ChatModel`.
         secret: The `Evaluation.secret` of an earlier evaluation, to play the same games again, with
@@ -93,17 +93,17 @@ def evaluate(
         progress: A function called when episodes finish. Its arguments are three numbers: finished
             episodes, all episodes, and steps so far.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
-        regret: Whether to report how much the moves lose compared with optimal play, on boards of
-            at most nine cells. The service needs the board's table from `twofold solve`.
+        regret: Whether to report how much the moves lose compared with optimal play, on boards with
+            at most nine cells. The service needs the table that `twofold solve` makes.
         executor: The executor that plays the games, such as
             `twofold.integrations.ray.RayExecutor()` (default: this process).
-        **env_arguments: Arguments for making `env`, such as size=3 or endpoint="tcp://…".
+        **env_arguments: Arguments of the environment `env`, such as size=3 or endpoint="tcp://…".
 
     Raises:
         PolicyError: The policy raised an error, timed out, or did not return legal actions.
             The message names the call, the episode and its seed.
         InvalidArgument: An argument is wrong; `field` names it.
-        FailedPrecondition: `regret` is True, but the service lacks the table from `twofold solve`.
+        FailedPrecondition: `regret` is True, but the service has no table from `twofold solve`.
         StrategyError, SandboxUnavailable: The program can't be judged, or no sandbox is available.
         TransportError: No server answered.
         ModelUnavailable: The chat model's endpoint did not answer.
@@ -129,7 +129,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Plan:
-    """The arguments of an evaluation. See `evaluate` for the attributes.
+    """The arguments of an evaluation. `evaluate` describes the attributes.
 
     A plan can be pickled if its chooser can be pickled and `env` is an id.
     """
@@ -202,7 +202,7 @@ class Plan:
     def _environment(
         self, chooser: Chooser, lanes: int
     ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
-        """Returns a context manager for the environment, which closes only a new environment.
+        """Returns a context manager for the environment, which closes it only if it is new.
 
         An environment that the caller passed as `env` stays open.
         """
@@ -223,7 +223,7 @@ class Plan:
                     raise
                 raise InvalidArgument(
                     f"the policy {chooser.name} plays Twofold's environments only; {self.env} is "
-                    "another one",
+                    "not one of them",
                     field="env",
                 ) from None
         if not isinstance(self.env, VectorEnv):
@@ -253,7 +253,7 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
 
     The result has the given `seconds`, the duration of the whole evaluation. Its `policy_seconds`
     is `seconds` times the fraction of the parts' total duration that was spent in the policy.
-    Figures about chat models are dropped.
+    Statistics of chat models are dropped.
 
     Raises:
         FailedPrecondition: The parts' rule cards differ.
@@ -263,7 +263,7 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
         for key, value in first.card.items():
             if part.card[key] != value:
                 raise FailedPrecondition(
-                    f"the machines report different values of {key!r}: {value!r} and "
+                    f"the machines report different values for {key!r}: {value!r} and "
                     f"{part.card[key]!r}; use the same versions on all machines"
                 )
 
@@ -303,7 +303,7 @@ def episode_seeds(
     first_seed: int | None,
     secret: str | None,
 ) -> Seeds:
-    """Returns the seeds of an evaluation's episodes. See `evaluate` for the arguments.
+    """Returns the seeds of an evaluation's episodes. `evaluate` describes the arguments.
 
     Raises:
         InvalidArgument: An argument is wrong.

@@ -14,7 +14,7 @@ from twofold.evaluation.seeds import Seeds
 
 
 class Segment(NamedTuple):
-    """T steps of all N lanes.
+    """T consecutive steps of all N lanes.
 
     Attributes:
         actions: (T, N), the actions of the steps.
@@ -52,11 +52,11 @@ class Schedule:
     Attributes:
         seeds: The episodes' seeds.
         finished: The number of finished episodes.
-        episode: int (N,), the episode of each lane, from 0. An idle lane keeps its last episode.
+        episode: int (N,), the number of each lane's episode, from 0; for an idle lane, its last.
         lane_seeds: uint64 (N,), the seed of each lane's game.
         active: bool (N,), False for idle lanes.
-        begins: bool (N,), True for lanes that begin an episode now. At first, it is True for all
-            lanes, including idle ones.
+        begins: bool (N,), True for lanes that are about to begin an episode. Initially, True for
+            all lanes, including idle ones.
     """
 
     def __init__(self, seeds: Seeds, lanes: int, first: int = 0) -> None:
@@ -81,7 +81,7 @@ class Schedule:
         return self.finished == len(self.seeds)
 
     def advance(self, segment: Segment) -> None:
-        """Ends the episodes of the lanes `segment.ended`, and assigns the lanes new episodes."""
+        """Ends the episodes of the lanes in `segment.ended`, and assigns them new episodes."""
         lanes = segment.ended
         self.finished += len(lanes)
         again = lanes[: len(self.seeds) - self._begun]

@@ -29,8 +29,8 @@ class Seeds:
         players: uint64 (E,), the seeds of a judged program's own random draws; None for public
             seeds.
         secret: 64 hexadecimal digits that determine `games` and `players`; None for public seeds.
-        is_new: Whether the secret was drawn for these episodes. If so, nobody knew the tiles
-            before.
+        is_new: Whether the secret was drawn for these episodes. If so, nobody could know the tiles
+            in advance.
     """
 
     games: NDArray[np.uint64]
@@ -40,7 +40,7 @@ class Seeds:
 
     @classmethod
     def public(cls, number: int, first: int) -> Seeds:
-        """Returns the consecutive seeds that start with `first`."""
+        """Returns consecutive seeds, starting with `first`."""
         return cls(np.arange(number, dtype=np.uint64) + np.uint64(first))
 
     @classmethod
@@ -57,7 +57,7 @@ class Seeds:
             isinstance(secret, str) and re.fullmatch("[0-9a-f]{64}", secret)
         ):
             raise InvalidArgument(
-                f"secret is {secret!r}; expected 64 hexadecimal digits, as reports show",
+                f"secret is {secret!r}; expected 64 hexadecimal digits, as in reports",
                 field="secret",
             )
         key = SYSTEM.random_bytes(2 * _HALF) if secret is None else bytes.fromhex(secret)

@@ -20,7 +20,7 @@ from twofold.evaluation.schedule import Schedule, Segment
 from twofold.policies import served_policies
 from twofold.policies.choosers import CheckedChooser, rows
 
-# The infos of 2048 that keep their values from before the step in which a player failed.
+# The infos in 2048 that keep their values from before the step in which a player failed.
 _OF_FAILED = ("score", "moves", "max_exponent")
 # The results of a game, and the infos of rollouts that contain them.
 _OF_ROLLOUTS = {
@@ -34,7 +34,7 @@ _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable
 
 
 class Steps:
-    """Plays episodes step by step, on any vector environment with NEXT_STEP autoreset.
+    """Plays episodes step by step, in any vector environment with NEXT_STEP autoreset.
 
     Idle lanes continue to step and reset, but the policy does not see them and they do not count. A
     game in which a player fails ends before the failed step.
@@ -132,7 +132,7 @@ class Steps:
 
 
 class Rollouts:
-    """Plays episodes of 2048 with rollouts, using a policy that runs in the server.
+    """Plays games of 2048 with rollouts of a policy that runs in the server.
 
     Autoreset is disabled, so a lane that finishes waits for the end of the rollout and then begins
     its next episode. The episode's seed also seeds the policy's random draws, so the seed
@@ -156,14 +156,14 @@ class Rollouts:
         base = envs.unwrapped
         if not isinstance(base, Game2048VectorEnv):
             raise InvalidArgument(
-                "policies of the server play only 2048; pass a function for another game",
+                "server-side policies play only 2048; pass a function for another game",
                 field="policy",
             )
         self._envs, self._policy = base, policy
         names = [*_OF_ROLLOUTS.values(), *(name for each in observers for name in each.infos)]
         self._infos = list(dict.fromkeys(names))
         # Few steps, so that lanes wait briefly in short games: random games take 5.6 steps on
-        # 2 x 2, 31 on 3 x 3 and 118 on 4 x 4. Beyond 32 steps the cost of a call is negligible.
+        # 2 x 2, 31 on 3 x 3 and 118 on 4 x 4. Beyond 32 steps, the cost of a call is negligible.
         self._steps = min(32, 2 * base.game.rows * base.game.columns)
 
     def begin(self, schedule: Schedule) -> None:
@@ -206,7 +206,7 @@ def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[st
 def _reset_some(
     envs: VectorEnv[Any, Any, Any], seeds: Any, begins: NDArray[np.bool_], observations: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Resets the lanes in the mask `begins`, bool (N,), with their seeds from `seeds`, uint64 (N,).
+    """Resets the lanes in `begins`, bool (N,), with their seeds from `seeds`, uint64 (N,).
 
     Raises:
         InvalidArgument: The reset also changed the observations of other lanes.

@@ -84,7 +84,7 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
 def quantile_interval(values: NDArray[Any], share: float) -> Interval:
     """Returns the interval of a quantile, without assumptions about the distribution.
 
-    The number of values below the true quantile has a binomial distribution. The interval's ends
+    The number of values below the true quantile is binomially distributed. The interval's ends
     are the values at the ranks that bound this number with 95 % confidence.
     """
     number = len(values)

@@ -1,1 +1,1 @@
-"""The parts common to all games: base class, rewards, and pictures of boards."""
+"""The parts that all games share: the base class, rewards, and pictures of boards."""

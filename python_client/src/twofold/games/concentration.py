@@ -60,11 +60,10 @@ class ConcentrationArguments(GameArguments, total=False):
     matched_cards: Literal["removed", "face_up"] | None
     """The appearance of a matched pair in later observations."""
     illegal_action: Literal["noop", "end_turn", "terminate"] | None
-    """The effect of an action that the mask forbids; "end_turn" also turns an open card face
-    down."""
+    """The effect of an illegal action; "end_turn" also turns an open card face down."""
     observe_last_action: bool
-    """Whether observations are (N, cards + 1), and the last entry is the last action. At the start
-    of an episode, this entry is the number of actions. False by default."""
+    """Whether observations are (N, cards + 1), where the last entry is the last action or, at the
+    start of an episode, the number of actions. False by default."""
     deck_info: bool
     """Whether infos contain `deck`, uint8 (N, rows, columns): the symbols of all cards. False by
     default."""
@@ -75,9 +74,9 @@ def _popgym(size: tuple[int, int], symbols: int, steps: int) -> ConcentrationArg
 
     They are the rules of popgym.envs.concentration in release 1.0.7. An episode with n cards has
     ceil(2 n - n / (2 n - 1)) steps. The reward is 2 / n for a pair, and -1 / steps for each card
-    turned without finding a pair. ConcentrationEasy has one deck of 52 cards and
-    ConcentrationMedium has two; their symbols are the two colours. ConcentrationHard has one deck;
-    its symbols are the 13 ranks.
+    turned without finding a pair. In ConcentrationEasy (one deck of 52 cards) and
+    ConcentrationMedium (two decks), the symbols are the two colours. In ConcentrationHard (one
+    deck), they are the 13 ranks.
     """
     pairs = size[0] * size[1] // 2
     return {
@@ -109,9 +108,9 @@ def _size(_: str, value: object) -> tuple[int, int]:
     cards = rows * columns
     if cards % 2 or cards > _MAX_CARDS:
         raise InvalidArgument(
-            # Without the word "size", because tools for language models have rows and columns.
-            f"{rows} rows of {columns} are {cards} cards; expected an even number of at most "
-            f"{_MAX_CARDS}",
+            # Avoids the word "size", because the tools for language models have rows and columns.
+            f"{rows} rows of {columns} are {cards} cards; expected an even number of cards, at "
+            f"most {_MAX_CARDS}",
             field="size",
         )
     return rows, columns
@@ -231,11 +230,11 @@ class Concentration(GameSpec):
         }
 
     def _table(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns an observation's cards (rows, columns), without the last action."""
+        """Returns the cards (rows, columns) in an observation, without the last action."""
         return observation.reshape(-1)[: self.cards].reshape(self.rows, self.columns)
 
     def text(self, observation: NDArray[np.uint8]) -> str:
-        """Returns the cards as text: numbers from 1 on, `?` face down, `.` out of play.
+        """Returns the cards as text: symbols as numbers from 1, `?` face down, `.` out of play.
 
         ?  3  .  ?
         ?  ?  .  3
@@ -251,7 +250,7 @@ class Concentration(GameSpec):
         return "\n".join("  ".join(card(int(code)).rjust(width) for code in row) for row in rows)
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
-        """Draws the cards on a table; each symbol is a number in a separate colour."""
+        """Draws the cards on a table; each symbol is a number in its own colour."""
 
         def card(code: int, side: int) -> Picture:
             if code < self.symbols:
@@ -264,7 +263,7 @@ class Concentration(GameSpec):
         return draw_board(self._table(observation), size, _TABLE, card)
 
     def number(self, action: object) -> int:
-        """Returns the number of the action that flips a card, or of the word "peek"."""
+        """Returns the number of the action for a card's number or for the word "peek"."""
         if isinstance(action, str) and action in self.actions:
             return self.cards
         return _arguments.integer("card", action, 0, self.cards - 1)
@@ -281,7 +280,7 @@ class Concentration(GameSpec):
         }
 
     def standing(self, infos: Infos) -> str:
-        """Returns a sentence with the numbers of pairs found and turns ended."""
+        """Returns a sentence that counts the pairs found and the turns ended."""
         pairs = self.cards // 2
         return f"Pairs found: {infos['pairs']} of {pairs}. Turns ended: {infos['turns']}."
 
@@ -293,7 +292,7 @@ class Concentration(GameSpec):
         return f"Turn a card, 0 ... {self.cards - 1}, numbered row by row."
 
     def refusal(self, number: int, board: NDArray[Any]) -> str:
-        """Returns the reason that flipping the card, or peeking, is illegal."""
+        """Returns why flipping the card, or peeking, is illegal."""
         if number == self.cards:
             return "No peek is left"
         is_gone = board.flat[number] > self.symbols
@@ -315,7 +314,7 @@ class Concentration(GameSpec):
         return f"Card {number} shows {symbol}, unlike {first}: both are turned back after this."
 
     def end(self, infos: Infos) -> str:
-        """Returns the reason for the end: all pairs are found."""
+        """Returns why the game ended: all pairs are found."""
         return "all pairs are found"
 
 
@@ -327,7 +326,7 @@ _BACK_PATTERN: Colour = (92, 128, 190)
 
 
 def _symbol_colour(symbol: int, symbols: int) -> Colour:
-    """Returns a symbol's colour. Hues follow the colour wheel, alternately dark and light."""
+    """Returns a symbol's colour. Hues go round the colour wheel, alternately dark and light."""
     lightness = 0.36 if symbol % 2 == 0 else 0.48
     red, green, blue = colorsys.hls_to_rgb(symbol / symbols, lightness, 0.75)
     return round(red * 255), round(green * 255), round(blue * 255)

@@ -1,4 +1,4 @@
-"""Draws boards as rounded squares with numbers, with Pillow.
+"""Draws boards with Pillow, as rounded squares with numbers.
 
 A square is drawn at several times its size and scaled down, so that its edges are smooth. Squares
 are cached, because a board contains only a few different ones. Drawing the first square imports
@@ -34,7 +34,7 @@ _GAP = 0.13
 def tile(
     size: int, ground: Colour, face: Colour, text: str = "", ink: Colour = (0, 0, 0)
 ) -> Picture:
-    """Draws a rounded square with a text on a background; the picture is read-only."""
+    """Draws a rounded square with text, on a background; the picture is read-only."""
     from PIL import ImageDraw
 
     image = _rounded_square(size, ground, face)
@@ -45,7 +45,7 @@ def tile(
 
 @functools.lru_cache(maxsize=64)
 def striped_tile(size: int, ground: Colour, face: Colour, pattern: Colour) -> Picture:
-    """Draws a rounded square with crossing diagonals on a background; the picture is read-only."""
+    """Draws a rounded square with a diagonal grid, on a background; the picture is read-only."""
     from PIL import Image, ImageDraw
 
     image = _rounded_square(size, ground, face)
@@ -80,7 +80,7 @@ def _scaled_down(image: Image.Image, size: int) -> Picture:
 
 
 def _write(draw: ImageDraw.ImageDraw, text: str, ink: Colour, side: int) -> None:
-    """Writes a number in a square's centre; the font size depends only on the number of digits."""
+    """Writes a number in a square's centre. The number of digits determines the font size."""
     from PIL import ImageFont
 
     def font_of(size: float) -> ImageFont.FreeTypeFont:
@@ -103,8 +103,8 @@ def draw_board(
     """Draws a board (rows, columns). Its longer side has `size` pixels, or size - 1 if size is odd.
 
     `draw_cell` draws one square. Its arguments are the number in the cell, and the square's side in
-    pixels. All squares have the same size in whole pixels, and so do all gaps; the margins take up
-    the remaining pixels. Height and width are even, as video codecs require.
+    pixels. All squares have the same size in whole pixels, and so do all gaps; the remaining pixels
+    go to the margins. Height and width are even, as video codecs require.
     """
     rows, columns = board.shape
     longer, shorter = max(rows, columns), min(rows, columns)
@@ -124,7 +124,7 @@ def draw_board(
 
 
 def side_by_side(pictures: Sequence[Picture], columns: int, gap: int) -> Picture:
-    """Draws pictures of the same, even size in a grid, row by row, with an even `gap` between."""
+    """Draws pictures of equal size in a grid, row by row. The size and `gap` must be even."""
     height, width = pictures[0].shape[:2]
     rows = -(-len(pictures) // columns)
     shape = rows * (height + gap) + gap, columns * (width + gap) + gap, 3

@@ -1,4 +1,4 @@
-"""Converts observations to one plane for each exponent, or to tile values."""
+"""Converts observations to one-hot planes or to tile values."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def one_hot(
         (…, planes, rows, columns), or (…, rows, columns, planes); `out` if it is given.
 
     Raises:
-        InvalidArgument: An exponent has no plane, or an argument is wrong; `field` names it.
+        InvalidArgument: An exponent has no plane, or an argument is invalid; `field` names it.
     """
     boards = _integers(observations, 256, "(…, rows, columns)", dimensions=2)
     planes = _arguments.integer("planes", planes, 1, 256)
     if boards.size and int(boards.max()) >= planes:
         raise InvalidArgument(
-            f"planes is {planes}; observations contain {boards.max()}, so expected at least "
-            f"{int(boards.max()) + 1}",
+            f"planes is {planes}; expected at least {int(boards.max()) + 1}, because observations "
+            f"contain {boards.max()}",
             field="planes",
         )
     *batch, rows, columns = boards.shape
@@ -57,7 +57,7 @@ def one_hot(
         # Without mode="clip", numpy would buffer `out`. No exponent is out of range.
         np.take(np.eye(planes, dtype=out.dtype), boards, axis=0, out=out, mode="clip")
         return out
-    # Computing the index of each cell's 1 is five times as fast as comparing with each exponent.
+    # Computing the index of each cell's 1 is five times as fast as a comparison per exponent.
     cells = rows * columns
     flat = boards.reshape(-1, cells).astype(np.intp) * cells
     flat += np.arange(0, flat.size * planes, cells * planes)[:, np.newaxis] + np.arange(cells)
@@ -79,7 +79,7 @@ def tile_values(observations: ArrayLike) -> NDArray[np.int64]:
         int64 of the same shape.
 
     Raises:
-        InvalidArgument: The observations are not integers, or out of range.
+        InvalidArgument: The observations are not integers, or are out of range.
     """
     boards = _integers(observations, len(_VALUES), "exponents")
     tiles: NDArray[np.int64] = _VALUES[boards]

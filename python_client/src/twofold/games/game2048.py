@@ -46,9 +46,9 @@ _OBJECTIVES = {
 _BOARD = (187, 173, 160)
 _EMPTY = (205, 193, 180)
 _DARK, _LIGHT = (119, 110, 101), (249, 246, 242)
-# For numbers on the yellow faces, 128 ... 2048, where a light colour is hard to read.
+# For numbers on the yellow faces, 128 ... 2048, where light text is hard to read.
 _BROWN = (94, 72, 20)
-# The faces of the tiles from 2 on; larger tiles have the last face.
+# The faces of the tiles, starting with 2; larger tiles have the last face.
 _FACES = [
     (238, 228, 218),
     (237, 224, 200),
@@ -69,38 +69,38 @@ class Game2048Arguments(GameArguments, total=False):
     """The arguments of 2048."""
 
     size: int | tuple[int, int]
-    """The number of cells along both sides, or (rows, columns); each 2 ... 8. 4 by default."""
+    """The number of cells along each side, or (rows, columns); each 2 ... 8. 4 by default."""
     goal: int
-    """The tile to reach, a power of two of at least 4; 2048 by default. The info `goal_reached`
+    """The tile to reach, a power of two and at least 4; 2048 by default. The info `goal_reached`
     reports whether it has been reached."""
     stop_at_goal: bool
-    """Whether reaching the goal ends the episode; False by default. If a start tile is the goal
-    already (goal=4), the first step ends it."""
+    """Whether reaching the goal ends the episode; False by default. If a start tile is already the
+    goal (goal=4), the first step ends the episode."""
     four_probability: float
     """The probability that a spawned tile is a 4, 0 ... 1; 0.1 by default."""
     start_tiles: int | None
-    """The number of tiles on a new board, 1 ... cells - 1. None means the dialect's number, or 2
+    """The number of tiles on a new board, 1 ... cells - 1. None means the dialect's number; 2
     without a dialect."""
     illegal_action: Literal["noop", "terminate"] | None
-    """The effect of an action that moves nothing. None means the dialect's effect, or "noop"
-    without a dialect."""
+    """The effect of an action that moves nothing. None means the dialect's effect; "noop" without
+    a dialect."""
     objective: Literal["score", "moves", "goal"]
-    """The quantity that optimal play maximises, on boards of at most nine cells: the expected
+    """The quantity that optimal play maximises, on boards with at most nine cells: the expected
     "score" (the default), the expected number of "moves", or the probability of the "goal" tile. It
-    affects only the extra infos "optimal_value", "action_values" and
-    "regret" and the policy "optimal" (see the page "Optimal play on small boards")."""
+    affects only the policy "optimal" and the extra infos "optimal_value", "action_values" and
+    "regret" (see the page "Optimal play on small boards")."""
     dialect: str | None
     """"jumanji", "envpool" or "pgx", to play by another package's rules and order of actions
-    (see the page "Dialects: 2048 as other packages play it"). A dialect fixes some arguments, and
-    other values of them are refused."""
+    (see the page "Dialects: 2048 as other packages play it"). A dialect fixes some arguments and
+    refuses other values for them."""
 
 
 @dataclass(frozen=True)
 class Dialect:
     """The rules of another package's 2048.
 
-    The page "Dialects: 2048 as other packages play it" has the details.
-    `make certify` compares each dialect with its package, transition by transition.
+    For details, see the page "Dialects: 2048 as other packages play it". `make certify` compares
+    each dialect with its package, transition by transition.
     """
 
     name: str | None
@@ -271,7 +271,7 @@ class Game2048(GameSpec):
             request=create_request(values, cls.environment_id, game2048=config),
             rows=rows,
             columns=columns,
-            # The highest tile of n cells is 2^(n + 1).
+            # The highest tile on n cells is 2^(n + 1).
             planes=min(rows * columns + 2, 32),
             actions=DIRECTIONS if order is None else tuple(DIRECTIONS[each] for each in order),
             server_actions=order,
@@ -317,7 +317,7 @@ class Game2048(GameSpec):
         return draw_board(observation, size, _BOARD, cell)
 
     def number(self, action: object) -> int:
-        """Returns the number of a direction."""
+        """Returns the number of the action for a direction."""
         words = [str(word) for word in self.actions]
         return words.index(_arguments.choice("direction", action, words))
 
@@ -339,11 +339,11 @@ class Game2048(GameSpec):
         return f"Legal directions: {', '.join(legal)}."
 
     def refusal(self, number: int, board: NDArray[Any]) -> str:
-        """Returns the reason that a direction is illegal: nothing moves."""
+        """Returns why a direction is illegal: nothing moves."""
         return f"Nothing moves {self.actions[number]}"
 
     def end(self, infos: Infos) -> str:
-        """Returns the reason for the end: the goal is reached, or no tile can move."""
+        """Returns why the game ended: the goal is reached, or no tile can move."""
         config = self.request.game2048
         if config.stop_at_goal and infos["goal_reached"]:
             return f"{config.goal} is reached"

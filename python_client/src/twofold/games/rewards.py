@@ -15,7 +15,7 @@ Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
 """The type of `reward=`; the page "Rewards" lists the terms."""
 
 _FORMS = (
-    "expected a dict of terms, a list of them, or the path of a JSON file that holds one of these"
+    "expected a dict or a list of terms, or the path of a JSON file that contains one of these"
 )
 _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
@@ -33,14 +33,14 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
     Args:
         reward: None or "score" for the game's own reward. A dict from the names of terms to their
-            weights, or to dicts of weight and parameters; "scale" and "clip" may be among the keys.
-            A list of terms, summed in this order: each a name, (name, weight), (name, dict) or a
-            dict with "term". {"terms": such a dict or list, "scale": …, "clip": …}. Or the path of
-            a JSON file that contains one of these.
+            weights, or to dicts with weights and parameters; the keys may include "scale" and
+            "clip". A list of terms, summed in this order, each of which is a name, (name, weight),
+            (name, dict) or a dict with "term". {"terms": such a dict or list, "scale": …, "clip":
+            …}. Or the path of a JSON file that contains one of these.
 
     Raises:
         InvalidArgument: The reward has another form, or the file can't be read. `field` names the
-            wrong part, such as "reward.empty_cells.gamma".
+            invalid part, such as "reward.empty_cells.gamma".
     """
     if reward is None or (isinstance(reward, str) and reward == "score"):
         return None
@@ -64,7 +64,7 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
 
 def read_reward(reward: Reward) -> Reward:
-    """Returns the file's content if a reward is a path, else the same reward without iterators.
+    """Returns the content of a reward file; for other rewards, the same with iterators as lists.
 
     Raises:
         InvalidArgument: The file can't be read, or does not contain a reward.
@@ -93,7 +93,7 @@ def read_reward(reward: Reward) -> Reward:
 
 
 def _without_iterators(value: Any) -> Any:
-    """Returns a reward or a part of it with lists for iterators, which can be read only once."""
+    """Converts the iterators in a reward to lists, because an iterator can be read only once."""
     if isinstance(value, Mapping):
         return {name: _without_iterators(part) for name, part in value.items()}
     return list(value) if isinstance(value, Iterator) else value
@@ -103,7 +103,7 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
     """Returns the names of extra infos, as a list of strings.
 
     Raises:
-        InvalidArgument: `extra_infos` is not a list of different strings.
+        InvalidArgument: `extra_infos` is not a list of strings without duplicates.
     """
     names = None if isinstance(extra_infos, str) else _as_list(extra_infos)
     if names is None or not all(isinstance(name, str) for name in names):
@@ -113,7 +113,7 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
         )
     for index, name in enumerate(names):
         if _arguments.text("extra_infos", name) in names[:index]:
-            raise InvalidArgument(f"extra_infos has {name!r} twice", field="extra_infos")
+            raise InvalidArgument(f"extra_infos contains {name!r} twice", field="extra_infos")
     return names
 
 
@@ -140,7 +140,7 @@ def _listed_term(entry: object) -> environment.RewardTerm:
             if name in entry:
                 raise _misplaced(name)
     raise InvalidArgument(
-        f"a term of the reward is {entry!r}; expected a name, (name, weight), (name, dict) "
+        f"a reward term is {entry!r}; expected a name, (name, weight), (name, dict) "
         'or a dict with "term"',
         field="reward",
     )
@@ -150,7 +150,7 @@ def _term(name: object, value: object) -> environment.RewardTerm:
     """Returns the term with this name; `value` is its weight, or a dict of its arguments."""
     if not isinstance(name, str):
         raise InvalidArgument(
-            f"a term of the reward has the name {name!r}; expected a string", field="reward"
+            f"a reward term has the name {name!r}; expected a string", field="reward"
         )
     if name in _BESIDE_TERMS:
         raise _misplaced(name)
@@ -165,7 +165,7 @@ def _term(name: object, value: object) -> environment.RewardTerm:
 
 
 def _misplaced(name: str) -> InvalidArgument:
-    """Returns the error for a scale or a clip among the terms."""
+    """Returns the error for "scale" or "clip" among the terms."""
     return InvalidArgument(
         f'reward.{name} is among the terms; write {{"terms": …, "{name}": …}}',
         field=f"reward.{name}",
@@ -181,7 +181,7 @@ def _numbers(field: str, value: object) -> list[float]:
 
 
 def _clip(clip: object) -> dict[str, float]:
-    """Returns the bounds of (low, high) that are not None, by their names in a RewardSpec."""
+    """Returns the bounds in (low, high) that are not None, by their names in a RewardSpec."""
     bounds = _as_list(clip)
     if bounds is None or isinstance(clip, str) or len(bounds) != 2:
         raise InvalidArgument(
@@ -195,7 +195,7 @@ def _clip(clip: object) -> dict[str, float]:
 
 
 def _as_list(value: object) -> list[Any] | None:
-    """Returns an iterable as a list; None for a mapping and for anything not iterable."""
+    """Returns an iterable as a list; None for a mapping or a value that is not iterable."""
     if isinstance(value, Mapping) or not isinstance(value, Iterable):
         return None
     return list(value)

@@ -18,7 +18,7 @@ from twofold.games.rewards import Reward, read_reward, reward_spec
 from twofold.v1 import environment_pb2 as environment
 
 Infos: TypeAlias = Mapping[str, Any]
-"""The infos of one board, in JSON's types."""
+"""The infos of one board, as JSON values."""
 
 
 class GameArguments(TypedDict, total=False):
@@ -26,7 +26,7 @@ class GameArguments(TypedDict, total=False):
 
     max_episode_steps: int | None
     """The number of steps after which the server truncates an episode; None for the game's own
-    limit, if any. (`gymnasium.make` applies its own TimeLimit instead of passing it on.)"""
+    limit, if any. (`gymnasium.make` does not pass this argument on; it adds its own TimeLimit.)"""
     reward: Reward
     """The reward of a step: a dict or a list of terms, or the path of a JSON file; None for the
     game's own. The page "Rewards" lists the terms."""
@@ -36,14 +36,14 @@ class Argument(NamedTuple):
     """An argument of a game."""
 
     default: Any
-    """The value if none is given; None if another argument determines it."""
+    """The value if the argument is omitted; None if another argument determines the value."""
     check: Callable[[str, Any], Any]
-    """A function from the argument's name and a given value to the value that the game uses.
+    """A function (name, value) that checks a value and returns the value that the game uses.
 
-    It raises InvalidArgument for a wrong value. It is not called for a default of None.
+    It raises InvalidArgument for an invalid value. It is not called for a default of None.
     """
     flag: Mapping[str, Any] = {}
-    """The arguments of `add_argument` for a flag on the command line; empty for no flag."""
+    """The arguments of `add_argument` for a command-line flag; empty for no flag."""
 
 
 SHARED_ARGUMENTS: dict[str, Argument] = {
@@ -62,7 +62,7 @@ SHARED_ARGUMENTS: dict[str, Argument] = {
 
 
 class Measure(NamedTuple):
-    """A statistic of many episodes, computed from an info of each episode's last step."""
+    """A statistic over many episodes, computed from an info of each episode's last step."""
 
     name: str
     info: str
@@ -74,16 +74,16 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class GameSpec(abc.ABC):
-    """A game with its arguments. `of` creates a game. Games can be pickled.
+    """A game with its arguments. Create a game with `of`. Games can be pickled.
 
     Attributes:
-        arguments: The given arguments, with a reward's file replaced by its content.
+        arguments: The given arguments; a reward file is replaced by its content.
         request: The create request, with every field that the game determines.
         rows: The number of rows of the board.
         columns: The number of columns of the board.
-        planes: The highest number in observations of normal play, plus one.
+        planes: The highest number in observations during normal play, plus one.
         actions: The word for each action.
-        server_actions: The server's number for each action; None if it equals the user's.
+        server_actions: The server's number for each action; None if it is the same as the user's.
     """
 
     arguments: Mapping[str, Any]
@@ -99,19 +99,19 @@ class GameSpec(abc.ABC):
     name: ClassVar[str]
     """The name on command lines and in tools."""
     description: ClassVar[str]
-    """A description in one sentence."""
+    """A one-sentence description."""
     known_arguments: ClassVar[Mapping[str, Argument]]
     """The arguments by name."""
     sides: ClassVar[tuple[int, int]]
     """The smallest and the largest number of rows. The limits for columns are the same."""
     board_numbers: ClassVar[str]
-    """The name of the numbers on a board, for messages, such as "exponents"."""
+    """The word for the numbers on a board, for messages, such as "exponents"."""
     measures: ClassVar[tuple[Measure, ...]] = ()
     """The statistics of episodes other than returns and lengths."""
     objectives: ClassVar[Mapping[str, str]] = {}
     """The quantities that optimal play can maximise, and the unit of each."""
     unseen: ClassVar[str | None] = None
-    """The name of the unseen things that copies of a board share, such as "cards"."""
+    """The word for the hidden things that copies of a board share, such as "cards"."""
     endless: ClassVar[str | None] = None
     """A description of the action that the policy "fixed-order" may repeat forever, such as "turns
     the same two cards"."""
@@ -158,31 +158,31 @@ class GameSpec(abc.ABC):
         return None if order is None else np.array(order, np.uint8)
 
     def to_server(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Converts the user's actions, which must be in range, to the server's numbers."""
+        """Converts the user's action numbers, which must be in range, to the server's."""
         return actions if self.server_order is None else self.server_order[actions]
 
     def from_server(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Converts the server's actions to the user's numbers."""
+        """Converts the server's action numbers to the user's."""
         if self.server_order is None:
             return actions
         numbers: NDArray[Any] = np.argsort(self.server_order).astype(np.uint8)[actions]
         return numbers
 
     def in_user_order(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
-        """Reorders an array's axis from the server's actions to the user's."""
+        """Reorders an array's axis from the server's action order to the user's."""
         return array if self.server_order is None else array.take(self.server_order, axis)
 
     @abc.abstractmethod
     def rules(self) -> dict[str, str | int]:
         """Returns the rules that affect results, in words for the rule card.
 
-        "score" is one of them if the game's score is independent of the reward. Otherwise the score
+        They include "score" if the game's score is independent of the reward. Otherwise, the score
         is the sum of the rewards.
         """
 
     @abc.abstractmethod
     def text(self, observation: NDArray[Any]) -> str:
-        """Returns a board as text, from its observation."""
+        """Returns an observation's board as text."""
 
     @abc.abstractmethod
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
@@ -200,7 +200,7 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def facts(self, board: NDArray[Any], infos: Infos) -> dict[str, Any]:
-        """Returns the board and the state of the game, in JSON's types."""
+        """Returns the board and the state of the game, as JSON values."""
 
     @abc.abstractmethod
     def standing(self, infos: Infos) -> str:
@@ -212,7 +212,7 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def refusal(self, number: int, board: NDArray[Any]) -> str:
-        """Returns the reason that an action is illegal, as the beginning of a sentence."""
+        """Returns why an action is illegal, as the beginning of a sentence."""
 
     def outcome(self, number: int, board: NDArray[Any], before: Infos, infos: Infos) -> str:
         """Returns the effect of an action as a sentence, or "" if the board shows it.
@@ -223,13 +223,13 @@ class GameSpec(abc.ABC):
 
     @abc.abstractmethod
     def end(self, infos: Infos) -> str:
-        """Returns the reason that a legal action has ended the game."""
+        """Returns why the game ended after a legal action."""
 
 
 def create_request(
     values: Mapping[str, Any], environment_id: str, **config: Any
 ) -> environment.CreateRequest:
-    """Returns a game's create request, from its checked arguments and its config's message."""
+    """Returns a game's create request, given its checked arguments and its config message."""
     request = environment.CreateRequest(environment_id=environment_id, **config)
     spec = reward_spec(values["reward"])
     if spec is not None:
@@ -240,7 +240,7 @@ def create_request(
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a game's arguments with the content of the reward's file instead of its path."""
+    """Returns a game's arguments, with the path of a reward file replaced by the file's content."""
     if arguments.get("reward") is None:
         return dict(arguments)
     return {**arguments, "reward": read_reward(arguments["reward"])}

@@ -20,13 +20,13 @@ the sum of the tiles on average, so a 65536 takes 30,000 moves and a 131072 take
 
 
 def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: Any) -> Any:
-    """Makes the vector environment of an adapter, with a default step limit.
+    """Makes the vector environment for an adapter, with a default step limit.
 
     Args:
         env_id: The environment's id.
         n_envs: The number of boards.
         own: The arguments that the adapter sets.
-        **arguments: More arguments of the environment.
+        **arguments: The other arguments of the environment.
 
     Raises:
         InvalidArgument: An argument is wrong, or the adapter sets it; `field` names it.

@@ -2,9 +2,9 @@
 
     make_mcp_server().run()     # over standard input and output, as `twofold mcp` does
 
-With sessions, a game belongs to the session that started it. Newer clients have no sessions over
-HTTP, so any client at the same address can play a game if it knows the game's id. For this reason,
-ids can't be guessed.
+If the client has a session, its games belong to that session. Newer clients have no sessions over
+HTTP, so any client at the same address can play a game if it knows the game's id. Ids are therefore
+random and unguessable.
 """
 
 # ruff: noqa: E402 - `optional_import` comes first, because its error says what to install
@@ -82,7 +82,7 @@ _Card = Annotated[Any, _described("The card's number, row by row from 0.", type=
 
 
 class _Owner(NamedTuple):
-    """The owner of games: a session, or all clients at an address."""
+    """The owner of a game: a session, or all clients at an address."""
 
     name: str
     is_session: bool = True
@@ -102,7 +102,7 @@ class _Game:
 def _answered(
     tool: Callable[..., CallToolResult],
 ) -> Callable[..., Coroutine[Any, Any, CallToolResult]]:
-    """Wraps a tool to run it in a thread and to return its errors as text for the model."""
+    """Wraps a tool so that it runs in a thread and returns its errors as text for the model."""
 
     @functools.wraps(tool)
     async def answered(games: ServedGames, context: Context, **named: Any) -> CallToolResult:
@@ -110,8 +110,9 @@ def _answered(
         try:
             result: CallToolResult = await anyio.to_thread.run_sync(
                 call,
-                # The end of the input ends the server, and a call may wait for another server.
-                # Over HTTP, clients that cancel calls could start any number of threads.
+                # On stdio, the end of the input must end the server, even if a call waits for
+                # another server. Over HTTP, clients could start any number of threads by
+                # cancelling calls.
                 abandon_on_cancel=context.request_context.request is None,
                 limiter=games._threads,
             )
@@ -146,16 +147,16 @@ class ServedGames:
     """The open games of an MCP server, and the tools that play them.
 
     Args:
-        max_games: The maximum number of open games per session. Clients without sessions share the
-            maximum with all clients at the same address.
-        service: The service that runs the boards: see `ServiceArguments`.
+        max_games: The maximum number of open games per session. Without sessions, all clients at
+            the same address share this maximum.
+        service: The arguments of the service that runs the boards; see `ServiceArguments`.
     """
 
     def __init__(self, max_games: int = 16, **service: Unpack[ServiceArguments]) -> None:
         self._max_games = _arguments.integer("max_games", max_games, 1)
         self._service = _checked(service)
         self._games: dict[str, _Game] = {}
-        # The owner of the game that each running call of new_game is making.
+        # For each running call to new_game, the owner of the game that it is creating.
         self._beginning: dict[object, _Owner] = {}
         self._lock = threading.Lock()
         # The default is 40 threads, which could all be waiting for a server that is down.
@@ -197,12 +198,12 @@ class ServedGames:
 
     @_answered
     def move(self, context: Context, game_id: _GameId, direction: _Direction) -> CallToolResult:
-        """Slide all tiles of a game of 2048 up, right, down or left."""
+        """Slide all tiles in a game of 2048 up, right, down or left."""
         return self._play(context, game_id, "move", direction)
 
     @_answered
     def turn_card(self, context: Context, game_id: _GameId, card: _Card) -> CallToolResult:
-        """Turn one card of a game of Concentration face up.
+        """Turn one card face up in a game of Concentration.
 
         In the answer, a number is the symbol of a visible card, ? is a card that is face down, and
         . is a card out of play.
@@ -219,8 +220,8 @@ class ServedGames:
     def hint(self, context: Context, game_id: _GameId) -> CallToolResult:
         """Suggest the next action. This changes nothing.
 
-        In 2048 on 4 x 4, it is the choice of an expectimax search. In Concentration, it is the
-        choice of a player with a perfect memory of the cards seen so far.
+        In 2048 (4 x 4 only), the hint comes from an expectimax search. In Concentration, it comes
+        from a player with a perfect memory of the cards seen so far.
         """
         with self._game(context, game_id) as game:
             if game.text.end:
@@ -265,9 +266,9 @@ class ServedGames:
             return _result(answer, game_id=game_id, **game.text.facts())
 
     def _expectimax(self, board: np.ndarray[Any, Any]) -> int:
-        """Returns expectimax's action, computed on a copy of the board. The game is unchanged."""
+        """Returns the action that expectimax chooses on a copy of the board."""
         if board.shape != (4, 4):
-            raise InvalidArgument("hints in 2048 need a board of 4 x 4", field="game_id")
+            raise InvalidArgument("hints in 2048 need a 4 x 4 board", field="game_id")
         with contextlib.closing(Game2048VectorEnv(1, **self._service)) as envs:
             envs.reset(options={"boards": board[np.newaxis]})
             return int(envs.rollout(1, policy="expectimax").actions[0, 0])
@@ -303,7 +304,8 @@ class ServedGames:
         game.text.env.close()
         if len(own) < self._max_games:
             raise ResourceExhausted(f"the server already has {_MAX_GAMES:,} games; try again later")
-        # Whoever knows the id of another client's game can play and end the game.
+        # The ids are not listed for clients without sessions: any client with an id can play and
+        # end the game.
         others = f" ({', '.join(own)})" if game.owner.is_session else ", or try again later"
         raise ResourceExhausted(
             f"{len(own)} games are open, which is the maximum; close one with end_game{others}"
@@ -311,7 +313,7 @@ class ServedGames:
 
     @contextlib.contextmanager
     def _game(self, context: Context, game_id: object) -> Any:
-        """Yields one of the session's games, and blocks other calls that use the game."""
+        """Yields a game of the call's owner, and blocks other calls that use the game."""
         with self._lock:
             game = self._games.get(game_id) if isinstance(game_id, str) else None
         refusal = NotFound(f"there is no game {game_id!r}; start one with new_game")
@@ -334,14 +336,14 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
         self._games = games
 
     async def list_tools(self) -> Any:
-        """Returns the tools. Their schemas say that they take no other arguments."""
+        """Returns the tools, with schemas that forbid additional arguments."""
         tools = await super().list_tools()
         for tool in tools:
             tool.input_schema["additionalProperties"] = False
         return tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Calls a tool, if it has the given arguments and no required one is missing."""
+        """Calls a tool, unless an argument is unknown or a required one is missing."""
         schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
         try:
             _check_names(name, arguments, schemas.get(name, {}))
@@ -350,7 +352,7 @@ class _Server(MCPServer):  # type: ignore[misc]  # mypy does not see the library
         return await super().call_tool(name, arguments, context)
 
     def streamable_http_app(self, **options: Any) -> Any:
-        """Returns the ASGI app that serves over HTTP. Accepts the SDK method's options."""
+        """Returns the ASGI app for HTTP. Accepts the options of the SDK's method."""
         app = super().streamable_http_app(**options)
         app.add_middleware(_SessionEnds, games=self._games)
         return app
@@ -408,7 +410,7 @@ def _close(games: list[_Game]) -> None:
 
 
 def _owner(context: Context) -> _Owner:
-    """Returns the owner of a call's games: the session, or without one, the client's address."""
+    """Returns the owner of a call's games: the session or, without one, the client's address."""
     of_call = context.request_context
     if of_call.request is None:
         return _Owner("stdio")
@@ -425,9 +427,9 @@ def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) ->
     """Makes an MCP server with tools for both games, using the official SDK.
 
     Args:
-        max_games: The maximum number of open games per session. Clients without sessions share the
-            maximum with all clients at the same address.
-        service: The service that runs the boards: see `ServiceArguments`.
+        max_games: The maximum number of open games per session. Without sessions, all clients at
+            the same address share this maximum.
+        service: The arguments of the service that runs the boards; see `ServiceArguments`.
 
     Returns:
         The server. Its `run()` serves over standard input and output.

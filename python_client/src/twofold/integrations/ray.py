@@ -3,8 +3,8 @@
 An episode depends only on its seeds, and a lane only on its own seed. Therefore, each worker plays
 a fixed part of the episodes or lanes, and the parts are joined in order.
 
-Each worker runs a service in its own process, unless `endpoint=` names a server. The package has to
-be installed on all nodes. Ray's `runtime_env` can install it, and can copy a policy's modules.
+Each worker runs a service in its own process, unless `endpoint=` names a server. The package must
+be installed on all nodes; Ray's `runtime_env` can install it, and can copy a policy's modules.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class RayExecutor:
 
         twofold.evaluate("greedy", episodes=1_000_000, executor=RayExecutor())
 
-    The games and results are the same as on one machine, and a dataset's file is the same byte for
+    The games and results are the same as on one machine, and a dataset's file is identical byte for
     byte. For a Python function, this is true only if its action for a row depends on nothing but
     that row and the function's memory of that row's game. The action must not depend on other rows
     or on a random generator that rows share. Each part gets a copy of the policy, made by Ray's
-    cloudpickle, which also copies lambdas.
+    cloudpickle, which also handles lambdas.
 
     If a worker or node is lost, its part of an evaluation is played again, at most three times. In
     a dataset, another worker replays the lost worker's lanes from their seeds and then continues.
 
     Args:
-        workers: The number of Ray actors, at most one for each lane of a dataset (default: the
-            cluster's number of CPUs).
-        options: Options of the actors for `ray.remote`: num_cpus, num_gpus, max_task_retries,
+        workers: The number of Ray actors (default: the cluster's number of CPUs). A dataset has at
+            most one per lane.
+        options: The actors' options for `ray.remote`: num_cpus, num_gpus, max_task_retries,
             runtime_env.
     """
 
@@ -60,8 +60,8 @@ class RayExecutor:
     def evaluate(self, plan: Plan, progress: Progress | None) -> Evaluation:
         """Plays an evaluation. Each worker has separate boards.
 
-        `seconds` of the result is the time of the whole evaluation, and `policy_seconds` is this
-        time multiplied by the policy's share of the workers' time.
+        The result's `seconds` is the duration of the whole evaluation, and its `policy_seconds` is
+        this duration multiplied by the policy's share of the workers' time.
 
         Raises:
             InvalidArgument: The policy is a chat model, or the environment is already open.
@@ -71,13 +71,13 @@ class RayExecutor:
         chooser, total = plan.chooser, len(plan.seeds)
         if isinstance(chooser, PlayerChooser) and isinstance(chooser.policy, ChatModel):
             raise InvalidArgument(
-                f"{chooser.name} waits for its endpoint, which more workers don't speed up; "
+                f"{chooser.name} waits for its endpoint, so more workers don't speed it up; "
                 "omit executor",
                 field="policy",
             )
         if not isinstance(plan.env, str):
             raise InvalidArgument(
-                f"env is {plan.env!r}; expected an id, because each worker makes an environment",
+                f"env is {plan.env!r}; expected an id, because each worker makes its environment",
                 field="env",
             )
         workers = ray_pool.number_of_workers(self._workers)
@@ -115,7 +115,7 @@ class RayExecutor:
 
 
 class _RemoteLanes:
-    """A source of a dataset's row groups. Each of its actors plays a part of the lanes."""
+    """A source of a dataset's row groups, whose actors each play a part of the lanes."""
 
     def __init__(self, pool: Pool, parts: Sequence[range], packed: Any) -> None:
         self._pool, self._packed = pool, packed
@@ -130,7 +130,8 @@ class _RemoteLanes:
         for facts in others:
             if facts != first:
                 raise FailedPrecondition(
-                    f"the machines report {first} and {facts}; install the same version on all"
+                    f"the machines report {first} and {facts}; install the same version on all of "
+                    "them"
                 )
         return first
 
@@ -148,7 +149,7 @@ class _RemoteLanes:
         return columns
 
     def _ask(self, method: str, *arguments: int) -> None:
-        """Calls a method of all actors, without waiting for their results."""
+        """Calls a method on all actors, without waiting for their results."""
         self._asked = []
         for worker, lanes in self._players:
             ref = getattr(worker, method).remote([self._packed], lanes, *arguments)
@@ -163,12 +164,12 @@ class _Evaluator:
     """An actor that plays parts of an evaluation, one at a time."""
 
     def play(self, packed: list[Any], part: range) -> Evaluation:
-        """Plays the episodes `part` and returns their evaluation."""
+        """Plays the episodes in `part` and returns their evaluation."""
         plan: Plan = ray_pool.unpacked(packed)
         return plan.play(ray_pool.stop_if_canceled, part)
 
     def close(self) -> None:
-        """Does nothing. Because calls run one after another, it returns after the last part."""
+        """Does nothing. Calls run one at a time, so it returns once the last part has ended."""
 
 
 def _each(pool: Pool, packed: Any, parts: Sequence[range]) -> Iterator[tuple[int, Evaluation]]:
@@ -198,7 +199,7 @@ class _Player:
         return self._lanes_at(0, packed, numbers).facts
 
     def play(self, packed: list[Any], numbers: range, time: int, steps: int) -> writer.Columns:
-        """Returns the transitions of the lanes `numbers` in `steps` steps, starting at `time`."""
+        """Returns the transitions of the lanes in `numbers`, for `steps` steps from step `time`."""
         return self._lanes_at(time, packed, numbers).columns(steps, ray_pool.stop_if_canceled)
 
     def close(self) -> None:
@@ -222,7 +223,7 @@ class _Player:
 
 
 def _split(number: int, parts: int) -> list[range]:
-    """Splits 0 ... number - 1 into at most `parts` ranges, of which the first is the longest."""
+    """Splits 0 ... number - 1 into at most `parts` ranges; none is longer than the first."""
     parts = min(parts, number)
     ends = [-(-number * part // parts) for part in range(parts + 1)]
     return [range(*ends[part : part + 2]) for part in range(parts)]

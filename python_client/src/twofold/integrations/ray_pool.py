@@ -1,8 +1,8 @@
 """Ray actors for `twofold.integrations.ray`, started on all nodes and restarted when lost.
 
 The pool uses actors, not tasks. If a node stops responding, Ray repeats a task only after a
-connection times out, seven minutes by default. Ray repeats an actor's call as soon as it declares
-the node dead.
+connection times out, by default after seven minutes. It repeats an actor's call as soon as it
+declares the node dead.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _PATIENCE = 5
 class Pool:
     """A context manager with actors that play parts of a task.
 
-    On exit it cancels the parts whose results were not fetched, and ends the actors.
+    On exit, it cancels the parts whose results were not fetched, and ends the actors.
 
     Args:
-        actor: The actors' class, with a method `close`.
+        actor: The class of the actors, which has a method `close`.
         number: The number of actors.
-        options: Options of the actors, which override the pool's.
+        options: The actors' options, which override the pool's.
 
     Attributes:
         workers: The actors.
@@ -54,7 +54,7 @@ class Pool:
         self._parts: dict[Any, str] = {}
 
     def begun(self, ref: Any, what: str, part: range) -> Any:
-        """Records a started part for use in messages, and returns `ref`."""
+        """Records a started part, for use in messages, and returns `ref`."""
         self._parts[ref] = f"{what} {part.start} ... {part.stop - 1}"
         return ref
 
@@ -129,8 +129,7 @@ def _strategies() -> list[Any]:
 def packed(plan: Any) -> Any:
     """Puts a plan into the cluster's object store and returns a reference.
 
-    The plan is pickled here, because Ray would make its arrays read-only, including arrays of the
-    policy.
+    The plan is pickled here, because Ray would make its arrays read-only, including the policy's.
 
     Raises:
         InvalidArgument: The policy can't be pickled.
@@ -145,7 +144,7 @@ def packed(plan: Any) -> Any:
 
 
 def unpacked(packed: list[Any]) -> Any:
-    """Unpickles a plan in an actor, and gives its service one thread per CPU of the actor.
+    """Unpickles a plan in an actor, and gives the actor's service one thread per assigned CPU.
 
     Args:
         packed: A list with the reference. Outside a list, Ray would fetch the plan before the call.
@@ -161,12 +160,12 @@ def unpacked(packed: list[Any]) -> Any:
     except Exception as error:
         raise InvalidArgument(
             f"the policy can't be unpickled on a worker: {type(error).__name__}: {error}; "
-            "ray.init(runtime_env={'working_dir': '.'}) copies this folder's modules to them",
+            "ray.init(runtime_env={'working_dir': '.'}) copies this folder's modules to workers",
             field="policy",
         ) from error
 
 
 def stop_if_canceled(*_: object) -> None:
-    """Raises if the pool has cancelled the part that this actor plays. Used as `progress`."""
+    """Raises TaskCancelledError if the pool has cancelled this actor's part. Used as `progress`."""
     if _ray.get_runtime_context().is_canceled():
         raise _ray.exceptions.TaskCancelledError

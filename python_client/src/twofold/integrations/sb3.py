@@ -28,11 +28,11 @@ def make_sb3_vec(
         env_id: The environment's id.
         n_envs: The number of boards N.
         obs: The form of observations. The default is one-hot planes, because networks learn little
-            from exponents as numbers.
-        arguments: More arguments of the environment, except `autoreset_mode` and `copy`, which the
+            from raw exponents.
+        arguments: Other environment arguments, except `autoreset_mode` and `copy`, which the
             adapter sets. `max_episode_steps` defaults to the preset's limit or 65,536, because an
-            agent without masks that repeats an illegal action would never end its episode. None
-            removes the limit.
+            agent that ignores masks could repeat an illegal action forever and never end its
+            episode. None removes the limit.
 
     Returns:
         The boards. Call `close()` after use.
@@ -49,12 +49,12 @@ def make_sb3_vec(
 
 
 class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
-    """N boards as a vector environment of Stable-Baselines3.
+    """N boards as a Stable-Baselines3 vector environment.
 
     `step` returns an info dict for each board. The dict is empty unless the board's episode has
     ended. Then it contains the episode's infos (`score` and so on), `terminal_observation`,
-    `TimeLimit.truncated`, and `episode` with return, length and seconds in `Monitor`'s format. So
-    `Monitor` and `VecMonitor` are not needed.
+    `TimeLimit.truncated`, and `episode` with return, length and seconds in `Monitor`'s format.
+    Therefore, `Monitor` and `VecMonitor` are not needed.
 
     Args:
         envs: The boards, with SAME_STEP autoreset and the info "episode".
@@ -104,7 +104,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         return self.envs.reset(seed=seeds, options={"boards": boards, "reset_mask": mask})
 
     def step_async(self, actions: Array) -> None:
-        """Begins a step with actions (N,)."""
+        """Begins a step with `actions`, (N,)."""
         self.envs.step_async(actions)
 
     def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
@@ -133,7 +133,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Returns an attribute of the batch, once for each board. Spaces are those of one board."""
+        """Returns the batch's attribute, repeated for each board. Spaces are for a single board."""
         if attr_name == "action_masks":
             return [self.action_masks] * self._count(indices)
         of_all = self.envs.get_attr(attr_name)
@@ -146,7 +146,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls `action_masks`, the only method of single boards."""
+        """Calls `action_masks`, the only method that single boards have."""
         if method_name != "action_masks":
             raise AttributeError(
                 f"single boards have no method {method_name!r}: they are one batch; use `.envs`"

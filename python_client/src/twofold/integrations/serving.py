@@ -30,13 +30,13 @@ class Runner:
         grace: The time in seconds for which open requests and streams continue after a stop signal.
         extra: The extra of this package that installs uvicorn.
         request_seconds: The time limit in seconds for receiving a complete request, counted from
-            the start of the connection or from the last answer. Then the connection is closed.
+            when the connection opened or the last response ended. Slower connections are closed.
 
     Attributes:
         url: The base URL.
 
     Raises:
-        InvalidArgument: The port is out of range, or the host can't be the name of one.
+        InvalidArgument: The port is out of range, or the host name is malformed.
         OSError: The address can't be bound; `filename` is the host and the port.
     """
 
@@ -80,7 +80,7 @@ class Runner:
 
 
 def _listen(host: str, port: int, shown: str) -> socket.socket:
-    """Returns a socket that listens on this address, which errors call `shown`."""
+    """Returns a socket that listens on an address. Error messages show the address as `shown`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with contextlib.ExitStack() as undo:

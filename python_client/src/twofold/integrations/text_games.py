@@ -1,4 +1,4 @@
-"""Games as text for language models: boards as text and actions by name."""
+"""A text interface to the games for language models: boards as text, and actions as names."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from twofold.games.spec import GameSpec
 LARGEST_SEED = 2**53 - 1
 """The largest seed that clients in JavaScript read from JSON without rounding it."""
 
-# Observations have to be boards.
+# Observations must be boards.
 _OWN = {"obs": "array", "observation_key": None, "mask_key": None}
 
 
 class TextGame:
-    """One game whose boards and state of play are described as text.
+    """A game whose boards and state of play are described as text.
 
     Args:
         name: The game's name.
@@ -34,9 +34,9 @@ class TextGame:
         game: The environment's game.
         arguments: The given arguments.
         board: The last observation.
-        infos: The infos of the last reset or step, as values that JSON can contain.
+        infos: The infos of the last reset or step, as JSON-serialisable values.
         reward: The sum of the episode's rewards.
-        end: The reason why the episode ended, in words; "" while it continues.
+        end: The reason that the episode ended, in words; "" while it continues.
 
     Raises:
         InvalidArgument: An argument is wrong, or the adapter sets it; `field` names it.
@@ -62,7 +62,7 @@ class TextGame:
 
     @classmethod
     def for_models(cls, name: str, arguments: Mapping[str, Any]) -> TextGame:
-        """Returns a game for language models. Concentration then has no peeks."""
+        """Returns a game for language models. In Concentration, it has no peeks."""
         return cls(name, arguments, {**_OWN, **BY_NAME[name].spec.text_arguments})
 
     def start(self, seed: int | None = None) -> None:
@@ -76,10 +76,10 @@ class TextGame:
         self.reward, self.end = 0.0, ""
 
     def step(self, number: int) -> tuple[float, bool, bool]:
-        """Plays an action by its number, and returns reward, terminated and truncated.
+        """Plays the action with this number. Returns reward, terminated and truncated.
 
         Raises:
-            FailedPrecondition: The last action has to be repeated first.
+            FailedPrecondition: The last action must be repeated first.
             TransportError: The service did not answer. The action may have been played. Repeating
                 it is safe and does not play it twice.
         """
@@ -98,17 +98,17 @@ class TextGame:
         return reward, terminated, truncated
 
     def play(self, action: object) -> str:
-        """Plays an action by its name.
+        """Plays the action with this name.
 
         Args:
             action: The name of a direction, or the number of a card.
 
         Returns:
-            A sentence about the outcome, if there is one, and `text()`.
+            `text()`, preceded by a sentence about the outcome if there is one.
 
         Raises:
             InvalidArgument: The action is unknown; nothing was played.
-            FailedPrecondition: The game is over, or the last action has to be repeated first.
+            FailedPrecondition: The game is over, or the last action must be repeated first.
             TransportError: The service did not answer. The action may have been played. Repeating
                 it is safe and does not play it twice.
         """
@@ -138,6 +138,6 @@ class TextGame:
         return [self.game.actions[number] for number in numbers]
 
     def facts(self) -> dict[str, Any]:
-        """Returns the same information as `text`, as a dict that JSON can contain."""
+        """Returns the same information as `text`, as a JSON-serialisable dict."""
         common = {"legal": self.legal, "over": bool(self.end), "return": self.reward}
         return {**self.game.facts(self.board, self.infos), **common}

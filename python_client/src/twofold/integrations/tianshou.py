@@ -37,10 +37,10 @@ def make_tianshou_vec(
         env_id: The environment's id.
         n_envs: The number of boards N.
         obs: The form of observations. The default is one-hot planes, because networks learn little
-            from exponents as numbers.
-        arguments: More arguments of the environment, except `autoreset_mode`, `copy` and the keys
-            of observations, which the adapter sets. `max_episode_steps` defaults to the preset's
-            limit or 65,536, because an agent without masks that repeats an illegal action would
+            from raw exponents.
+        arguments: Other environment arguments, except `autoreset_mode`, `copy` and the observation
+            keys, which the adapter sets. `max_episode_steps` defaults to the preset's limit or
+            65,536, because an agent that ignores masks could repeat an illegal action forever and
             never end its episode. None removes the limit.
 
     Returns:
@@ -54,16 +54,16 @@ def make_tianshou_vec(
 
 
 class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not see the library
-    """N boards as a vector environment of Tianshou.
+    """N boards as a Tianshou vector environment.
 
     A call for k boards returns observations as a `Batch` with `obs` (k, …) and `mask`, bool
     (k, actions), and infos as an array of k dicts with `env_id`. The collector resets boards whose
     episodes have ended.
 
-    A step of only some boards steps all boards, and then restores the other boards from a snapshot.
+    To step only some boards, `step` steps all boards, then restores the others from a snapshot.
 
     Args:
-        envs: The boards, with NEXT_STEP autoreset and observations in a dict of "obs" and "mask".
+        envs: The boards, with NEXT_STEP autoreset and dict observations ("obs" and "mask").
 
     Attributes:
         envs: The boards.
@@ -127,7 +127,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         return [None if seed is None else seed + i for i in range(self.env_num)]
 
     def get_env_attr(self, key: str, id: Lanes = None) -> list[Any]:  # noqa: A002
-        """Returns an attribute of the batch, once for each board. Spaces are those of one board."""
+        """Returns the batch's attribute, repeated for each board. Spaces are for a single board."""
         return list(self.envs.get_attr(key)[: self._lanes(id).size])
 
     def set_env_attr(self, key: str, value: Any, id: Lanes = None) -> None:  # noqa: A002

@@ -54,7 +54,7 @@ class GameTools:
 
     @property
     def infos(self) -> dict[str, Any]:
-        """The environment's infos (score, pairs …) of the last step."""
+        """The environment's infos (score, pairs …) from the last step."""
         return self._game.infos
 
     @property
@@ -120,7 +120,7 @@ class ConcentrationTools(GameTools):
 
 
 def total_reward(environments: Sequence[GameTools], **columns: object) -> list[float]:
-    """Returns each completion's sum of rewards, as a reward function for TRL.
+    """Returns each completion's total reward. TRL calls it as a reward function.
 
     Args:
         environments: The games of the batch, passed by TRL.

@@ -62,15 +62,16 @@ class ChatModel:
 
     Each move is a separate conversation: the prompt shows the board, and `read_move` reads the move
     from the reply. If a reply names no move (malformed) or a move that changes nothing (illegal),
-    the model is corrected and asked again, at most `retries` times. Then the game fails.
+    the model is corrected and asked again, at most `retries` times. After that, the game fails.
 
     Attributes:
         url: The endpoint's URL without /chat/completions, such as http://127.0.0.1:8000/v1.
         model: The model's name at the endpoint.
         prompt: The prompt for each move, with {board} and {legal}.
-        options: Additional fields of each request, such as {"temperature": 0, "max_tokens": 500}.
-        retries: The maximum number of corrections of one move.
-        timeout: Seconds for one request, from connecting to the last byte of the reply.
+        options: Additional request fields, such as {"temperature": 0, "max_tokens": 500}.
+        retries: The maximum number of corrections per move.
+        timeout: The time limit in seconds for one request, from connecting to the reply's last
+            byte.
         api_key: The API key. Defaults to the environment variable OPENAI_API_KEY, if it is set.
         surroundings: The clock for timing moves and for the waits between attempts.
     """
@@ -109,10 +110,10 @@ class ChatModel:
         return {"illegal action": f"the game ends after {corrections}"}
 
     def make(self, envs: VectorEnv[Any, Any, Any]) -> ChatPlayer:
-        """Returns the player for an environment of 2048.
+        """Returns the player for a 2048 environment.
 
         Raises:
-            InvalidArgument: The environment plays another game, or the URL is malformed.
+            InvalidArgument: The environment's game is not 2048, or the URL is malformed.
         """
         # Each request may have a connection and a copy of its descriptor.
         allow_open_files(2 * envs.num_envs + 256)
@@ -120,17 +121,17 @@ class ChatModel:
 
 
 def _check_options(options: object) -> None:
-    """Raises InvalidArgument if `options` can't be sent as fields of a request."""
+    """Raises InvalidArgument if `options` can't be sent as request fields."""
     try:
         if not isinstance(options, Mapping) or options.get("stream"):
-            raise ValueError("expected a mapping in which `stream` is not set")
+            raise ValueError("expected a mapping that does not set `stream`")
         for name in ("model", "messages"):
             if name in options:
                 raise ValueError(f"Twofold itself sets {name!r}")
         json.dumps(dict(options), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(
-            f"options can't be fields of a request: {error}", field="options"
+            f"options can't be sent as request fields: {error}", field="options"
         ) from None
 
 
@@ -154,7 +155,7 @@ class ChatPlayer:
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
     ) -> list[Choice]:
-        """Asks for the moves of all boards at once, each in a daemon thread.
+        """Requests the moves for all boards at once, each in its own daemon thread.
 
         The first error is raised immediately, without waiting for the other threads.
         """
@@ -191,7 +192,7 @@ class ChatPlayer:
             if reply:
                 messages.append({"role": "assistant", "content": reply})
             else:
-                # Some models' templates refuse two messages of the user in a row.
+                # Some models' templates refuse two user messages in a row.
                 correction = f"{messages.pop()['content']}\n\n{correction}"
             messages.append({"role": "user", "content": correction})
         with self._lock:
@@ -208,8 +209,8 @@ class ChatPlayer:
         """Asks the model once. Returns the direction that it names, and the reply to send back.
 
         If the reply is cut off, or names no direction or an illegal one, also returns a failure.
-        An empty or cut-off reply is not sent back: services refuse a request with an empty message,
-        and one that is longer than the model's context.
+        An empty or cut-off reply is not sent back, because services refuse requests that contain
+        an empty message or exceed the model's context.
         """
         reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
         direction, failure = read_move(reply.text), None

@@ -58,9 +58,9 @@ class Completion:
 
 
 class ChatEndpoint:
-    """An endpoint of chat models. Threads may share an endpoint.
+    """An endpoint that serves chat models. Threads may share an endpoint.
 
-    A request is retried after the statuses 408, 409, 429 and 5xx, and if no answer came. The
+    A request is retried after status 408, 409, 429 or 5xx, and if no reply arrives. The
     server's Retry-After header sets the delay, which is at most 60 s. A request is not retried if
     the server's certificate is invalid. Redirects are not followed, because their target would
     receive the key. Error messages never contain the key, the values of the URL's query, or control
@@ -70,12 +70,13 @@ class ChatEndpoint:
         url: The base URL, such as http://127.0.0.1:8000/v1. If it has a query, /chat/completions is
             inserted before the query.
         api_key: The bearer token. Surrounding white space is removed; "" sends no token.
-        timeout: Seconds for one request, from connecting to the last byte of the reply.
+        timeout: The time limit in seconds for one request, from connecting to the reply's last
+            byte.
         surroundings: The clock for the waits between attempts.
 
     Raises:
         InvalidArgument: `url` is not http or https, contains a user name, or has an invalid host
-            or port. Or `api_key` contains characters that are not allowed in a header.
+            or port; or `api_key` contains characters that are not allowed in a header.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class ChatEndpoint:
         self._wait = self._closed.wait if surroundings is SYSTEM else surroundings.sleep
 
     def complete(self, messages: Sequence[Message], options: Mapping[str, Any]) -> Completion:
-        """Returns a completion of a conversation.
+        """Returns the model's completion of a conversation.
 
         Raises:
             ModelUnavailable: The request was refused, all attempts failed, or `close` was called.
@@ -134,10 +135,10 @@ class ChatEndpoint:
                 self._wait(min(wait, _LONGEST_WAIT))
             if self._closed.is_set():
                 raise self._unavailable("this client was closed", None)
-        raise self._unavailable(f"{ATTEMPTS} attempts failed; the last: {problem}", status)
+        raise self._unavailable(f"{ATTEMPTS} attempts failed; the last error: {problem}", status)
 
     def close(self) -> None:
-        """Ends the open requests and delays. Each running `complete` raises ModelUnavailable."""
+        """Ends open requests and delays. Calls of `complete` in progress raise ModelUnavailable."""
         self._closed.set()
         with self._lock:
             for exchange in self._exchanges:
@@ -148,7 +149,7 @@ class ChatEndpoint:
 
         Raises:
             TimeoutError: The whole reply did not arrive in time.
-            OSError, http.client.HTTPException, ValueError: No reply came, or it is too large.
+            OSError, http.client.HTTPException, ValueError: No reply arrived, or it is too large.
         """
         exchange = _Exchange(self._url, body, self._headers)
         timer = threading.Timer(self._timeout, exchange.end)
@@ -283,10 +284,10 @@ def _shown(parts: urllib.parse.SplitResult) -> str:
 
 
 def _patterns(secrets: Sequence[str]) -> list[re.Pattern[str]]:
-    """Returns patterns of the words to mask in messages: secrets with any characters escaped.
+    """Returns patterns that match the secrets to mask in messages, escaped or not.
 
-    Longer secrets come first. Secrets of fewer than four characters are omitted, because masking
-    them would garble other words.
+    Patterns for longer secrets come first. Secrets of fewer than four characters are omitted,
+    because masking them would garble other words.
     """
     found = {secret for secret in secrets if len(secret) >= 4}
     return [
@@ -296,11 +297,11 @@ def _patterns(secrets: Sequence[str]) -> list[re.Pattern[str]]:
 
 
 def _spellings(character: str) -> str:
-    """Returns a pattern of a character as is, or escaped for URLs, JSON or HTML."""
+    """Returns a pattern that matches a character, as is or escaped for URLs, JSON or HTML."""
     number, named = ord(character), html.escape(character)
     in_url = "".join(f"%{byte:02x}" for byte in character.encode())
     in_json = rf"\u{number:04x}" if character.isascii() else json.dumps(character)[1:-1]
-    # A text in JSON may itself be JSON, with more backslashes.
+    # A JSON string may itself contain JSON, with more backslashes.
     in_json = in_json.replace("\\", r"\\{1,3}")
     escapes = [in_url, in_json, f"&#0*{number};", f"&#x0*{number:x};"]
     if character == " ":
@@ -435,7 +436,7 @@ def _integer(digits: str) -> int | None:
 
 
 def _count(value: object) -> int | None:
-    """Returns a number of tokens, or None if the value is implausible."""
+    """Returns a token count, or None if the value is implausible."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value <= _MAX_TOKENS else None

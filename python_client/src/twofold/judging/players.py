@@ -65,7 +65,7 @@ def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
     game = Game2048.played_by(envs)
     if game is None:
         raise InvalidArgument(
-            "programs and chat models play 2048; pass twofold/Game2048-v0 as env", field="env"
+            "programs and chat models play only 2048; pass twofold/Game2048-v0 as env", field="env"
         )
     base: Any = envs.unwrapped
     form = base.observation_form

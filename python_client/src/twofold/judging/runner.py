@@ -2,10 +2,10 @@
 
 `main` enters the sandbox and forks a process for each game. The game's process loads the program,
 receives boards on its own socket, and answers each board with an action. Therefore, each game
-starts from fresh state, and the kernel's limits apply to each game separately.
+starts from a fresh state, and the kernel's limits apply to each game separately.
 
-The judge keeps the boards and the rules. It treats everything that a game's process writes to its
-socket as the next answer of that game. A misbehaving program can therefore only hurt its own score.
+The judge keeps the boards and applies the rules. It treats whatever a game's process writes to its
+socket as that game's next answer. A misbehaving program can therefore only hurt its own score.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ACTIONS = {
     **{letter: action for action, letter in enumerate("wdsa")},
     **{str(action): action for action in range(4)},
 }
-_SOCKET = 3  # besides this, a game's process has open descriptors of the null device only
+_SOCKET = 3  # a game's other open descriptors all refer to the null device
 
 
 class _Failed(Exception):
@@ -93,7 +93,7 @@ def main(control: int) -> None:
 
 
 def _refuse(judge: socket.socket, error: Exception) -> None:
-    """Replies with "refused ERRNO MESSAGE", where ERRNO is 0 for a part of the sandbox."""
+    """Replies with "refused ERRNO MESSAGE". ERRNO is 0 if a part of the sandbox is unavailable."""
     judge.send(f"refused {getattr(error, 'errno', None) or 0} {error}".encode())
 
 
@@ -123,7 +123,7 @@ def _serve(
 ) -> None:
     """Executes the judge's messages: "begin NUMBER SEED" with a game's socket, and "end NUMBER".
 
-    `parent` has the descriptor that becomes readable when the judge's process ends.
+    `parent` contains the descriptor that becomes readable when the judge's process ends.
     """
     games: dict[int, int] = {}
     watched: list[socket.socket | int] = [judge, *parent]

@@ -22,8 +22,8 @@ from typing import Any
 from twofold.errors import SandboxUnavailable
 from twofold.judging.runner import LONGEST, READY
 
-# Skips the packages' __init__ modules, which import numpy and more. So the process is small, and a
-# game's process contains nothing but the program.
+# Skips the packages' __init__ modules, which import numpy and more. This keeps the process small,
+# and a game's process contains nothing but the program.
 _START = """
 import sys, types
 sys.path[:] = [path for path in sys.path if path]
@@ -58,7 +58,7 @@ class Game:
         number: The game's number in messages to the runner.
         socket: The judge's end of the game's socket. Each message is a question or an answer.
         seconds: The time that the process has spent on answers.
-        end: The exit of the process; None before `Sandbox.end`.
+        end: The exit of the process; None until `Sandbox.end` is called.
     """
 
     number: int
@@ -76,7 +76,7 @@ class Question:
         text: The board as JSON, or READY to load the program.
         timeout: The time limit for the answer, in seconds.
         answer: The answer; None if it did not arrive in time, b"" if the process has ended.
-        sent: The time of sending, on the monotonic clock.
+        sent: The time at which it was sent, on the monotonic clock.
     """
 
     game: Game
@@ -107,8 +107,8 @@ class Sandbox:
     Args:
         source: The program's source code.
         file: The program's file name in messages.
-        memory_mb: Megabytes of address space for each game's process.
-        cpu_seconds: Seconds of processor time for each game's process.
+        memory_mb: The limit on each game process's address space, in megabytes.
+        cpu_seconds: The limit on each game process's processor time, in seconds.
         unsafe: Whether to run the program with limits only, without isolation.
 
     Raises:
@@ -270,7 +270,7 @@ def _unavailable(missing: str, number: int | None) -> SandboxUnavailable:
 
 @contextlib.contextmanager
 def _limits_reported() -> Iterator[None]:
-    """Raises SandboxUnavailable if this process may have no more descriptors or processes."""
+    """Raises SandboxUnavailable if this process has reached a limit on descriptors or processes."""
     try:
         yield
     except OSError as error:
@@ -279,7 +279,7 @@ def _limits_reported() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _fixed_addresses() -> Iterator[None]:
-    """Disables address randomisation for new processes of this thread, if the kernel allows it.
+    """Disables address randomisation for this thread's new processes, if the kernel allows it.
 
     Otherwise, Python's `id` and the default hashes of objects would differ from run to run.
     """
@@ -301,7 +301,7 @@ def _send(question: Question, selector: selectors.BaseSelector) -> None:
 
 
 def _signal_name(number: int) -> str:
-    """Returns a signal's name. Of the real-time signals, Python names the first and the last."""
+    """Returns a signal's name. Python has names for only the first and last real-time signals."""
     try:
         return signal.Signals(number).name
     except ValueError:

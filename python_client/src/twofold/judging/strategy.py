@@ -41,17 +41,17 @@ class Strategy:
     string. The program may import Python's standard library. Each game loads the program in a
     separate process.
 
-    The program can't learn its game's seed. Each evaluation draws a secret. The seeds of the tiles
-    and unrelated seeds for Python's `random` are derived from it. The secret and a game's number
+    The program can't learn its game's seed. Each evaluation draws a secret, from which it derives
+    the tiles' seeds and unrelated seeds for Python's `random`. The secret and a game's number
     determine that game, so evaluate(…, secret=result.secret) repeats the games of a result.
 
     Attributes:
         source: The program's source code.
         name: The program's name in reports.
-        move_timeout: Seconds for one move.
-        game_timeout: Seconds for all moves of a game. Loading the program, which may take at most
-            10 seconds, counts towards neither limit.
-        memory_mb: Megabytes of address space for a game's process, including Python itself.
+        move_timeout: The time limit for one move, in seconds.
+        game_timeout: The time limit for all moves of a game, in seconds. Loading the program, which
+            may take at most 10 seconds, counts towards neither limit.
+        memory_mb: The limit on a game process's address space, including Python, in megabytes.
         unsafe: Whether to run the program without the sandbox, with limits only. The program can
             then read and delete files, and connect to any host.
     """
@@ -95,7 +95,7 @@ class Strategy:
         return cls(source, **{"name": _text.printable(Path(path).name), **arguments})
 
     def conditions(self) -> dict[str, Any]:
-        """Returns the entries of the rule card about this program and its limits."""
+        """Returns the rule card's entries about this program and its limits."""
         return {
             "illegal action": "the game ends",
             "program, SHA-256": hashlib.sha256(self.source.encode()).hexdigest(),
@@ -106,12 +106,12 @@ class Strategy:
         }
 
     def make(self, envs: VectorEnv[Any, Any, Any]) -> StrategyPlayer:
-        """Returns the player for an environment of 2048.
+        """Returns the player for a 2048 environment.
 
         Raises:
             StrategyError: The program can't be loaded; `reason` says why.
             SandboxUnavailable: The sandbox is unavailable on this system.
-            InvalidArgument: The environment plays another game.
+            InvalidArgument: The environment's game is not 2048.
         """
         return StrategyPlayer(self, game_of(envs))
 
@@ -141,8 +141,8 @@ class StrategyPlayer:
         try:
             if not strategy.unsafe and os.geteuid() == 0:
                 warnings.warn(
-                    f"{strategy.name} is judged by root: a program that leaves the sandbox would "
-                    "be root too; judge as an ordinary user",
+                    f"{strategy.name} is judged by root: a program that escapes the sandbox would "
+                    "be root too; run the judge as an ordinary user",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -221,7 +221,7 @@ class StrategyPlayer:
         return Failure("illegal", f"the move {direction} does not change the board")
 
     def _failure(self, question: Question) -> Failure:
-        """Ends a game's process, which gave no direction. Returns the reason for the failure."""
+        """Ends a game's process because it returned no direction. Returns the failure."""
         answer, end = question.answer, self._sandbox.end(question.game)
         if answer is None:
             if question.text == READY:

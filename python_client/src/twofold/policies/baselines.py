@@ -57,7 +57,7 @@ _PICKS = _picks()
 class FixedOrderPolicy:
     """A policy that plays the first legal action.
 
-    In 2048, this is the first of up, right, down and left, however the environment numbers them.
+    In 2048, it tries up, right, down and left, in this order, whatever their action numbers.
 
     Args:
         envs: The environment to play in.
@@ -92,14 +92,14 @@ class CardPlayer:
     """The base class of policies for Concentration. It decodes observations.
 
     Args:
-        envs: The environment of Concentration to play in: vector or single, wrapped or not.
+        envs: The Concentration environment to play in: vector or single, wrapped or not.
 
     Attributes:
         game: The game.
         num_envs: The number of boards.
 
     Raises:
-        InvalidArgument: The environment plays another game, or its observations are not cards.
+        InvalidArgument: The game is not Concentration, or the observations are not cards.
     """
 
     def __init__(self, envs: Any) -> None:
@@ -149,10 +149,10 @@ class PerfectMemory(CardPlayer):
     Therefore, call `reset` only if you abandon a game or replace its board.
 
     Args:
-        envs: The environment of Concentration to play in: vector or single, wrapped or not.
+        envs: The Concentration environment to play in: vector or single, wrapped or not.
 
     Raises:
-        InvalidArgument: The environment plays another game, or its observations are not cards.
+        InvalidArgument: The game is not Concentration, or the observations are not cards.
     """
 
     card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}

@@ -41,7 +41,7 @@ class Chooser(abc.ABC):
     Attributes:
         name: The name in reports.
         card: The chooser's entries for the rule card.
-        may_fail: Whether the chooser may fail in some games. If True, it plays only evaluations,
+        may_fail: Whether the chooser may fail in some games. If True, it plays only in evaluations,
             with secret seeds.
     """
 
@@ -164,18 +164,18 @@ class CheckedChooser(OpenChooser, abc.ABC):
         envs: The environment.
 
     Attributes:
-        num_actions: The number of the environment's actions.
+        num_actions: The number of actions in the environment.
         calls: The number of choices so far.
-        failures: The games that failed in the last choice. The keys are lanes.
+        failures: The games that failed in the last choice, by lane.
     """
 
     def __init__(self, name: str, envs: Envs) -> None:
         space = envs.single_action_space
         if not isinstance(space, gym.spaces.Discrete):
-            raise InvalidArgument(f"env has actions {space}; expected Discrete", field="env")
+            raise InvalidArgument(f"env's action space is {space}; expected Discrete", field="env")
         if space.start != 0:
             raise InvalidArgument(
-                f"env's actions begin at {space.start}; expected actions from 0",
+                f"env's actions begin at {space.start}; expected actions that begin at 0",
                 field="env",
             )
         self.num_actions = int(space.n)
@@ -286,7 +286,7 @@ class OpenFunction(CheckedChooser):
         timeout: The time limit for one call, in seconds.
 
     Attributes:
-        first_lane: The number that messages about rollouts give to the environment's first lane.
+        first_lane: The number of the environment's first lane in messages about rollouts.
         steps: The number of steps that rollouts have played.
     """
 
@@ -379,7 +379,7 @@ class PlayerChooser(Chooser):
         return self.policy.conditions()
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenPlayer:
-        """Makes the player for an environment of 2048, and returns it ready to play."""
+        """Makes the player for a 2048 environment, and returns it ready to play."""
         return OpenPlayer(self.name, envs, self.policy.make(envs))
 
 
@@ -467,7 +467,7 @@ def open_for_rollouts(
 
 
 def rows(observations: Any, which: Any) -> Any:
-    """Returns some rows of a batch of observations.
+    """Returns the selected rows of a batch of observations.
 
     A batch is an array, or a dict or tuple of batches.
     """

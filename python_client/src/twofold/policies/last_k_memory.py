@@ -1,4 +1,4 @@
-"""Optimal play of Concentration with a memory of the last k cards."""
+"""Optimal play in Concentration with a memory of the last k cards."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class LastKMemory(CardPlayer):
     mean return equals the result of `twofold.ceilings.concentration`, which also describes the
     memory in detail. With k=None, the policy remembers all cards, and plays at least as well as
     `PerfectMemory`. If there are more than two cards of each symbol, it plays better than
-    `PerfectMemory`, because it saves known cards for unseen mates.
+    `PerfectMemory`, because it saves known cards to pair with unseen ones.
 
     If all cards of a game are face down, a new game has begun, and the policy forgets the old one.
     Therefore, call `reset` only if you abandon a game.
 
     Args:
-        envs: The environment of Concentration to play in: vector or single, wrapped or not.
+        envs: The Concentration environment to play in: vector or single, wrapped or not.
         k: The number of remembered cards, 0 or more; None for all.
         seed: The seed of the generator that chooses among cards that are not remembered.
 
     Raises:
-        InvalidArgument: The environment plays another game, or `twofold.ceilings.concentration`
-            can't solve its game with k cards of memory.
+        InvalidArgument: The game is not Concentration, or `twofold.ceilings.concentration` can't
+            solve it with k cards of memory.
     """
 
     card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
@@ -53,7 +53,7 @@ class LastKMemory(CardPlayer):
         self._is_bounded = self._best.memory.capacity is not None
         self._rng = np.random.default_rng(seed)
         capacity = self._best.memory.capacity
-        # The symbol of each card that was ever visible. Choices use only the symbols of open,
+        # The symbol of each card that has been visible. Choices use only the symbols of open,
         # remembered and found cards.
         self._symbol = np.full((lanes, game.cards), -1, np.int64)
         # The remembered cards, newest first; -1 after the last.
@@ -82,7 +82,7 @@ class LastKMemory(CardPlayer):
             Actions int64 (N,); an int for a single environment.
 
         Raises:
-            InvalidArgument: The policy has not seen a game from its start; `lane` is its lane.
+            InvalidArgument: The policy did not see a game's start; `lane` is the game's lane.
         """
         table, playable = self.look(observations, action_mask)
         self.reset((table == self.game.symbols).all(axis=1))
@@ -160,7 +160,7 @@ class LastKMemory(CardPlayer):
             codes = pack_opened(best.memory, known, opened)
             states, choices = best.opens.find(codes), best.second
         if (states < 0).any():
-            raise self._unseen(lanes[states < 0], "is in a state that no legal play leads to")
+            raise self._unseen(lanes[states < 0], "is in a state that legal play can't reach")
         turns_left: Any = 0
         if self._max_steps is not None:
             steps = self._steps[lanes] - (not between_turns)
@@ -194,7 +194,7 @@ class LastKMemory(CardPlayer):
     ) -> Array:
         """Returns the memory index of the remembered card to flip in each row, (N,).
 
-        In row i, the symbol of the card has the code `codes[i, column[i]]`.
+        In row i, the code of the card's symbol is `codes[i, column[i]]`.
         """
         rows = np.arange(len(column))
         own = known.in_play * (self._copies + 1) + known.held

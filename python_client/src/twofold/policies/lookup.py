@@ -50,7 +50,7 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
         found = _named(policy)
         if found is None:
             raise InvalidArgument(
-                f"policy is {policy!r}; expected a function, one of twofold.policies, or "
+                f"policy is {policy!r}; expected a function, a twofold.policies object, or "
                 f"{', '.join(map(repr, NAMES))}",
                 field="policy",
             )
@@ -74,8 +74,8 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
         hint = "twofold.policies.TorchPolicy turns a PyTorch network into such a function"
         if inspect.isfunction(policy):
             hint = (
-                "A program with strategy(board) is judged with --strategy FILE "
-                "(twofold.policies.Strategy.load), in a sandbox"
+                "To judge a program with strategy(board) in a sandbox, use --strategy FILE "
+                "(twofold.policies.Strategy.load)"
             )
         raise InvalidArgument(
             f"policy {type(policy).__name__} does not take two arguments; expected a function "
@@ -101,7 +101,7 @@ def _takes_both(policy: Callable[..., Any]) -> bool:
         signature.bind(None, None)
     except TypeError:
         return False
-    except ValueError:  # some functions in C have no signature
+    except ValueError:  # some C functions have no signature
         pass
     return True
 
@@ -110,8 +110,8 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     """Returns the chooser for a command-line argument.
 
     Args:
-        text: One of NAMES; "module:NAME" or "path/file.py:NAME" of a function or an object; or
-            "model.zip" of Stable-Baselines3.
+        text: One of NAMES; "module:NAME" or "path/file.py:NAME", for a function or an object; or
+            "model.zip", for a Stable-Baselines3 model.
         trust_pickle: Whether to unpickle a zip file, which runs any code that its author put there.
 
     Raises:
@@ -131,9 +131,9 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     if text.endswith(".py"):
         raise InvalidArgument(
             f"policy {text!r} is a file. A program with strategy(board) is judged in a sandbox: "
-            f"--strategy {text}; to compare two programs, judge each with the same --secret. A "
-            f"function (observations, action_mask) -> actions is named {text}:NAME and runs "
-            "without a sandbox",
+            f"--strategy {text}; to compare two programs, judge each with the same --secret. To "
+            "run a function (observations, action_mask) -> actions without a sandbox, pass "
+            f"{text}:NAME",
             field="policy",
         )
     raise InvalidArgument(

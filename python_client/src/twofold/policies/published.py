@@ -1,11 +1,11 @@
-"""A reader of n-tuple networks that other programs trained.
+"""A reader for n-tuple networks trained by other programs.
 
     network = twofold.policies.read_network("best_standard_network.bin")
     network.save("best_standard_network.npz")
 
-`read_network` reads two formats and distinguishes them by the first bytes: Szubert and Jaśkowski's
-2048 (github.com/mszubert/2048) and TDL2048-Demo (github.com/moporgic/TDL2048-Demo). Both are
-for 4 x 4 boards.
+`read_network` reads two formats and distinguishes them by their first bytes: Szubert and
+Jaśkowski's 2048 (github.com/mszubert/2048) and TDL2048-Demo (github.com/moporgic/TDL2048-Demo).
+Both are for 4 x 4 boards.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _IDENTITY, _STANDARD = 840142292, 121345704
 
 
 def read_network(path: str | PathLike[str]) -> NTuple:
-    """Reads a network from a file of Szubert and Jaśkowski's 2048, or of TDL2048-Demo.
+    """Reads a network file written by Szubert and Jaśkowski's 2048 or by TDL2048-Demo.
 
     The weights become float32. Exponents above the network's largest count as the largest. (For
     such exponents, the original programs would read a wrong weight.)
 
     Args:
-        path: The file: `players/best_standard_network.bin` of the first program, `2048.bin` of the
-            second.
+        path: The file: `players/best_standard_network.bin` from the first program, or `2048.bin`
+            from the second.
 
     Raises:
         InvalidArgument: The file has another format, is damaged, or is not for 4 x 4 boards.
@@ -55,7 +55,7 @@ def read_network(path: str | PathLike[str]) -> NTuple:
         except (InvalidArgument, zlib.error, MemoryError) as error:
             lane = getattr(error, "lane", None)
             raise InvalidArgument(
-                f"{path} is not a readable network of Szubert and Jaśkowski's 2048 or of "
+                f"{path} is not a readable network from Szubert and Jaśkowski's 2048 or "
                 f"TDL2048-Demo: {str(error) or 'it does not fit in memory'}",
                 field="path",
                 lane=lane,
@@ -136,7 +136,7 @@ class _Reader:
 
 
 def _szubert(reader: _Reader) -> NTuple:
-    """Reads a network of Szubert and Jaśkowski's program.
+    """Reads a network written by Szubert and Jaśkowski's program.
 
     Numbers are big-endian, as in Java. In a weight's index, the exponent in the tuple's first cell
     is the most significant digit. In `NTuple`, it is the least significant one, so this function
@@ -178,7 +178,7 @@ def _szubert(reader: _Reader) -> NTuple:
 
 
 def _tdl_demo(reader: _Reader) -> NTuple:
-    """Reads a network of TDL2048-Demo.
+    """Reads a network written by TDL2048-Demo.
 
     Numbers are little-endian. Cells and weights are numbered as in NTuple. The program sums each
     tuple over all eight rotations and reflections of the board.
@@ -214,7 +214,7 @@ def _cell(place: int) -> int:
     """
     row, column = place // 6 - 1, place % 6 - 1
     if not (0 <= row < 4 and 0 <= column < 4):
-        raise InvalidArgument(f"place {place} is not a cell of a 4 x 4 board with its margin")
+        raise InvalidArgument(f"place {place} is not a cell of the 4 x 4 board inside its margin")
     return 4 * row + column
 
 

@@ -1,4 +1,4 @@
-"""Policies from saved models of Stable-Baselines3."""
+"""Policies from saved Stable-Baselines3 models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from twofold.policies.torch_policy import best_legal
 class SB3Policy:
     """A policy that plays the best legal action of a Stable-Baselines3 model.
 
-    The policy compares the model's logits or Q-values of the legal actions only, even if the
+    The policy compares the model's logits or Q-values for the legal actions only, even if the
     model's algorithm does not support masks. Otherwise, the model could choose an illegal action
     again and again, and get stuck.
 
@@ -137,12 +137,12 @@ def algorithm_of(path: Path) -> tuple[str, str]:
         policy_class = str(settings.get("policy_class", "")).lower()
     except Exception as error:  # zipfile, zlib and json each raise their own
         raise InvalidArgument(
-            f"{path} is not a model of Stable-Baselines3 ({type(error).__name__}: {error})",
+            f"{path} is not a Stable-Baselines3 model ({type(error).__name__}: {error})",
             field="policy",
         ) from None
     if "recurrent" in policy_class:
         raise InvalidArgument(
-            f"{path} is a model of RecurrentPPO, which has a memory; write a policy with a method "
+            f"{path} is a RecurrentPPO model, which has a memory; write a policy with a method "
             "reset(lanes) that keeps the model's states",
             field="policy",
         )
@@ -157,7 +157,7 @@ def algorithm_of(path: Path) -> tuple[str, str]:
     if {"gae_lambda", "n_steps"} <= names:
         return "stable_baselines3", "A2C"
     raise InvalidArgument(
-        f"{path} is a model of an unknown algorithm; expected PPO, MaskablePPO, TRPO, A2C, "
+        f"{path} was trained with an unknown algorithm; expected PPO, MaskablePPO, TRPO, A2C, "
         "DQN or QRDQN",
         field="policy",
     )
@@ -207,9 +207,9 @@ def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Sp
     bounds = float(space.low.min()), float(space.high.max())
     if highest is not None and bounds != (0, highest):
         raise InvalidArgument(
-            f"the model was trained on numbers {bounds[0]:g} ... {bounds[1]:g} of shape {wanted}; "
-            f"Twofold's observations of this shape contain 0 ... {highest}. Write a function that "
-            "scales them as in training",
+            f"the model was trained on observations of shape {wanted} with values from "
+            f"{bounds[0]:g} to {bounds[1]:g}; Twofold's have values from 0 to {highest}. Write a "
+            "function that scales them as in training",
             field="policy",
         )
     return fitted.astype(space.dtype)

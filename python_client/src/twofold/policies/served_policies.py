@@ -49,7 +49,7 @@ class Policy:
         return {"search_max_layers": self.layers, "symmetry_averaging": False, "weights_mb": 0.0}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Adds the policy to a request for a rollout. A network must be uploaded first."""
+        """Adds the policy to a rollout request. A network must be uploaded first."""
         getattr(request, self.slot).SetInParent()
 
 
@@ -66,8 +66,8 @@ class FixedOrder(Policy):
 
     In 2048, this is the first of up, right, down and left. In Concentration, it is the first card
     that can be flipped, so the policy soon flips the same two cards forever. The policy uses no
-    random numbers. It is the baseline that a trained policy has to beat: on 4 x 4 it scores twice
-    as much as random play.
+    random numbers. It is the baseline that a trained policy must beat: on 4 x 4 boards, it scores
+    twice as much as random play.
     """
 
     slot = "fixed_order"
@@ -75,7 +75,7 @@ class FixedOrder(Policy):
 
 @dataclass(frozen=True)
 class Greedy(Policy):
-    """A policy that plays the action with the highest next reward. It breaks ties at random."""
+    """A policy that plays the action with the highest immediate reward, breaking ties at random."""
 
     slot, layers = "greedy", 1
 
@@ -111,10 +111,10 @@ class Heuristic:
 
 @dataclass(frozen=True)
 class Expectimax(Policy):
-    """A full-width search for 2048 on 4 x 4. A `Heuristic` evaluates the final afterstates.
+    """A full-width search for 2048 on 4 x 4 boards. A `Heuristic` evaluates the final afterstates.
 
     Args:
-        depth: The number of the player's moves that the search looks ahead, 1 ... 8. Depth 2 means
+        depth: The number of player moves that the search looks ahead, 1 ... 8. Depth 2 means
             max, mean, max: "2 max layers", or 3 plies including the new tile.
         extension: If the search would end on an afterstate with at most this many empty cells, it
             looks one move further; 0 ... 16, 0 for never.
@@ -153,7 +153,7 @@ class Expectimax(Policy):
         return super().card | {"search_max_layers": self.depth}
 
     def write(self, request: wire.RolloutRequest) -> None:
-        """Adds the search to a request for a rollout."""
+        """Adds the search to a rollout request."""
         message = request.expectimax
         message.depth, message.extension = self.depth, self.extension
         message.table_bytes = self.table_bytes or 0
@@ -180,7 +180,7 @@ class NTuple(Policy):
     `symmetric`, for each rotation and reflection of the board (Szubert and Jaśkowski 2014). A
     weight's index in its tuple's table is a number in base `exponents`. Digit k of this number,
     counted from the least significant digit, is the exponent in the tuple's k-th cell, but at most
-    exponents - 1. Sums are float32: first the weights of each tuple are added, then the sums of the
+    exponents - 1. Sums are float32: the weights are added within each tuple first, and then across
     tuples.
 
     The policy keeps the given arrays, and sends them to the service when a rollout first needs

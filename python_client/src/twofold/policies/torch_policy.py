@@ -20,13 +20,13 @@ class TorchPolicy:
         print(twofold.evaluate(policy))
 
     Args:
-        net: A module, or another function from a tensor of K observations to a value of each
+        net: A module, or another function that maps a tensor of K observations to a value for each
             action, (K, actions): logits or Q-values. If it returns several results, the first one
             is used.
-        obs: The form of observations that the network was trained on, named as in an environment's
+        obs: The form of observations that the network was trained on: a value of the environment's
             argument `obs`. Boards are converted to this form; other observations stay unchanged.
-        planes: The number of planes in the one-hot forms. 18 are enough for every 4 x 4 board of
-            2048 that play can reach.
+        planes: The number of planes in the one-hot forms. 18 planes cover every reachable 4 x 4
+            board of 2048.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
@@ -79,7 +79,7 @@ class TorchPolicy:
         """Converts observations (K, …) to the network's form."""
         if isinstance(observations, dict):
             raise InvalidArgument(
-                "the observations are dicts; make the environment without obs='dict' and mask_key"
+                "the observations are dicts; make the environment without obs='dict' or mask_key"
             )
         boards = np.asarray(observations)
         if self._obs == "array" or boards.dtype != np.uint8:

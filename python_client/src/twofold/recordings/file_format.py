@@ -1,7 +1,7 @@
 """The JSON file format of recordings, and the HTML page that shows one.
 
-The documentation page "File formats" describes the file. Its fields have the names of the
-attributes of `Recording`. Actions and new tiles are packed bytes.
+The documentation page "File formats" describes the file. Its fields are named after the
+attributes of `Recording`. Actions and new tiles are packed into bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A recording of one game of 2048, in a few kilobytes. Anybody can replay and verify it."""
+"""A recording of one game of 2048, a few kilobytes long, that anyone can replay and verify."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Recording:
     """One game of 2048: its beginning, every action, and its end.
 
     Exactly one of `generator` and `spawns` is given. With `generator`, the new tiles are computed
-    from the state of the board's random generator. `spawns` lists the new tiles in a game of
-    another engine.
+    from the state of the board's random generator. `spawns` lists the new tiles of a game that was
+    played on another engine.
 
     Attributes:
         rules: The rules.
@@ -35,7 +35,7 @@ class Recording:
         board: uint8 (rows, columns), the exponents at the end.
         score: The score at the end.
         generator: The generator's state before the game's first draw, four 32-bit words.
-        seed: The seed that gives the state `generator`, if any.
+        seed: The seed from which `generator` was derived, if any.
         start: uint8 (rows, columns), the board to start from; None if start tiles are drawn.
         spawns: int64 (tiles,), the new tiles: first the start tiles, then one for each legal move.
             A 2 is its cell's number, and a 4 is its cell's number plus the number of cells.
@@ -56,7 +56,7 @@ class Recording:
     def of_seed(
         rules: RecordingRules, seed: int, actions: ArrayLike, about: Mapping[str, Any] | None = None
     ) -> Recording:
-        """Plays actions from a seed. Returns the recording, with the final board and score.
+        """Returns the recording of a game, given its seed and its actions.
 
         Raises:
             InvalidArgument: An action is out of range, or another argument is wrong.
@@ -77,8 +77,8 @@ class Recording:
     ) -> Recording:
         """Returns the recording of another engine's game, given its boards.
 
-        The actions are inferred from the boards, because an action and one new tile lead from each
-        board to the next.
+        The actions are inferred from the boards: each board results from the previous one by an
+        action and one new tile.
 
         Args:
             boards: Exponents, integers (steps + 1, rows, columns), from the start of the game.
@@ -89,8 +89,8 @@ class Recording:
             about: Free-form notes.
 
         Raises:
-            InvalidArgument: The boards are not a game of 2048, and the message names the first
-                wrong board; or another argument is wrong.
+            InvalidArgument: The boards are not a game of 2048 (the message names the first wrong
+                board), or another argument is wrong.
         """
         if score is not None:
             score = _arguments.integer("score", score, 0)
@@ -167,11 +167,11 @@ class Recording:
         return lambda board: generator.spawn(board, threshold)
 
     def verify(self) -> Verification:
-        """Replays the game and compares its end with the recorded end.
+        """Replays the game and compares its final board and score with the recorded ones.
 
         Returns:
             The number of moves, whether the game is over, and, if `spawns` lists the new tiles, how
-            well they fit the probabilities of the rules.
+            well they fit the rules' probabilities.
 
         Raises:
             InvalidRecording: The replay ends with another board or score, or is impossible; the
@@ -220,7 +220,7 @@ class Recording:
                 )
 
     def to_json(self) -> str:
-        """Returns the file's text; the page "File formats" describes it."""
+        """Returns the recording as JSON, in the format that the page "File formats" describes."""
         return file_format.encode(vars(self))
 
     @staticmethod
@@ -252,7 +252,7 @@ class Recording:
             raise InvalidRecording(f"{path}: {error}") from None
 
     def to_html(self) -> str:
-        """Returns an HTML page that plays the game, without a network or other files.
+        """Returns an HTML page that replays the game, and needs no network or other files.
 
         Raises:
             InvalidRecording: The recording does not verify.

@@ -1,7 +1,7 @@
 """The rules and random draws of 2048 in plain Python, and a way to infer actions from boards.
 
-A board is a list of exponents, row by row; 0 is an empty cell. A chance outcome is a new tile as a
-number: its cell for a 2, and its cell plus the number of cells for a 4.
+A board is a list of exponents, row by row; 0 is an empty cell. A chance outcome is a number that
+encodes a new tile: its cell for a 2, and its cell plus the number of cells for a 4.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Generator:
         return cls((halves[0], halves[1], halves[2], halves[3]))
 
     def draw(self) -> int:
-        """Returns the next random word of 32 bits."""
+        """Returns the next random 32-bit word."""
         a, b, c, d = self.words
         total = (a + d) & _MASK32
         result = (((total << 7) | (total >> 25)) + a) & _MASK32
@@ -103,7 +103,7 @@ class Generator:
 
 
 class Motion(NamedTuple):
-    """The motion of one tile. Lists of motions are in the order in which to draw them."""
+    """The motion of one tile. Lists of motions are in drawing order."""
 
     source: int
     target: int

@@ -1,4 +1,4 @@
-"""Checks of boards, and functions that run in the client: chances, spawns and symmetries."""
+"""Checks on boards, and functions that run in the client: chances, spawns and symmetries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CheckedBoards(NamedTuple):
 
 
 def check_boards(name: str, value: object, limit: int = _LARGEST) -> CheckedBoards:
-    """Returns checked boards of any leading shape, with exponents up to `limit`."""
+    """Checks boards of any leading shape, with exponents up to `limit`. Returns the boards."""
     array = _arguments.array(name, value)
     if array.dtype.kind not in "iu":
         raise InvalidArgument(
@@ -163,7 +163,9 @@ def symmetries(boards: ArrayLike) -> Symmetries:
 
 
 def canonical(boards: ArrayLike) -> Canonical:
-    """Returns the same image for all rotations and reflections of a board, usable as a table's key.
+    """Returns each board's canonical image, the same for all its rotations and reflections.
+
+    Canonical images can serve as keys of tables.
 
     Args:
         boards: Exponents, any integer dtype, (…, rows, columns).
@@ -173,8 +175,8 @@ def canonical(boards: ArrayLike) -> Canonical:
     count, cells = checked.rows.shape
     padded = np.zeros((count, len(places), -(-cells // 8) * 8), np.uint8)
     padded[:, :, :cells] = checked.rows[:, places]
-    # Eight cells make one number whose most significant byte is the first cell, so that numbers
-    # compare like cells.
+    # Eight cells form one number whose most significant byte is the first cell, so that comparing
+    # numbers compares cells in order.
     numbers = padded.view(">u8").astype(np.uint64)
     is_first = np.ones(numbers.shape[:2], np.bool_)
     for word in np.moveaxis(numbers, 2, 0):
@@ -187,7 +189,7 @@ def canonical(boards: ArrayLike) -> Canonical:
 
 @functools.cache
 def _symmetries(rows: int, columns: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Returns, for each image, the board cells that it shows and the number of each action."""
+    """Returns, for each image, the board cells that it shows and the image of each action."""
     cells = np.arange(rows * columns).reshape(rows, columns)
     turned = [np.rot90(cells, quarter) for quarter in range(4)]
     images = [image for board in turned for image in (board, np.fliplr(board))]

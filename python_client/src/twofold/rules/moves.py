@@ -179,7 +179,7 @@ def explain(
         A list of `Slide`, `Merge` and `Spawn`, in display order. Each line's slides start with the
         tile nearest the wall, a merge follows its slides (a tile at rest does not slide), and the
         spawn is last. The list is empty if the action is illegal and the board is unchanged.
-        Several boards give lists of such lists, nested like the leading shape.
+        For several boards, the lists are nested like the leading shape.
 
     Raises:
         InvalidArgument: An argument is wrong, or the next board can't follow from the action.
@@ -239,11 +239,11 @@ def _ask(
     extra: Sequence[NDArray[np.uint8]] = (),
     four_probability: float = 0.1,
 ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """Yields the first row and the arrays of each reply, for the arguments of `_expand`."""
+    """Yields the first row and the arrays of each reply. Takes the arguments of `_expand`."""
     unknown = service.keys() - ServiceArguments.__optional_keys__
     if unknown:
         raise TypeError(
-            f"unexpected keyword arguments {sorted(unknown)}; known are endpoint, keys and timeout"
+            f"unexpected keyword arguments {sorted(unknown)}; expected endpoint, keys or timeout"
         )
     if len(boards.rows) == 0:
         return

@@ -54,7 +54,7 @@ _FIRST = ("spaces", "reset_returns", "step_returns", "infos")
 
 @dataclass(frozen=True)
 class Finding:
-    """The report's message about one check."""
+    """A message about one check, for the report."""
 
     check: str
     """The check's name."""
@@ -90,7 +90,7 @@ class Report:
 
 
 class ConformanceError(AssertionError):
-    """An error: the environment does not conform. The message lists all findings.
+    """The error raised if an environment does not conform. The message lists all findings.
 
     Attributes:
         name: The name of the environment's class.
@@ -118,14 +118,14 @@ def check_vector_env(
 
     Args:
         make: A function that makes a new environment. It is called about twenty times, and must
-            make equal environments. They should have at least 2 lanes; with one lane, some checks
-            are skipped.
+            make identical environments. They should have at least 2 lanes; with one lane, some
+            checks are skipped.
         steps: The number of steps in the longest runs. If no episode ends within these steps,
             autoreset can't be checked.
         seed: The first seed of the runs, and the seed of the random actions.
         stochastic: Whether the environment uses random numbers. If False, different seeds may give
             equal runs.
-        policy: A deterministic function (observations, infos) -> batch of actions. By default
+        policy: A deterministic function (observations, infos) -> batch of actions. By default,
             actions are random, and legal if infos have an `action_mask`.
         skip: The names of checks in `CHECKS` to skip.
 
@@ -133,7 +133,7 @@ def check_vector_env(
         The report. Remarks and skipped checks are also UserWarnings.
 
     Raises:
-        ConformanceError: A check failed. It is an AssertionError.
+        ConformanceError: A check failed. This error is an AssertionError.
         ValueError: A name in `skip` is unknown.
     """
     unknown = set(skip) - set(CHECKS)

@@ -1,4 +1,4 @@
-"""Checks of autoreset, in the environment's declared mode, and of masked resets."""
+"""Checks on autoreset in the environment's declared mode, and on masked resets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _check_same_step(subject: Subject, result: Result) -> None:
 def _finals(subject: Subject, result: Result) -> Any:
     """Returns the final observations by lane; None if there are none."""
     finals = result.infos.get("final_obs")
-    # Gymnasium's environments return an array of objects, others return a batch of observations.
+    # Gymnasium's environments return an array of objects; others return a batch of observations.
     if finals is None or isinstance(finals, np.ndarray):
         return finals
     return subject.lanes_of(finals)
@@ -91,7 +91,7 @@ def _finals(subject: Subject, result: Result) -> Any:
 def autoreset_ignores_the_action(subject: Subject) -> None:
     """With NEXT_STEP, the step after an episode's end ignores the lane's action."""
     if subject.mode is not AutoresetMode.NEXT_STEP:
-        raise CannotCheck(f"autoreset is {subject.mode.name}, which ignores no action")
+        raise CannotCheck(f"autoreset is {subject.mode.name}, which never ignores actions")
     subject.need_random_actions("another action on one lane")
     subject.ends  # noqa: B018 - as above
     space = copy.deepcopy(subject.envs.single_action_space)
@@ -167,7 +167,7 @@ def _first_observations(
 def reset_mask(subject: Subject) -> None:
     """reset(options={"reset_mask": mask}) resets the lanes in the mask, and no others.
 
-    Only DISABLED requires the option. In the other modes an environment may refuse it.
+    Only DISABLED requires the option. In the other modes, an environment may refuse it.
     """
     subject.need_lanes()
     mask = np.zeros(subject.lanes, np.bool_)
@@ -239,7 +239,7 @@ def _check_lanes_continue(
 
 
 def bad_reset_masks_are_refused(subject: Subject) -> None:
-    """Reset refuses masks with a wrong shape or dtype, or without any True, and changes nothing."""
+    """Reset refuses masks with a wrong shape or dtype, or with no True, and changes nothing."""
     player = subject.player()
     player.reset(subject.seed)
     try:

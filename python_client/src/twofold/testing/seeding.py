@@ -166,7 +166,7 @@ def no_global_random_numbers(subject: Subject) -> None:
 
 
 def lanes_are_independent(subject: Subject) -> None:
-    """Actions on one lane do not affect other lanes. Only a remark, because no rule requires it."""
+    """Actions on one lane do not affect other lanes. If they do, that is only a remark."""
     if subject.one_lane_disturbs_others:
         subject.remarks.append(
             "other actions on lane 0 change the results of the other lanes: they share one stream "

@@ -22,11 +22,11 @@ Policy = Callable[[Any, dict[str, Any]], Any]
 
 
 class Violation(Exception):
-    """An error: the environment violates the interface."""
+    """The error raised if the environment violates the interface."""
 
 
 class CannotCheck(Exception):
-    """An error: the check can't run on this environment."""
+    """The error raised if the check can't run on this environment."""
 
 
 def expect(condition: bool, expectation: str, got: object) -> None:

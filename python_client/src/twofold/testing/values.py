@@ -1,4 +1,4 @@
-"""Checks of the spaces, of the values that reset and step return, of infos, and of close."""
+"""Checks on the spaces, on the values that reset and step return, on infos, and on close."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def check_infos(
 
 
 def action_mask(subject: Subject) -> None:
-    """infos["action_mask"] is int8 (lanes, n) of 0 and 1, with a legal action on each running lane.
+    """infos["action_mask"] is int8 (lanes, n), 0s and 1s, with a legal action on each running lane.
 
     `Discrete.sample(mask=...)` requires int8.
     """

@@ -1,4 +1,4 @@
-"""The subcommand `twofold openenv serve`, which serves a game to OpenEnv's clients."""
+"""The subcommand `twofold openenv serve`, which serves a game to OpenEnv clients."""
 
 from __future__ import annotations
 

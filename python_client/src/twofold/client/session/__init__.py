@@ -1,4 +1,4 @@
-"""Sessions: boards at a service, and the requests to them, each executed exactly once."""
+"""Sessions: a service's boards, and requests that act on them, each executed exactly once."""
 
 from twofold.client.session.calls import exactly_once, explain, in_parts, waiting
 from twofold.client.session.session import Session

@@ -1,4 +1,4 @@
-"""The calls of an environment, which run one at a time, take effect once, and lose no result."""
+"""Calls to an environment, which run one at a time, take effect once, and lose no result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class Calls:
-    """The calls of a session, and the state of its newest request.
+    """The calls to a session, and the state of its newest request.
 
     Args:
         timeout: The time limit for a call, and for waiting for another thread's call, in seconds.
@@ -120,17 +120,17 @@ class Calls:
         return calls == 2
 
     def end_request(self) -> None:
-        """Records that the caller knows the newest request's outcome: no call repeats it."""
+        """Records that the caller knows the newest request's outcome, so no call repeats it."""
         before = self.state
         after = before.returned()
         if self.state is before:  # no signal handler's call came between
             self.state = after
 
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
-        """Keeps an unreturned result for a repeated call, and adds a note to an interrupt.
+        """Keeps an unreturned result for a repeated call, and adds a note to a KeyboardInterrupt.
 
-        If an interrupt stops this method too, the next `enter` keeps the result. `kept` is the
-        state before the return if the call had its result, else None.
+        If an interrupt stops this method too, the next `enter` keeps the result. If the call
+        already had its result, `kept` is the state before it was returned; otherwise None.
         """
         if self._number != call:
             # Another thread's call began in the meantime.
@@ -142,13 +142,13 @@ class Calls:
 
 
 def explain(interrupt: KeyboardInterrupt, text: str) -> None:
-    """Sets the note of an interrupt, replacing any earlier one."""
-    # Like `add_note`, which Python 3.10 lacks.
+    """Sets the note on an interrupt, replacing any earlier one."""
+    # Like `add_note`, which does not exist in Python 3.10.
     interrupt.__notes__ = ["twofold: " + text]  # type: ignore[attr-defined]
 
 
 def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Makes a method's requests one unit whose result is never lost.
+    """Makes a method's requests a single unit whose result is never lost.
 
     Other threads wait until the call ends. If anything interrupts the call before it returns,
     repeating it returns the same result. A KeyboardInterrupt gets a note with the call's outcome.
@@ -157,7 +157,7 @@ def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Res
 
 
 def waiting(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Guards a method like `exactly_once`, but allows calls of it after `step_async`."""
+    """Guards a method like `exactly_once`, but allows the method after `step_async`."""
     return _guarded(method, is_wait=True, is_busy=True)
 
 

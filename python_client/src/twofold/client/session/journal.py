@@ -45,7 +45,7 @@ class Journal:
     """The operations since the last snapshot, which fully determine the boards.
 
     Args:
-        is_complete: Whether the boards are new. If they are not, a snapshot is due at once.
+        is_complete: Whether the boards are new. If not, a snapshot is due at once.
 
     Attributes:
         is_complete: Whether the operations can recreate the boards.
@@ -146,7 +146,7 @@ def part(operation: Operation, start: int, stop: int) -> Operation:
 
 
 def _mark(payload: NDArray[np.uint8]) -> int:
-    """Returns a checksum of a reply's payload: of its first bytes and its size."""
+    """Returns a checksum of the size and the first bytes of a reply's payload."""
     return zlib.crc32(payload[:_COMPARED_BYTES].tobytes(), payload.size)
 
 
@@ -161,8 +161,8 @@ def loses_boards(error: Exception, journal: Journal | None) -> bool:
 def leaves_open(error: Exception, journal: Journal | None) -> bool:
     """Returns True if the request that got this error may still be executed.
 
-    A stopping server refuses a request, but a copy of it may be on its way to the next server. If
-    the boards are lost, the request is executed on the recreated boards.
+    A stopping server refuses the request, but a duplicate of it may still reach the next server.
+    If the boards are lost, the request is executed on the recreated boards.
     """
     return isinstance(error, ShuttingDown) or loses_boards(error, journal)
 

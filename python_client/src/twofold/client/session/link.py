@@ -31,7 +31,7 @@ class Link:
     """One session's connection to its service. It turns error replies into exceptions.
 
     Args:
-        endpoint: The argument of `Session`.
+        endpoint: The `endpoint` argument of `Session`.
         keys: Keys for an encrypted endpoint.
         deadline: The time at which to give up starting a server.
         surroundings: The session's surroundings.
@@ -137,10 +137,10 @@ class Link:
             self._surroundings.sleep(wait)
 
     def _may_have_copies(self, error: RequestError) -> bool:
-        """Returns True if copies of a refused request may arrive and be executed later.
+        """Returns True if a duplicate of a refused request may arrive later and be executed.
 
-        A request has copies if it was sent more than once. If its sequence number is taken, an
-        earlier request had copies.
+        A request has duplicates if it was sent more than once. If the refusal says that its
+        sequence number is taken, a duplicate of an earlier request must have used that number.
         """
         if isinstance(error, Conflict):
             return error.field == "seq"
@@ -148,7 +148,7 @@ class Link:
         return is_final and self.carrier.was_repeated
 
     def _shut_copies_out(self, seq: int, deadline: float, into: Buffer | None) -> Answer | None:
-        """Resumes this client's own session, so that the server refuses copies of earlier requests.
+        """Resumes this client's own session, so the server refuses duplicates of earlier requests.
 
         Returns:
             The reply to request `seq`; None if the request was not executed.
@@ -181,8 +181,8 @@ class Link:
         Raises:
             ResourceExhausted: The request is larger than the service accepts.
         """
-        # Protobuf allows fields in any order. So all requests start with the same header except for
-        # its last eight bytes, and the operation follows.
+        # Protobuf allows fields in any order. Therefore, all requests start with a header that is
+        # the same except for its last eight bytes, and the operation follows.
         slot, request, payload, room, _ = operation
         if payload is not None and slot == "step":
             call = self._steps.call(seq, payload)
@@ -201,7 +201,7 @@ class Link:
         self._steps = Steps(self.id, epoch, header, size, max(size, spec.finals.size))
 
     def largest_payload(self, wanted: int) -> int:
-        """Returns the wanted size of a payload, or the service's limit if that is lower."""
+        """Returns the wanted payload size, or the service's limit if that is lower."""
         limit = self.carrier.limits.max_message_bytes
         return limit // 8 * 8 if 0 < limit < wanted else wanted
 

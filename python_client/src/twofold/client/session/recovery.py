@@ -30,14 +30,14 @@ class _Progress(NamedTuple):
 
 
 class Recovery:
-    """A recovery of lost boards, which recreates them in a new session and replays the operations.
+    """A recovery, which recreates lost boards in a new session and replays their operations.
 
-    After an interrupt or a deadline it continues from the same place, in the same session.
+    After an interrupt or a deadline it continues from the same place, in the same new session.
 
     Args:
         link: The lost session's link, which the recovery connects to the new session.
         journal: The operations to repeat.
-        create: The create request of the boards.
+        create: The request that created the boards.
         spec: The lost server's reply to that request.
     """
 

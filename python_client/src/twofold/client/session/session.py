@@ -1,4 +1,4 @@
-"""One session: a number of boards, and the sequence of requests to them."""
+"""A session: a set of boards, and the sequence of requests that act on them."""
 
 from __future__ import annotations
 
@@ -49,32 +49,32 @@ _new: Callable[..., Any] = tuple.__new__
 
 
 class Session(Calls):
-    """Boards made by one create request, and their requests, each executed exactly once.
+    """The boards of one create request, and the requests to them, each executed exactly once.
 
-    After a deadline or a KeyboardInterrupt, a request without an answer stays pending. The next
-    call with the same bytes collects its reply. Any other call finishes the request first. Only
-    steps and rollouts after a pending step are refused, because its rewards would be lost.
+    After a deadline or a KeyboardInterrupt, an unanswered request stays pending. The next call
+    with the same bytes collects its reply. Any other call finishes the request first,
+    except that steps and rollouts are refused after a pending step, whose rewards would be lost.
 
     Args:
         create: The boards to make.
-        endpoint: "embedded", "private" or an address. None means TWOFOLD_ENDPOINT, or without it
-            "embedded" if that is available, else "private".
+        endpoint: "embedded", "private" or an address. None means TWOFOLD_ENDPOINT; if that is
+            unset, "embedded" if available, else "private".
         keys: Keys for an encrypted endpoint.
         timeout: The time limit of each call in seconds.
         recover: Whether to recreate lost boards on any server that answers.
-        resumed_id: The session to take over instead of making one; `create` is then unused.
+        resumed_id: The session to take over instead of creating one; `create` is then unused.
         within: The surroundings; None for the current value of `surroundings`.
 
     Attributes:
         surroundings: The clock, the randomness and the connections.
         link: The link to the service.
-        spec: The reply to create: spaces and array layouts.
+        spec: The reply to the create request: spaces and array layouts.
         create: The create request.
         server_version: The service's version.
-        network: The n-tuple network whose form was uploaded.
+        network: The n-tuple network whose form (tuples, exponents, symmetry) was uploaded.
         received: The number of bytes of the network's weights that the service has received.
-        on_seeds: A function to call with each executed reset or restore, perhaps twice.
-        rollouts: The memory of the last long rollout.
+        on_seeds: A function to call with each executed reset or restore, possibly twice.
+        rollouts: The buffers for the arrays of long rollouts.
         inherited: The last reply of a session that was taken over, and its payload.
         was_reset: Whether a session that was taken over had been reset before.
     """
@@ -137,11 +137,11 @@ class Session(Calls):
         """Makes one request.
 
         Args:
-            slot: The request's slot.
+            slot: The name of the request's field in `op`.
             request: The request without session, epoch and seq.
             payload: The request's payload frame.
             reply_room: The largest payload of the reply in bytes, if `spec` does not fix it.
-            into: A buffer large enough for the reply's payload; None for fresh memory.
+            into: A buffer large enough for the reply's payload; None for new memory.
 
         Returns:
             The reply and its payload (size,), which is empty if the reply has none.
@@ -155,7 +155,7 @@ class Session(Calls):
         return self._perform(operation, into, self._ask)
 
     def step(self, actions: NDArray[np.integer[Any]], into: Buffer | None = None) -> Answer:
-        """Plays a step with these actions (N,), with one request like `call`."""
+        """Plays a step with these actions (N,), as one request like `call`."""
         payload, width = self.link.carrier.pack(actions)
         return self._perform(_new(Operation, ("step", b"", payload, 0, width)), into, self._ask)
 
@@ -194,7 +194,7 @@ class Session(Calls):
         return self._perform(operation, into, self._ask)
 
     def refuse_pending_step(self) -> None:
-        """Raises StepPending if a step has no answer, or was begun and waits for `step_wait`."""
+        """Raises StepPending if a step is unanswered, or was begun and awaits `step_wait`."""
         is_pending = isinstance(self.state, Unanswered) or self.state.is_awaited
         if is_pending and self.unreturned_step is not None:
             raise StepPending(states.STEP_PENDING)
@@ -216,7 +216,7 @@ class Session(Calls):
     def _perform(
         self, operation: Operation, into: Buffer | None, act: Callable[..., Answer]
     ) -> Answer:
-        """Runs `_ask` or `_send` for a call, after any task that the state requires first."""
+        """Runs `_ask` or `_send` for a call, after any task that the state requires."""
         deadline = self.surroundings.now() + self._timeout
         before, self.is_busy = self.is_busy, True
         try:
@@ -293,7 +293,7 @@ class Session(Calls):
                 raise
 
     def _recover(self, deadline: float) -> None:
-        """Recreates the lost boards; after an interrupt or a deadline the next call continues."""
+        """Recreates the lost boards; after an interrupt or a deadline, the next call continues."""
         lost = self.state
         assert isinstance(lost, states.Lost)
         assert self._journal is not None
@@ -340,7 +340,7 @@ class Session(Calls):
         return self.state.seq - isinstance(self.state, Unanswered)
 
     def again(self, create: environment.CreateRequest) -> Session:
-        """Opens another session with the same endpoint, keys, timeout and choice of recovery.
+        """Opens another session with the same endpoint, keys, timeout and `recover` setting.
 
         Raises:
             RequestError: The service refused the request.
@@ -358,7 +358,7 @@ class Session(Calls):
     def keep_journal(self) -> None:
         """Lets a session that was taken over recover lost boards.
 
-        The journal begins with a snapshot, which the next call takes. A snapshot now would replace
+        The journal begins with a snapshot, which the next call takes. Taking it now would replace
         the last reply, which the next client that resumes the session may still need.
         """
         self._journal = Journal(is_complete=not self.was_reset)

@@ -9,15 +9,15 @@
              step_async returns        reply         step_wait returns
     Sent ─────────────────────► Begun ───────► Held ──────────────────► Idle
     Carried ─────────────────────────────────────▲
-    (in the process the reply comes with step_async)
+    (an embedded service replies during step_async)
 
     Repeating the call leads from Unanswered or Unseen to Sent. Any other call first finishes an
     Unanswered request.
     Sent, Unanswered, Begun ── the boards are lost ──► Lost ── recreated ──► the state before
     A refused request leads to Idle. Closing leads to Closed, from any state.
 
-Each event returns a new state, and a session replaces its state in one assignment: no interrupt
-finds it half changed. States use no clock, carrier or lock.
+Each event returns a new state, and a session replaces its state in one assignment, so no interrupt
+can leave it half changed. States use no clock, carrier or lock.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ class State:
 
 @dataclass(slots=True)
 class Idle(State):
-    """The state without a request in progress."""
+    """The state when no request is in progress."""
 
     is_settled: ClassVar[bool] = True
 
 
 @dataclass(slots=True)
 class Closed(State):
-    """The state after the session's end."""
+    """The state after the session has ended."""
 
     @override
     def wants(self, operation: Operation) -> Unanswered | Task:
@@ -119,7 +119,7 @@ class Closed(State):
 
 @dataclass(slots=True)
 class Unanswered(State):
-    """A request without an answer. Its call has ended, except in subclasses that say otherwise."""
+    """An unanswered request. Its call has ended, except in subclasses that say otherwise."""
 
     operation: Operation
 
@@ -146,7 +146,7 @@ class Unanswered(State):
         return Unseen(self.seq, self.operation)
 
     def refused(self) -> State:
-        """Returns the state after the service refuses the request. Its number is free again."""
+        """Returns the state after the service refuses the request, whose number is free again."""
         return Idle(self.seq - 1)
 
     def lost(self) -> Lost:
@@ -271,7 +271,7 @@ class Held(Unseen):
 
 
 def note(before: State, after: State) -> str:
-    """Returns a sentence with the outcome of an interrupted call, and the calls that may follow."""
+    """Returns text that states an interrupted call's outcome and the calls that may follow."""
     operation = after.unreturned
     if operation is None or (after == before and not after.is_awaited):
         return "the interrupted call was not applied; nothing was sent."

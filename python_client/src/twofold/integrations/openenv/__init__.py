@@ -1,4 +1,4 @@
 """Games for OpenEnv, served over WebSockets. Clients can continue a game after a lost connection.
 
-`app` makes the server, `client` has the typed clients, and `models` defines their messages.
+`app` makes the server, `client` contains the typed clients, and `models` defines their messages.
 """

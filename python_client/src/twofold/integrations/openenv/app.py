@@ -74,8 +74,8 @@ def make_openenv_app(
         keep_episodes: The maximum number of episodes kept for lost connections. The oldest are
             removed first.
         clock: A function that returns the current time in seconds.
-        arguments: Arguments of the environment for all boards (size, goal, reward, endpoint …),
-            except those about observations and pictures, which the adapter sets.
+        arguments: The environment's arguments for all boards (size, goal, reward, endpoint …),
+            except those for observations and pictures, which the adapter sets.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
@@ -91,12 +91,13 @@ def make_openenv_app(
     for name in (allowed := frozenset(allow)):
         if name not in offered:
             raise InvalidArgument(
-                f"allow has {name!r}; expected some of {', '.join(sorted(offered))}", field="allow"
+                f"allow contains {name!r}; expected some of {', '.join(sorted(offered))}",
+                field="allow",
             )
     most = _arguments.integer("max_sessions", max_sessions, 1)
     kept = _arguments.integer("keep_episodes", keep_episodes, 0)
     registry: Registry[Episode] = Registry(keep_seconds, kept, clock)
-    TextGame(game, arguments).env.close()  # reports wrong arguments now, not at the first reset
+    TextGame(game, arguments).env.close()  # reports invalid arguments now, not at the first reset
     is_embedded = resolve(arguments.get("endpoint")) == EMBEDDED
     environment = EmbeddedGameEnvironment if is_embedded else GameEnvironment
     app = _server.create_app(

@@ -1,4 +1,4 @@
-"""OpenEnv clients for the games. They reconnect and continue if a connection is lost."""
+"""OpenEnv clients for the games, which reconnect and continue if a connection is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAUSES = (0.0, 0.1, 0.5, 2.0)
 
 
 class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the library
-    """The base class of both games' clients. See OpenEnv's `EnvClient` for the arguments.
+    """The base class of both games' clients. OpenEnv's `EnvClient` documents the arguments.
 
     The client numbers its actions. If the connection is lost, the client continues the episode on a
     new connection and sends the last action again. The server plays the action only once.
@@ -36,7 +36,7 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
     """The connection that plays the episode."""
 
     async def _reset_async(self, **kwargs: Any) -> Any:
-        """Starts an episode, or continues the one with the given episode_id."""
+        """Starts an episode, or continues the one with the given `episode_id`."""
         return self._noted(await super()._reset_async(**kwargs))
 
     async def _step_async(self, action: Any, **kwargs: Any) -> Any:
@@ -77,7 +77,9 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
         result = await super()._reset_async(episode_id=episode_id)
         if not result.observation.resumed:
             self._last = None
-            raise NotFound(f"the server no longer has episode {episode_id!r}; reset starts another")
+            raise NotFound(
+                f"the server no longer has episode {episode_id!r}; reset to start another"
+            )
         self._episode_socket = self._ws
 
     def _noted(self, result: Any) -> Any:
@@ -98,14 +100,14 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
 
 
 class Game2048Client(GameClient):
-    """A client for servers of 2048."""
+    """The client for 2048."""
 
     observation = models.Game2048Observation
     state_model = models.Game2048State
 
 
 class ConcentrationClient(GameClient):
-    """A client for servers of Concentration."""
+    """The client for Concentration."""
 
     observation = models.ConcentrationObservation
     state_model = models.ConcentrationState

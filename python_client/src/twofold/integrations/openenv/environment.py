@@ -47,8 +47,8 @@ class Service:
 class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy does not see it
     """A connection's environment, which plays one episode at a time.
 
-    OpenEnv gives each connection a thread, so a call that waits for a server delays no other
-    connection.
+    OpenEnv gives each connection a thread, so a call that waits for a server does not delay other
+    connections.
 
     Args:
         service: The data that all connections share.
@@ -67,8 +67,8 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
 
         Args:
             seed: The seed of a new episode; None draws a random seed.
-            episode_id: The id of a known episode, or an id for a new one; None draws a new id.
-            arguments: Arguments of the game for a new episode, if the operator allows them.
+            episode_id: The id of a known episode, or an id for a new one; None draws a random id.
+            arguments: The game's arguments for a new episode, where the operator allows them.
 
         Returns:
             The first observation of a new episode, or the last observation of a known one.
@@ -91,7 +91,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
 
         Raises:
             FailedPrecondition: This connection has no episode, or the last action got no answer and
-                has to be repeated first.
+                must be repeated first.
             StaleEpoch: Another connection has taken over the episode.
             InvalidArgument, OutOfSequence, Conflict, TransportError: See `Episode.step`.
         """
@@ -108,7 +108,7 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
 
     @property
     def state(self) -> Any:
-        """The state of the episode, or an empty state before the first reset."""
+        """The state of the episode; an empty state before the first reset."""
         entry = self._entry
         if entry is None:
             return self._service.models.state()
@@ -211,11 +211,11 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
 class EmbeddedGameEnvironment(GameEnvironment):
     """The environment of a connection whose board is in this process."""
 
-    # One thread makes, resets and closes all boards, one after the other. Each takes milliseconds.
+    # A single thread makes, resets and closes all boards. Each of these takes milliseconds.
     REQUIRES_SINGLE_THREAD_EXECUTOR = True
 
     async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
-        """Plays an action like `step`. This takes less time than a switch to another thread."""
+        """Plays an action on this thread, which takes less time than a switch to another one."""
         return self.step(action)
 
 

@@ -1,4 +1,4 @@
-"""One episode: its board, its number of steps, and the stored answer to a repeated step."""
+"""One episode: its board, its step count, and the stored answer to a repeated step."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from twofold.integrations.text_games import TextGame
 
 
 class Episode:
-    """One episode, which starts when this object is created.
+    """An episode, which starts when this object is created.
 
-    For an illegal action or an action after the end, `step` returns an observation whose `message`
-    explains the problem.
+    For an illegal action, or an action after the episode's end, `step` returns an observation whose
+    `message` explains the problem.
 
     Args:
         id: The episode's id.
@@ -52,9 +52,9 @@ class Episode:
 
         Raises:
             InvalidArgument: This game has no such action.
-            OutOfSequence: The action's `step` is neither the next step nor the last one.
-            Conflict: The action has the last step's number, but is a different action.
-            FailedPrecondition: The last action got no answer and has to be repeated first.
+            OutOfSequence: The action's `step` is neither the next step's number nor the last one's.
+            Conflict: The action has the last step's number, but is not the same action.
+            FailedPrecondition: The last action got no answer and must be repeated first.
             TransportError: The service did not answer. Repeating the same action is safe.
         """
         number = self.game.game.number(action.word)
@@ -126,7 +126,7 @@ class Episode:
             assert self._action is not None
             raise Conflict(
                 f"step {step} played {self.game.game.actions[self._action]!r}, not "
-                f"{self.game.game.actions[number]!r}; reset with the episode_id returns its "
+                f"{self.game.game.actions[number]!r}; reset with the episode_id to get its "
                 "observation",
                 field="step",
             )
@@ -151,7 +151,7 @@ class Episode:
         )
 
     def _shown(self, model: Any) -> dict[str, Any]:
-        """Returns the values of those fields of `model` that describe the board and the game."""
+        """Returns the fields of `model` that describe the board and the game, with their values."""
         game = self.game
         facts = game.game.facts(game.board, game.infos) | {"legal_actions": game.legal}
         shown = game.infos | facts

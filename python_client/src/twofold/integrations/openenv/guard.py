@@ -1,4 +1,4 @@
-"""Checks of the messages that clients send, before OpenEnv reads them."""
+"""Checks the messages that clients send, before OpenEnv reads them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-# OpenEnv's replies echo a wrong value, and pydantic can serialise at most 255 nested levels.
+# OpenEnv's replies echo an invalid value, and pydantic can serialise at most 255 nested levels.
 _MAX_BRACKETS = 200
 # The paths whose bodies are read as JSON.
 _PATHS = ("/reset", "/step", "/mcp")
@@ -32,11 +32,11 @@ class Guard:
 
     - It refuses bodies larger than `max_bytes`.
     - It refuses to create sessions over HTTP, because they would never end.
-    - It answers with an error if a body is not JSON that OpenEnv can read and echo. OpenEnv alone
-      would fail with an internal error.
-    - It answers with an error if a message at /ws is not such a JSON object. OpenEnv alone would
-      end the session.
-    - It adds details about wrong values to an error's `message`, because OpenEnv's client shows
+    - It answers with an error if a body is not JSON that OpenEnv can read and echo. On its own,
+      OpenEnv would fail with an internal error.
+    - It answers with an error if a message at /ws is not such a JSON object. On its own, OpenEnv
+      would end the session.
+    - It adds details about invalid values to an error's `message`, because OpenEnv's client shows
       only the `message`.
     - It stops reading from a connection whose client has disconnected.
 
@@ -92,7 +92,7 @@ async def _answer(send: Send, status: int, document: dict[str, Any]) -> None:
 
 
 def _refusal(path: str, body: bytearray) -> tuple[int, dict[str, Any]] | None:
-    """Returns the status and the content of the answer to a wrong body, or None."""
+    """Returns the status and content of the answer to an invalid body; None if it is valid."""
     try:
         request, fault = _parsed(body.decode()), ""
     except ValueError as error:
@@ -121,28 +121,28 @@ def _needs_a_session(request: object) -> bool:
 
 
 def _parsed(text: str) -> Any:
-    """Returns the value of a client's JSON.
+    """Returns the value that a client's JSON text represents.
 
     Raises:
-        ValueError: The text is not JSON, or OpenEnv's replies could not echo its values.
+        ValueError: The text is not JSON, or contains values that OpenEnv's replies can't echo.
     """
     if text.count("{") + text.count("[") > _MAX_BRACKETS:
         raise ValueError(f"more than {_MAX_BRACKETS} lists and objects")
     value = json.loads(text)
-    # NaN and 1e400 have no form in JSON, and a lone surrogate can't be encoded.
+    # JSON can't represent NaN or infinity (1e400), and a lone surrogate can't be encoded.
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     return value
 
 
 class _Connection:
-    """The messages of one WebSocket."""
+    """The messages on one WebSocket."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
         self._is_gone = False
 
     async def receive(self) -> Message:
-        """Returns the next message that is a JSON object, or a disconnect message at the end."""
+        """Returns the next valid message; a disconnect message once the client has gone."""
         while not self._is_gone:
             message = await self._receive()
             # Without this, a burst of messages delays other clients and hides a lost connection.
@@ -165,7 +165,7 @@ class _Connection:
 
 
 def _fault(message: Message) -> str:
-    """Returns what is wrong with a message, or "" if OpenEnv can read the message."""
+    """Returns a description of a message's fault; "" if OpenEnv can read the message."""
     if message["type"] != "websocket.receive":
         return ""
     text = message.get("text")
@@ -180,7 +180,7 @@ def _fault(message: Message) -> str:
 
 
 def _explained(message: Message) -> Message:
-    """Adds the details about wrong values to the text of an error message from OpenEnv."""
+    """Adds details about invalid values to the text of an error message from OpenEnv."""
     text = message.get("text") or ""
     if not text.startswith('{"type":"error"'):
         return message

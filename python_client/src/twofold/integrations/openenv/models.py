@@ -16,9 +16,9 @@ Field: Any = optional_import("pydantic", _PURPOSE, "openenv").Field
 
 _EPISODE_ID = (
     "The episode's id. If the connection is lost, `reset` with this `episode_id` on a new "
-    "connection continues the episode, and shuts the old connection out. A `reset` without an id, "
-    "or with an id that the server does not know, starts another episode. The server keeps the "
-    "episodes of lost connections for a limited time, and only a limited number of them. Anyone "
+    "connection continues the episode, and the old connection can no longer play it. A `reset` "
+    "without an id, or with an id that the server does not know, starts another episode. The "
+    "server keeps a limited number of lost connections' episodes, for a limited time. Anyone "
     "who knows the id can continue the episode; omit it from `reset` to get an unguessable id."
 )
 _STEP = (
@@ -36,7 +36,7 @@ class _Action(_types.Action):  # type: ignore[misc]  # mypy does not see the lib
         strict=True,
         description=(
             "The number of steps taken in the episode, from the last observation. If the number "
-            "is lower by one and the action is the same, it is a repeat: it returns the stored "
+            "is one less and the action is the same, it is a repeat, which returns the stored "
             "observation and plays nothing. Other numbers are refused. An action without `step` "
             "is always played."
         ),
@@ -97,7 +97,7 @@ class Game2048Action(_Action):
 
 
 class Game2048Observation(_Observation):
-    """A board of 2048."""
+    """A 2048 board."""
 
     board: list[list[int]] = Field(description="The tiles row by row, 0 for an empty cell")
     legal_actions: list[str] = Field(description="The directions that move a tile")
@@ -106,7 +106,7 @@ class Game2048Observation(_Observation):
 
 
 class Game2048State(_State):
-    """The state of an episode of 2048."""
+    """The state of a 2048 episode."""
 
     score: int = Field(default=0, description="The sum of the values of all merged tiles")
     highest_tile: int = Field(default=0, description="The value of the highest tile")
@@ -130,7 +130,7 @@ class ConcentrationAction(_Action):
 
 
 class ConcentrationObservation(_Observation):
-    """The visible state of the cards of Concentration."""
+    """The visible state of the cards in Concentration."""
 
     cards: list[list[int | Literal["?", "."]]] = Field(
         description="The cards row by row: the symbol (from 1) of a visible card, ? for a card "
@@ -146,7 +146,7 @@ class ConcentrationObservation(_Observation):
 
 
 class ConcentrationState(_State):
-    """The state of an episode of Concentration."""
+    """The state of a Concentration episode."""
 
     pairs: int = Field(default=0, description="The number of pairs found")
     turns: int = Field(default=0, description="The number of turns ended")

@@ -39,13 +39,13 @@ class Phase(enum.Enum):
 
 @dataclass(eq=False)
 class Entry(Generic[EpisodeT]):
-    """One episode of a registry.
+    """One episode in a registry.
 
     Attributes:
         id: The episode's id, which clients need to continue it.
         episode: The episode.
         phase: The episode's phase.
-        holder: The connection that plays the episode, or played it last.
+        holder: The connection that plays the episode, or last played it.
         dropped_at: The time when the connection was lost.
     """
 
@@ -107,7 +107,7 @@ class Registry(Generic[EpisodeT]):
             return None if entry is None or self._is_over(entry) else entry
 
     def take_over(self, entry: Entry[EpisodeT], holder: object) -> None:
-        """Gives an episode to another holder. The previous holder can no longer play it.
+        """Hands an episode to another holder. The previous holder can no longer play it.
 
         Raises:
             FailedPrecondition: The episode has just ended.
@@ -127,7 +127,7 @@ class Registry(Generic[EpisodeT]):
         if entry.holder is not holder:
             raise StaleEpoch(
                 f"another connection has taken over episode {entry.id!r}, so this one can no "
-                "longer play it; reset starts another episode"
+                "longer play it; reset to start another episode"
             )
 
     def drop(self, entry: Entry[EpisodeT], holder: object) -> list[EpisodeT]:
@@ -144,7 +144,7 @@ class Registry(Generic[EpisodeT]):
     def forget(self, entry: Entry[EpisodeT], holder: object) -> bool:
         """Ends an episode, because its holder starts another one.
 
-        Returns False, and does nothing, if the connection no longer holds the episode.
+        If `holder` no longer holds the episode, does nothing and returns False.
         """
         with self._lock:
             if entry.holder is not holder or entry.phase is not Phase.HELD:
