@@ -57,7 +57,7 @@ extension Frame {
 extension Message {
     /// Creates a message from a frame's bytes without copying them. The message keeps the frame's owner alive.
     init(adopting frame: Frame) throws(ZeroMQError) {
-        guard let owner = frame.owner else { preconditionFailure("a frame that the server sends must have an owner") }
+        guard let owner = frame.owner else { preconditionFailure("a sent frame must have an owner") }
         self = try frame.withBytes { (bytes) throws(ZeroMQError) in
             try Message(adopting: UnsafeMutableRawBufferPointer(mutating: bytes), keeping: owner)
         }

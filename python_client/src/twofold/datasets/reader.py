@@ -54,9 +54,7 @@ class DatasetFile:
         except PermissionError:
             raise
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise InvalidDataset(
-                f"{path}: not a Parquet file, or incomplete: {error}"
-            ) from None
+            raise InvalidDataset(f"{path}: not a Parquet file, or incomplete: {error}") from None
         self.metadata = self._read_metadata()
         self.arguments = dict(self.metadata["arguments"])
         self.game = self._read_game()

@@ -14,9 +14,7 @@ from twofold.v1 import environment_pb2 as environment
 Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
 """The type of `reward=`; the page "Rewards" lists the terms."""
 
-_FORMS = (
-    "expected a dict or a list of terms, or the path of a JSON file that contains one of these"
-)
+_FORMS = "expected a dict or a list of terms, or the path of a JSON file that contains one of these"
 _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
     "; to compute a reward in Python, write a gymnasium.vector.VectorWrapper (for gymnasium.make, "
