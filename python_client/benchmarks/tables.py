@@ -66,7 +66,7 @@ CALLS = {
 LOOPS = {
     "no environment at all": "nothing",
     "Twofold, in the process": "twofold",
-    "Twofold, tcp, one step after the other": "twofold-tcp",
+    "Twofold, tcp, one step at a time": "twofold-tcp",
     "numba over bitboards": "numba-bitboard",
     "EnvPool, `Game2048-v1`": "envpool",
 }
@@ -401,7 +401,7 @@ def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
             "mean return of 1,000 games afterwards": f"{row['return']:.4f}",
             "its 95 % interval": f"{low:.4f} to {high:.4f}",
             "random play of any card": f"{row['random']:.4f}",
-            "MMER of random play, in as many batches of as many games": f"{row['random_mmer']:.4f}",
+            "MMER of random play, same number and size of batches": f"{row['random_mmer']:.4f}",
             "maximum with a memory of 0 cards": f"{most[row['preset'], '0']:.4f}",
             "maximum with a memory of 4 cards": f"{most[row['preset'], '4']:.4f}",
             "maximum with all cards": f"{most[row['preset'], 'all']:.4f}",
@@ -433,7 +433,7 @@ def optimum(rows: Sequence[Row]) -> str:
         "the tile before it": [tile(row, 1) for row in rows],
         "file, MB": [small(row["megabytes"]) for row in rows],
         "processor time, s": [small(row["processor_seconds"]) for row in rows],
-        "most memory in this run, GB": [small(row["memory_gigabytes"]) for row in rows],
+        "peak memory in this run, GB": [small(row["memory_gigabytes"]) for row in rows],
     }
     body = [[label, *cells] for label, cells in lines.items()]
     return markdown(["", *(row["board"].replace("x", " x ") for row in rows)], body, "lr")
@@ -449,7 +449,8 @@ def optimal_play(rows: Iterable[Row], optima: Iterable[Row]) -> str:
         shares = (f"{tile} in {100 * share:.4g} %" for tile, share in row["tiles"])
         line = [row["board"].replace("x", " x "), f"{row['games']:,}", score, f"{deviation:.1f}"]
         lines.append([*line, ", ".join(shares)])
-    head = ["board", "games", "mean score, standard error", "standard errors from the optimum"]
+    distance = "distance from the optimum, in standard errors"
+    head = ["board", "games", "mean score, standard error", distance]
     return markdown([*head, "tiles"], lines, "lrrrl")
 
 
@@ -598,7 +599,7 @@ def openenv(rows: Iterable[Row]) -> str:
         ]
         for row in rows
     ]
-    heads = ["moves/s", "half within", "99 % within", "processor time of a move", "memory"]
+    heads = ["moves/s", "half within", "99 % within", "processor time per move", "memory"]
     return markdown(["1,000 connections", *heads], lines, "lr")
 
 
@@ -633,4 +634,4 @@ def commands(rows: Iterable[Row]) -> str:
         ]
         for row in rows
     ]
-    return markdown(["", "s", "most memory, MB"], lines, "lr")
+    return markdown(["", "s", "peak memory, MB"], lines, "lr")

@@ -125,7 +125,7 @@ IN_SWIFT = (
         "            do {\n",
     ),
     Defect(
-        "a late copy of a resume takes the session back",
+        "a delayed copy of a resume reclaims the session",
         ENTRY,
         "guard !open.holders.contains(holder) else { throw .shutOut }",
         "",
