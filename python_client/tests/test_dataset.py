@@ -205,11 +205,11 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
         ({"version": None}, (), "its version is None; this program reads version 1"),
         ({"version": "1"}, (), "its version is '1'; this program reads version 1"),
         ({"arguments": {"vectorization_mode": "a"}}, (), "its environment: .*can't be made"),
-        ({"arguments": {"render_mode": 5}}, (), "not a dataset"),
+        ({"arguments": {"render_mode": 5}}, (), "not a Twofold dataset"),
         ({"arguments": {"env": 1}}, (), "its environment: "),
-        ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a dataset"),
-        ({"policy": None}, (), "not a dataset"),
-        ({"arguments": {"reward": "/etc/passwd"}}, (), "not a dataset"),
+        ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a Twofold dataset"),
+        ({"policy": None}, (), "not a Twofold dataset"),
+        ({"arguments": {"reward": "/etc/passwd"}}, (), "not a Twofold dataset"),
         ({"arguments": {"size": "abc"}}, (), "its environment: size is 'abc'"),
         ({"arguments": {"size": [4]}}, (), "its environment: size is"),
         ({"arguments": {"size": [2**40, 2**40]}}, (), "its environment: size is"),
@@ -227,7 +227,7 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
 def test_a_file_without_a_version_is_not_a_dataset(tmp_path: Path) -> None:
     path = write(tmp_path)
     rewrite(path, version=None)
-    with pytest.raises(errors.InvalidDataset, match="not a dataset"):
+    with pytest.raises(errors.InvalidDataset, match="not a Twofold dataset"):
         next(twofold.datasets.read(path))
 
 

@@ -1009,7 +1009,7 @@ def test_a_program_as_a_function_is_refused_with_the_way_to_judge_it(tmp_path: P
 
 def test_programs_play_2048_only_and_in_evaluate_only(tmp_path: Path) -> None:
     strategy = Strategy(FIRST_LEGAL)
-    with pytest.raises(errors.InvalidArgument, match="play 2048") as info:
+    with pytest.raises(errors.InvalidArgument, match="play only 2048") as info:
         twofold.evaluate(strategy, env="twofold/Concentration-v0", episodes=2)
     assert info.value.field == "env"
     with pytest.raises(errors.InvalidArgument, match="omit obs"):
