@@ -124,8 +124,8 @@ struct Serve: ParsableCommand {
         let needed = 8 + max(threads, availableProcessors())
         guard canStartThreads(needed) else {
             throw Reason(
-                "this process can't start the \(needed) threads that a server may need: raise its limit (ulimit -u, "
-                    + "or pids.max of its container)")
+                "this process can't start the \(needed) threads that a server may need: raise its limits (ulimit -u, "
+                    + "ulimit -v, or pids.max of its container)")
         }
     }
 

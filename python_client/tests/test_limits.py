@@ -151,7 +151,7 @@ os.execve(program, ["twofold-server", "serve", "--endpoint", "tcp://127.0.0.1:0"
         timeout=PATIENCE,
     )
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert re.search(r"can't start the \d+ threads .* raise its limit \(ulimit -u", ran.stderr)
+    assert re.search(r"can't start the \d+ threads .* raise its limits \(ulimit -u", ran.stderr)
 
 
 def test_the_number_of_sessions_is_limited() -> None:

@@ -28,8 +28,9 @@ extension SessionMachine {
                 do {
                     let record = try record.get()
                     let last = SessionID(record.session.id).flatMap { ledger.lastSeq(of: $0) }
-                    let isOlder = last.map { $0 >= record.session.lastSeq } ?? false
-                    if !isOlder {
+                    if let last, last >= record.session.lastSeq {
+                        logger.notice("removed an older copy of a restored session", metadata: ["file": "\(name)"])
+                    } else {
                         let entry = try restoreSession(record.session, at: now)
                         if last == nil { statistics.sessionsCreated += 1 }
                         logger.began(entry, "restored", of: names[record.session.clientKey])
