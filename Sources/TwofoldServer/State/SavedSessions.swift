@@ -29,7 +29,7 @@ extension SessionMachine {
                     let record = try record.get()
                     let last = SessionID(record.session.id).flatMap { ledger.lastSeq(of: $0) }
                     if let last, last >= record.session.lastSeq {
-                        logger.notice("removed an older copy of a restored session", metadata: ["file": "\(name)"])
+                        logger.notice("removed an older copy of a session", metadata: ["file": "\(name)"])
                     } else {
                         let entry = try restoreSession(record.session, at: now)
                         if last == nil { statistics.sessionsCreated += 1 }
