@@ -199,7 +199,8 @@ def test_the_recorded_games_of_parts_are_joined() -> None:
 def test_parts_of_different_versions_are_not_joined() -> None:
     first, second = parts_of("random", 2, 2)
     second.card["server"] = "twofold-server 9.9.9"
-    with pytest.raises(errors.FailedPrecondition, match=r"different values for 'server': .*9\.9"):
+    told = r"different values for 'server': .*9\.9\.9"
+    with pytest.raises(errors.FailedPrecondition, match=told):
         join([first, second], seconds=1.0)
 
 

@@ -1130,15 +1130,16 @@ def test_a_daemon_without_standard_descriptors_judges_programs(closed: tuple[int
 import os, sys
 from twofold.judging.sandbox import Question, Sandbox
 
-for number in sys.argv[2:]:
+for number in sys.argv[3:]:
     os.close(int(number))
 sandbox = Sandbox(sys.argv[1], file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
-question = Question(sandbox.begin(0), b"[[0, 2]]", 300.0)
+question = Question(sandbox.begin(0), b"[[0, 2]]", float(sys.argv[2]))
 sandbox.ask([question])
+sandbox.end(question.game)
 sandbox.close()
 os._exit(0 if question.answer == b"3" else 1)
 """
-    command = [sys.executable, "-c", code, FIRST_LEGAL, *map(str, closed)]
+    command = [sys.executable, "-c", code, FIRST_LEGAL, str(PATIENCE), *map(str, closed)]
     assert subprocess.run(command, timeout=PATIENCE, check=False).returncode == 0
 
 
