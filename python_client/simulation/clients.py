@@ -406,7 +406,7 @@ class Life(Caller):
         self.mark("closed")
 
     def end(self, boards: Boards, envs: Any) -> None:
-        """Closes an environment. If the server replied, it must no longer have the session."""
+        """Closes an environment. Checks that a server that replied no longer has the session."""
         was_calm, began = self.simulation.is_calm, self.simulation.seconds
         was_closed = self.once(envs.close, "close", _CLOSE_TIMEOUT) is not None
         # A second close of the same environment must do nothing.

@@ -159,7 +159,7 @@ IN_SWIFT = (
         "                return",
     ),
     Defect(
-        "a refused create leaves its session",
+        "a refused create does not remove its session",
         f"{LEDGER}/SessionLedger.swift",
         "        if entry.lastSeq == 0 { remove(entry) }\n",
         "",
@@ -189,7 +189,7 @@ IN_SWIFT = (
         "now - timeout) - timeout * 2)",
     ),
     Defect(
-        "a close leaves its session",
+        "a close does not remove its session",
         ENTRY,
         "where work.kind == .close:",
         "where work.kind == .close && work.seq == 0:",
@@ -474,7 +474,7 @@ IN_PYTHON = (
         "self.state = lost.recovered(last_seq)",
     ),
     Defect(
-        "a retry uses the socket that still waits",
+        "a retry reuses a socket that still waits for a reply",
         "python_client/src/twofold/client/zeromq.py",
         "        if self._is_under_way:\n            self.drop()\n",
         "",

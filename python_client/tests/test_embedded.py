@@ -279,7 +279,7 @@ def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
 
 
 def test_a_forked_child_cannot_use_its_parents_environment_and_makes_its_own() -> None:
-    """The child makes its own even if another thread of the parent holds the library's lock."""
+    """The child can do so even if another thread of the parent holds the library's lock."""
     output, errors = run(
         "import threading\n"
         "envs = twofold.Game2048VectorEnv(70_000); first = envs.reset(seed=0)[0]\n"

@@ -5,8 +5,7 @@ internal import Synchronization
 private let startable = Atomic(0)
 
 /// Returns true if this process can start `count` more threads, and open the two descriptors that Dispatch needs for
-/// its first thread. If there is no thread, Dispatch waits until there is one; without the descriptors, it ends the
-/// process.
+/// its first thread. While no thread can be started, Dispatch waits; without the descriptors, it ends the process.
 ///
 /// The memory for the threads' stacks is checked each time. The threads and the descriptors are tried only if
 /// `count` is larger than in all successful calls before, because Dispatch then has them already, or had them once.

@@ -20,8 +20,9 @@ final class SimulatedDisk {
     }
 
     fileprivate var files: [String: Data] = [:]
-    /// The safe state of the files, and all later changes.
+    /// The safe state of the files.
     private var safe: [String: Data] = [:]
+    /// All changes since the safe state, in order.
     fileprivate var unsettled: [Change] = []
     /// The safe bytes of each file that also has unsafe changes.
     private var flushed: [String: Data] = [:]

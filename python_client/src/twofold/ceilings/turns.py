@@ -162,7 +162,7 @@ def count_states(symbols: int, copies: int, capacity: int | None) -> int:
 
     @functools.cache
     def memories(places: int, known: int) -> int:
-        """Counts the states of `known` symbols that have `places` remembered cards in total.
+        """Counts the states in which `known` symbols have `places` remembered cards in total.
 
         Each of these symbols has at least one remembered card.
         """

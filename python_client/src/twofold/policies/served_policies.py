@@ -32,7 +32,7 @@ class Policy:
 
     Attributes:
         slot: The name of the field of `RolloutRequest` that contains the policy.
-        layers: The number of the player's moves that the policy looks ahead, for the rule card.
+        layers: The number of the player's moves that the policy looks ahead, shown on rule cards.
     """
 
     slot: ClassVar[str]

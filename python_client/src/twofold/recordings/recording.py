@@ -198,7 +198,7 @@ class Recording:
         )
 
     def _replay(self) -> tuple[list[int], int, int, SpawnLawTest]:
-        """Returns the replay's last board, score, number of moves, and test of the new tiles."""
+        """Returns the last board, the score, the number of moves, and the test of the new tiles."""
         board, score, moves, law = self._begin()[0], 0, 0, SpawnLawTest(self.rules)
         for step in self.steps():
             board = step.board

@@ -51,8 +51,8 @@ def _check_next_step(result: Result) -> None:
         for lane in np.flatnonzero(result.waiting & (values != 0)):
             raise Violation(
                 f"{result.title}, lane {lane}, whose episode ended in the step before: expected "
-                f"{name} {values.dtype.type(0)}, because NEXT_STEP only resets here; got "
-                f"{values[lane]}"
+                f"{name} {values.dtype.type(0)}, because with NEXT_STEP this step only resets the "
+                f"lane; got {values[lane]}"
             )
 
 
@@ -123,8 +123,8 @@ def autoreset_begins_new_episodes(subject: Subject) -> None:
         same = [first_difference(end, begin) is None for end, begin in ended]
         if len(same) >= 3 and all(same):
             raise Violation(
-                f"lane {lane}: expected the observation after an episode's end to be a new "
-                f"episode's first; all {len(same)} times it was the final observation again"
+                f"lane {lane}: expected the first observation of a new episode after an episode's "
+                f"end; after each of {len(same)} episodes it was the final observation again"
             )
     subject.need_chance()
     player = subject.player()

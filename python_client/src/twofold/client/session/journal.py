@@ -170,7 +170,7 @@ def leaves_open(error: Exception, journal: Journal | None) -> bool:
 def begin_with_snapshot(
     journal: Journal, link: Link, num_envs: int, take: Callable[[], Answer]
 ) -> None:
-    """Replaces the operations so far with a snapshot of the boards, which `take` requests."""
+    """Calls `take` for a snapshot of the boards, and replaces the operations so far with it."""
     try:
         _, blob = take()
     except RequestError as error:

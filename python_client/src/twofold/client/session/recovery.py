@@ -63,7 +63,7 @@ class Recovery:
             The number of requests that the new session has executed.
 
         Raises:
-            RecoveryFailed: The new boards differ from the lost ones; their session is closed.
+            RecoveryFailed: The new boards differ from the lost ones; the new session is closed.
             RequestError, TransportError: A server refused a request or did not answer.
         """
         self._link.reconnect(deadline)

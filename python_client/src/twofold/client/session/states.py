@@ -146,7 +146,7 @@ class Unanswered(State):
         return Unseen(self.seq, self.operation)
 
     def refused(self) -> State:
-        """Returns the state after the service refuses the request, whose number is free again."""
+        """Returns the state after a refusal. The next request has the refused request's number."""
         return Idle(self.seq - 1)
 
     def lost(self) -> Lost:

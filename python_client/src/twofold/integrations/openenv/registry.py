@@ -131,7 +131,7 @@ class Registry(Generic[EpisodeT]):
             )
 
     def drop(self, entry: Entry[EpisodeT], holder: object) -> list[EpisodeT]:
-        """Marks the episode of a lost connection as dropped, and returns the removed episodes.
+        """Marks the episode of a lost connection as dropped. Removes and returns expired episodes.
 
         Does not mark the episode if another connection holds it, or if it has ended.
         """
