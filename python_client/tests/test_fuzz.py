@@ -15,7 +15,7 @@ from servers import Server, wait_until
 from twofold import Game2048VectorEnv
 from twofold.v1 import envelope_pb2 as envelope
 
-MESSAGES = 50_000
+MESSAGES = 25_000
 PEERS = 3
 LANES = 64
 # Small, so that the peers reach the limits, and leaked memory shows.

@@ -15,7 +15,7 @@ def test_an_address_without_zeromq_can_be_asked_forever() -> None:
     neighbours = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
         subprocess.run(
-            [sys.executable, "-m", "reconnecting", "asking", "1000"],
+            [sys.executable, "-m", "reconnecting", "asking", "300"],
             cwd=Path(__file__).parent,
             timeout=PATIENCE,
             check=True,

@@ -49,6 +49,13 @@ def network() -> Any:
     return network
 
 
+@pytest.fixture
+def _small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes new networks from 4-tuples, with tables 256 times smaller than those of 6-tuples."""
+    tuples = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
+    monkeypatch.setattr(train_ntuple, "TUPLES", tuples)
+
+
 def some_boards(number: int, highest: int = 4) -> Any:
     rng = np.random.default_rng(1)
     return rng.integers(0, highest + 1, (number, 4, 4), dtype=np.uint8)
@@ -193,10 +200,11 @@ def test_an_evaluation_plays_the_same_number_of_games_on_each_lane() -> None:
     assert (games.exponents > 2).all()
 
 
+@pytest.mark.usefixtures("_small_tables")
 def test_the_learner_works_under_a_wrapper() -> None:
     network = train_ntuple.Network()
     envs = RecordEpisodeStatistics(make(128, "embedded"))
-    progress = train_ntuple.train(envs, network, seconds=3, seed=0)
+    progress = train_ntuple.train(envs, network, seconds=0.7, seed=0)
     games = train_ntuple.play(envs, train_ntuple.greedy_policy(network), episodes=1, seed=2**63)
     envs.close()
     assert progress.steps > 0
@@ -206,7 +214,8 @@ def test_the_learner_works_under_a_wrapper() -> None:
 def test_the_whole_demo_beats_random_play_and_saves_its_report(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--seconds", "4", "--num-envs", "256", "--episodes", "200", "--out", str(tmp_path)]
+    arguments = ["--seconds", "1.5", "--num-envs", "256", "--episodes", "200"]
+    arguments += ["--out", str(tmp_path)]
     results = train_ntuple.main([*arguments, "--endpoint", server.tcp])
     assert results["ratio"] > 2
     assert 800 < results["table"][0]["mean_score"] < 1400
@@ -222,6 +231,7 @@ def test_the_whole_demo_beats_random_play_and_saves_its_report(
         assert word in shown
 
 
+@pytest.mark.usefixtures("_small_tables")
 def test_a_checkpoint_restores_everything_learned(tmp_path: Path) -> None:
     path, network = tmp_path / "agent.npz", train_ntuple.Network()
     envs = make(64, "embedded")
@@ -248,20 +258,22 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
         train_ntuple.load_checkpoint(tmp_path / "a.npz", train_ntuple.Network())
 
 
+@pytest.mark.usefixtures("_small_tables")
 def test_training_continues_from_a_checkpoint_and_evaluates_meanwhile(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path)]
     arguments += ["--endpoint", "embedded", "--checkpoint", str(tmp_path / "agent.npz")]
-    arguments += ["--evaluate-every", "0.5"]
-    first = train_ntuple.main([*arguments, "--seconds", "1.5"])
+    arguments += ["--evaluate-every", "0.4"]
+    first = train_ntuple.main([*arguments, "--seconds", "0.8"])
     assert first["training"]["evaluations"]
-    second = train_ntuple.main([*arguments, "--seconds", "3", "--resume"])
+    second = train_ntuple.main([*arguments, "--seconds", "1.3", "--resume"])
     assert second["training"]["steps"] > first["training"]["steps"]
     assert len(second["training"]["evaluations"]) > len(first["training"]["evaluations"])
     assert "resuming after 0:0" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("_small_tables")
 def test_networks_at_given_times_are_saved(tmp_path: Path) -> None:
     arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path), "--seconds", "1"]
     arguments += ["--endpoint", "embedded", "--save-at", "1", "0.5"]
