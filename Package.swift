@@ -14,7 +14,7 @@ let settings: [SwiftSetting] = [
 /// tests run the code that ships.
 let testableSettings = settings + [.unsafeFlags(["-enable-testing"])]
 
-/// The settings of tests with little computation. Without optimisation, they compile in a third of the time.
+/// The settings of tests that do little computation. Without optimisation, they compile in a third of the time.
 let testSettings = settings + [.unsafeFlags(["-Onone"])]
 
 /// The flags that link the Swift runtime into a product, so that it runs where Swift is not installed. Only the linker

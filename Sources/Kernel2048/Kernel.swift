@@ -443,7 +443,7 @@ private func writeLegal(_ scratch: KernelScratch, into mask: UnsafeMutableRawPoi
     interleave(scratch.legal, into: mask.assumingMemoryBound(to: UInt8.self), quarter: 64, scratch)
 }
 
-/// Writes one register's lanes of the results that steps and resets share.
+/// Writes, for one register of lanes, the results that steps and resets share.
 @inline(__always) private func write(
     _ view: View, closed: Lanes, goalExponent: UInt8, _ outputs: KernelOutputs, _ scratch: KernelScratch,
     _ lane: Int

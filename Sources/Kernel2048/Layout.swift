@@ -25,7 +25,7 @@ public struct KernelRules: Sendable {
 }
 
 /// The memory of 64 boards side by side, aligned to 64 bytes. Offsets and sizes are inlinable properties, not
-/// constants, so that both modules compile their loops with the numbers.
+/// constants, so that both modules compile these numbers into their loops.
 ///
 ///     cells   16 rows of 64 bytes       exponents, cell by cell; smaller boards use the first rows
 ///     words    4 rows of 64 UInt32      the generators' states

@@ -59,7 +59,7 @@ extension KernelScratch {
     var tileWords: Words { memory.words(4864) }
     /// The merge scores of the four actions: four rows.
     var scores: Ints { memory.ints(5120) }
-    /// The rewards of four actions, lane by lane.
+    /// The rewards of the four actions, lane by lane.
     var rewards: Floats { memory.floats(6144) }
     /// Three buffers of 1024 bytes each, for boards that are being transposed for a reply.
     var boards: Bytes { memory.bytes(7168) }

@@ -43,7 +43,7 @@ package struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Writes all bytes, with several calls of `write` if necessary.
+    /// Writes all bytes, with several calls to `write` if necessary.
     package func write(_ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         var rest = bytes[...]
         while !rest.isEmpty {

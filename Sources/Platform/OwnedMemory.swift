@@ -33,7 +33,7 @@ package struct OutOfMemory: Error, CustomStringConvertible {
     package var description: String {
         let reason =
             memoryLeft().map {
-                "its limits (ulimit -v, ulimit -d) leave \(max(0, $0)), of which \(MemoryPromise.kept) stay free"
+                "its limits (ulimit -v, ulimit -d) leave \(max(0, $0)), of which \(MemoryPromise.kept) are reserved"
             } ?? "the system refuses to allocate them"
         return "this process needs \(bytes) more bytes; \(reason)"
     }

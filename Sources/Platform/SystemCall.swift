@@ -19,7 +19,7 @@ package func system<Result: SignedInteger>(
     }
 }
 
-/// The error of a failed system call. Its description is the message of `strerror`, preceded by the call's name if
+/// The error from a failed system call. Its description is the message from `strerror`, preceded by the call's name if
 /// there is one.
 public struct SystemError: Error, CustomStringConvertible {
     package let code: Int32

@@ -59,7 +59,7 @@ public struct BenchmarkSignature: Encodable, Sendable {
 /// episodes.
 private let signatureRun = (lanes: 1000, steps: 400)
 
-/// Measures all engines at all sizes. The engines take turns in each round, so that a slow moment of the machine
+/// Measures all engines at all sizes. The engines take turns in each round, so that a temporary slowdown of the machine
 /// affects all of them.
 public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []

@@ -16,13 +16,13 @@ enum Contestant: String, CaseIterable {
     case baselineTerms = "kernel, baseline, eight reward terms"
     /// `reference` with the same reward; for the signature only.
     case referenceTerms = "reference, eight reward terms"
-    /// `avx2` on boards of 3 x 3.
+    /// `avx2` on 3 x 3 boards.
     case avx2Small = "3 x 3, kernel, AVX2"
-    /// `baseline` on boards of 3 x 3.
+    /// `baseline` on 3 x 3 boards.
     case baselineSmall = "3 x 3, kernel, baseline"
-    /// `reference` on boards of 3 x 3; for the signature only.
+    /// `reference` on 3 x 3 boards; for the signature only.
     case referenceSmall = "3 x 3, reference"
-    /// Concentration with its default arguments, by its readable rules.
+    /// Concentration with its default arguments, played by its readable rules.
     case concentration = "Concentration"
 
     /// The engines that run on this processor.

@@ -12,7 +12,7 @@ final class RandomPlay {
     private let resetReply: BatchArrays
     private let actions: UnsafeMutableRawBufferPointer
     private let actionCount: Int
-    /// The number of draws of actions so far.
+    /// The number of times actions have been drawn so far.
     private var draws: UInt64 = 0
     private let clock = ContinuousClock()
 

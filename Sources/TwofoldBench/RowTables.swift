@@ -2,7 +2,7 @@ internal import TwofoldCore
 
 /// The legal slides of every row of four exponents, and the slide tables that searches also use.
 ///
-/// This type holds the table's unsafe memory. `@unchecked Sendable` because nothing writes to it after init.
+/// This type holds the unsafe memory of `legal`. `@unchecked Sendable` because nothing writes to it after init.
 final class RowTables: @unchecked Sendable {
     let slides = SlideTables.shared
     /// Bit 0: a slide to the left moves something. Bit 1: a slide to the right moves something.

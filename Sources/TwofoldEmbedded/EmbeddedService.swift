@@ -9,8 +9,8 @@ internal import TwofoldSessions
 ///
 /// `@unchecked Sendable` because only code under `lock` uses the machine, except for its constants.
 final class EmbeddedService: @unchecked Sendable {
-    /// The time given to all events. The real time is not needed, because embedded sessions never expire and have
-    /// no statistics.
+    /// A placeholder time for all events. The real time is not needed, because embedded sessions never expire and
+    /// have no statistics.
     private static let anyTime = Moment(nanoseconds: 0)
 
     private let settings: ServiceSettings

@@ -28,7 +28,7 @@ private enum Services {
         let number = Atomic<UInt64>(free)
         /// The address of the service; 0 if there is none. The slot retains the service.
         let service = Atomic<UInt>(0)
-        /// The number of threads that may have read the address without retaining the service yet.
+        /// The number of threads that may have read the address but not yet retained the service.
         let finders = Atomic(0)
     }
 

@@ -13,7 +13,7 @@ package import TwofoldService
 ///
 /// `@unchecked Sendable` because nothing changes the bytes while a frame refers to them.
 package struct Frame: @unchecked Sendable {
-    /// The maximum size in bytes of a copied request that is not counted in any memory budget.
+    /// The size in bytes up to which a copied request is not counted in a memory budget.
     package static let smallBytes = 4096
 
     private let start: UnsafeRawPointer?

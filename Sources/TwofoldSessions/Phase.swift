@@ -37,7 +37,7 @@ package struct Stop {
     private static let drainTime = Duration.seconds(1)
     private static let stopTime = Duration.seconds(5)
 
-    /// The moment at which draining ends. Until then, the server reads messages that arrived before the stop.
+    /// The moment by which draining must end. Until then, the server reads messages that arrived before the stop.
     package let drainEnd: Moment
     private let end: Moment
 
@@ -47,8 +47,8 @@ package struct Stop {
         end = begin + Self.stopTime
     }
 
-    /// Returns the phase at `now`, after draining, and the moment at which that phase ends unless the last job ends
-    /// earlier. Even if no job is in progress, the server refuses requests until `refusalEnd`, so that clients
+    /// Returns the phase at `now`, once draining has ended, and the moment when that phase ends unless the last job
+    /// ends earlier. Even if no job is in progress, the server refuses requests until `refusalEnd`, so that clients
     /// learn to retry.
     package func phase(at now: Moment, refusalEnd: Moment, jobsInProgress: Int) -> (
         phase: Phase, until: Moment

@@ -68,7 +68,7 @@ func check(
     return made!  // because: null was thrown above
 }
 
-/// Calls `body` with memory for `capacity` bytes of text, including the zero byte with which libzmq ends the text.
+/// Calls `body` with memory for `capacity` bytes of text, including libzmq's terminating zero byte.
 func withText<Result>(
     capacity: Int, _ body: (UnsafeMutablePointer<CChar>) throws(ZeroMQError) -> Result
 ) throws(ZeroMQError) -> Result {

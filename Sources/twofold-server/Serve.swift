@@ -118,7 +118,8 @@ struct Serve: ParsableCommand {
         if statistics.sessionsLost > 0 { throw ExitCode.failure }
     }
 
-    /// Throws if the process can't start the threads of its queues: it would accept requests and never answer them.
+    /// Throws if the process can't start the threads that its queues need. Without this check, the server would
+    /// accept requests but never answer them.
     private func checkThreads(_ threads: Int) throws {
         // Two of libzmq, one of Dispatch, and one for each queue that runs one job at a time.
         let needed = 8 + max(threads, availableProcessors())

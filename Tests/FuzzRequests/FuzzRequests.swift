@@ -123,7 +123,7 @@ private func call(_ header: [UInt8], _ payload: [UInt8], _ isTight: Bool) -> Rep
     }.result
 }
 
-/// Returns true if a step was executed.
+/// Sends a step, and returns true if it was executed.
 private func step(
     _ session: [UInt8], epoch: UInt32, seq: UInt64, _ actions: [UInt8], _ width: Int32, _ isTight: Bool
 ) -> Bool {
@@ -142,8 +142,8 @@ private func step(
     return status == TWOFOLD_STEPPED
 }
 
-/// Calls `body` and decodes the reply. If `isTight`, the buffers are first too small for most replies, and the call is
-/// repeated with enough room, as a real caller would.
+/// Calls `body` and decodes the reply. If `isTight`, the buffers are first too small for most replies, and it repeats
+/// the call with enough room, as a real caller would.
 private func answer(
     _ isTight: Bool, _ body: (inout twofold_reply) -> Int32
 ) -> (status: Int32, result: Reply.OneOf_Result?) {

@@ -30,7 +30,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
         let generator: [UInt32]
     }
 
-    /// The arrays of a reset, which are also the arrays of a step that describe the cards.
+    /// The arrays that describe the cards, which resets and steps both return.
     struct State: Decodable, Equatable {
         let observation: [UInt8]
         let actionMask: [UInt8]

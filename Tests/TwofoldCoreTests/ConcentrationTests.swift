@@ -394,8 +394,8 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         }
     }
 
-    /// Returns the expected number of steps until all pairs are found, if each step plays one of its choices with
-    /// equal probability. The method is value iteration over the rules' transitions.
+    /// Returns the expected number of steps until all pairs are found, if each step plays one of the `choices`
+    /// with equal probability. The method is value iteration over the rules' transitions.
     private func expectedSteps(
         _ game: Concentration, _ deck: [UInt8], choices: (CardTable) -> [Int]
     ) throws -> Double {

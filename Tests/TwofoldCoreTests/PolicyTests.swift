@@ -6,7 +6,7 @@ extension Deadline {
     fileprivate static func after(_ time: Duration) -> Deadline { Deadline(after: time, on: .system) }
 }
 
-/// Tests the core's policies and rollouts. A rollout equals a loop of choosing actions and stepping, on any engine.
+/// Tests the core's policies and rollouts. On every engine, a rollout must equal a loop of separate steps.
 @Suite struct PolicyTests {
     /// The results of a rollout: the concatenated rows of each array.
     struct Results: Equatable {

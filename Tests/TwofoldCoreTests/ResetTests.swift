@@ -153,7 +153,7 @@ import Testing
         ("an exponent of 21", [21, 0, 0, 0]),
         ("an exponent of 255", [1, 1, 0, 255]),
         ("a full board without equal neighbours", [1, 2, 3, 4]),
-        ("a full board whose equal tiles stand across", [1, 2, 2, 1]),
+        ("a full board whose equal tiles touch only at corners", [1, 2, 2, 1]),
         ("an empty board", [0, 0, 0, 0]),
     ]
 
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    /// A tutorial overlooks these pairs when it compares neighbours.
+    /// The code of one 2048 tutorial overlooks these pairs when it compares neighbours.
     @Test(arguments: [[1, 1, 2, 3] as [UInt8], [1, 2, 1, 3]])
     func `a full board with a pair in row 0 or column 0 can be played`(board: [UInt8]) throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2))

@@ -8,7 +8,7 @@ import Testing
     /// Returns the four cells of the row with this number, 0 ... 65,535. Each cell has 16 possible exponents.
     private func row(_ number: Int) -> [UInt8] { (0..<4).map { UInt8(number >> ($0 * 4) & 15) } }
 
-    /// Returns boards of two rows or two columns: one is this row, and the other is empty.
+    /// Returns two boards with two lines each: one line is this row, as a row or as a column, and the other is empty.
     private func boards(of row: [UInt8]) -> [Board] {
         let asRow = Board(rows: 2, columns: 4, exponents: [0, 0, 0, 0] + row)
         let asColumn = Board(rows: 4, columns: 2, exponents: row.flatMap { [$0, 0] })
@@ -68,7 +68,7 @@ import Testing
 
     // MARK: the rules, one by one
 
-    /// A line before and after a slide, starting at the wall, and its score.
+    /// A line before and after a slide, starting at the wall, and the slide's score.
     struct Case: CustomTestStringConvertible {
         let before: [Int]
         let after: [Int]
@@ -227,7 +227,7 @@ import Testing
         }
     }
 
-    /// A tutorial does not look for pairs in row 0 and column 0, and ends such games too early.
+    /// The code of one 2048 tutorial ignores pairs in row 0 and column 0, and so ends such games too early.
     @Test func `one pair anywhere on a full board keeps the game alive, even in row 0 or column 0`() {
         for (rows, columns) in allSizes {
             let stuck = stuckExponents(rows: rows, columns: columns)

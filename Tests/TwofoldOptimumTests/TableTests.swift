@@ -118,11 +118,11 @@ import TwofoldCore
 
     /// Bytes 0 ... 7 of a line count boards. Each bit of the other bytes stands for a board.
     @Test(arguments: [0, 2, 3, 4, 5, 7, 8, 15, 17, 64, 64 * 100 + 3, 64 * 100 + 63])
-    func `a table with a wrong count of boards is refused, even with the right checksums`(byte: Int) throws {
+    func `a table with a wrong board count is refused, even with the right checksums`(byte: Int) throws {
         let directory = TemporaryDirectory()
         try solve(.board(2, 3), in: directory)
         try forge(.board(2, 3), in: directory) { $0[TableHeader.size + byte] ^= 1 }
-        #expect(try failure(directory, .board(2, 3)).contains("its count of boards is wrong"))
+        #expect(try failure(directory, .board(2, 3)).contains("its board count is wrong"))
     }
 
     @Test func `NaN records in a forged table have no worse effect than wrong values`() throws {

@@ -202,6 +202,6 @@ enum Manner: CaseIterable {
 }
 
 extension [UInt8] {
-    /// Returns the concatenation of this many copies.
+    /// Returns this many copies of the array, concatenated.
     func repeated(_ count: Int) -> [UInt8] { Array(repeatElement(self, count: count).joined()) }
 }

@@ -264,7 +264,7 @@ private struct Games {
         return Array(found)
     }
 
-    /// Returns the mean over all games of the sum of `part` over a game's moves.
+    /// Returns the expected sum of `part` over the moves of a game.
     func mean(_ play: OptimumTests.Play, of part: (Exponents, Int) -> Double) -> Double {
         var known: [Exponents: Double] = [:]
         func rest(_ board: Exponents) -> Double {

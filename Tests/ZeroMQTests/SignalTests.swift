@@ -5,7 +5,8 @@ import ZeroMQ
 
 private let handled = Atomic(0)
 
-/// Whether the handler of SIGUSR1 is installed. It only counts. Without SA_RESTART, the signal interrupts system calls.
+/// Whether the SIGUSR1 handler is installed. The handler only counts. Without SA_RESTART, the signal interrupts
+/// system calls.
 private let installed: Bool = {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in handled.add(1, ordering: .relaxed) }

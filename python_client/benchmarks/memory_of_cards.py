@@ -1,4 +1,4 @@
-"""Measures how the return at Concentration depends on the number of cards a player remembers.
+"""Measures how the return in Concentration depends on the number of cards a player remembers.
 
     python python_client/benchmarks/memory_of_cards.py    # a minute
 
@@ -46,7 +46,7 @@ def rows(episodes: int) -> list[figures.Row]:
 def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--episodes", type=int, default=1000, help="games of each player")
+    parser.add_argument("--episodes", type=int, default=1000, help="games per player")
     parser.add_argument("--publish", action="store_true", help=figures.HELP)
     arguments = parser.parse_args()
     found = rows(arguments.episodes)

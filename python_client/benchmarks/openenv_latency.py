@@ -35,7 +35,7 @@ WORDS = ("up", "right", "down", "left")
 
 @dataclass(frozen=True)
 class Measured:
-    """The measured moves of one server under one load, with times in milliseconds."""
+    """The measurements of one server's moves under one load, with times in milliseconds."""
 
     server: str
     load: str

@@ -587,7 +587,7 @@ def foresight(rows: Iterable[Row]) -> str:
 
 
 def openenv(rows: Iterable[Row]) -> str:
-    """Returns the table of moves over a thousand OpenEnv connections to one server."""
+    """Returns the table of move times over a thousand OpenEnv connections to one server."""
     lines = [
         [
             f"{row['server']}, {row['load']}",

@@ -134,7 +134,7 @@ def play(
     policy: PerfectMemory,
     options: dict[str, Any],
 ) -> Array:
-    """Plays one episode on each deck in `options`, and returns their returns, float64 (N,)."""
+    """Plays one episode on each deck in `options`. Returns the episode returns, float64 (N,)."""
     policy.reset(np.ones(envs.num_envs, np.bool_))
     observations, infos = envs.reset(options=options)
     returns, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, np.bool_)

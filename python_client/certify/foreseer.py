@@ -88,7 +88,7 @@ def _in(container: Iterable[object]) -> list[int]:
 
 
 def seed_of_random() -> tuple[int, int]:
-    """Computes two possible seeds of `random`, one of 32 bits and one of 64, from its state."""
+    """Computes two possible seeds of `random`, of 32 and 64 bits, from its state."""
 
     def mixed(word: int, factor: int) -> int:
         return ((word ^ (word >> 30)) * factor) & _MASK32

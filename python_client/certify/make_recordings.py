@@ -1,4 +1,4 @@
-"""Records short games of other packages. `make test` compares the dialects with these recordings.
+"""Records short games from other packages. `make test` compares the dialects with these recordings.
 
     .venv/bin/python python_client/certify/make_recordings.py
 

@@ -114,7 +114,7 @@ class MisbehavingServer:
         """Answers a resume. A new holder gets a new epoch, so older requests become invalid."""
         holder = request.resume.holder
         if len(holder) != 16 or request.session != self._session or request.seq != 0:
-            raise Failed("a resume has the wrong session, a holder that is not 16 bytes, or a seq")
+            raise Failed("a resume must have the created session, a 16-byte holder and no seq")
         if holder != self._holder:
             if request.epoch not in (0, self._epoch):
                 raise Failed(f"a resume has epoch {request.epoch} instead of {self._epoch}")

@@ -44,7 +44,7 @@ def peek_first(envs: Any, memory: PerfectMemory) -> Policy:
 
 
 def measure(envs: Any, policy: Policy) -> tuple[float, float]:
-    """Plays one episode of each game. Returns the mean number of turns and the mean return."""
+    """Plays one episode on each board. Returns the mean number of turns and the mean return."""
     observations, infos = envs.reset(seed=0)
     running = np.ones(envs.num_envs, np.bool_)
     turns, returns = np.zeros(envs.num_envs), np.zeros(envs.num_envs)

@@ -1,4 +1,4 @@
-"""A GRU with POPGym's protocol, scaled down for one core, compared with exact maximum returns.
+"""A GRU trained with a scaled-down POPGym protocol, compared with exact maximum returns.
 
     pip install torch tensorboard
     python popgym_gru.py                              # popgym-easy, ten minutes on one core

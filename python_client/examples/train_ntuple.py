@@ -15,7 +15,7 @@ by moving V of the last afterstate towards that sum. This is undiscounted TD(0) 
 because new tiles explore enough. Temporal coherence gives each weight its own learning rate (Beal
 and Smith 1999; Jaśkowski 2017).
 
-Read it from top to bottom: the network, choosing, checkpoints, training, evaluation, report.
+Read the file from top to bottom: the network, choosing, checkpoints, training, evaluation, report.
 """
 
 import os

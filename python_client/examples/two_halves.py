@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=4096, help="number of boards (even)")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--steps", type=int, default=300, help="steps per round")
-    parser.add_argument("--work", type=int, help="repeats (default: as slow as a step)")
+    parser.add_argument("--work", type=int, help="policy repetitions (default: as long as a step)")
     arguments = parser.parse_args()
     gain = measure(
         arguments.endpoint,

@@ -47,7 +47,7 @@ class Caller:
             requests: The maximum number of requests that the call sends in sequence.
 
         Raises:
-            RAISED: The call raised it.
+            RAISED: The call raised one of these errors.
             Violation: The call raised an error that it must not raise.
         """
         while (result := self.once(call, what, timeout, requests)) is None:

@@ -1,4 +1,4 @@
-"""Random operations of clients on boards. An operation's arguments are fixed when it is chosen."""
+"""Random client operations on boards. An operation's arguments are fixed when it is chosen."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ _NO_WAIT = 1e-6
 class Pace:
     """A check on when one call repeats its requests.
 
-    The first repeat must come at least 20 ms after the request. Each further wait doubles, up to
-    one second. Repeats of `expand` always wait a second. If a stopping server refuses the request,
-    the next repeat must wait for the time that the server gave.
+    The first repeat must come at least 20 ms after the request. Each further wait is twice as
+    long, up to one second. Repeats of `expand` always wait a second. If a stopping server refuses
+    the request, the next repeat must wait for the time that the server gave.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Pace:
         self._earliest = 0.0
 
     def problem(self, header: bytes, payload: bytes | None, now: float) -> str | None:
-        """Records a sent request. Returns a description if it was repeated too early, else None."""
+        """Records a sent request. Returns the problem if it was repeated too early, else None."""
         request = header, payload
         is_repeat, is_early = request == self._request, now < self._earliest - _NO_WAIT
         self._repeats = self._repeats + 1 if is_repeat else 0
@@ -83,7 +83,7 @@ class Watch:
         self._start, self._start_jumped = now(), jumped()
 
     def problem(self, gave_up: bool) -> str | None:
-        """Returns a description if the call, which ends now, took too long or gave up too early."""
+        """Returns the problem if the call, which ends now, took too long or gave up too early."""
         elapsed = self._now() - self._start
         working = elapsed - (self._jumped() - self._start_jumped)
         if working > self._timeout * self._requests + SLACK:

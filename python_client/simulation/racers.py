@@ -1,4 +1,4 @@
-"""Two clients that share one session. Each repeatedly resumes it, which ends the other's hold."""
+"""Two clients that share one session. Each repeatedly resumes it, which shuts out the other."""
 
 from __future__ import annotations
 

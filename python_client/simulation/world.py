@@ -237,5 +237,5 @@ def _read(report: Any) -> Report:
         raise ValueError(f"the world's report has {size} bytes; increase _REPORT_BYTES")
     parsed = Report.parse(buffer.raw[:size].decode())
     if tuple(parsed.by_kind) != KINDS:
-        raise ValueError(f"{find_library()} has different kinds of faults; run `make server`")
+        raise ValueError(f"{find_library()}: its fault kinds differ from KINDS; run `make server`")
     return parsed

@@ -28,12 +28,12 @@ def _interrupts_are_heard() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--scale", type=int, default=1, help="how much longer the long tests run")
-    parser.addoption("--endpoint", help="a server that tests/compliance run against, and no other")
+    parser.addoption("--endpoint", help="the only server that tests/compliance runs against")
 
 
 @pytest.fixture(scope="session")
 def scale(request: pytest.FixtureRequest) -> int:
-    """The factor for the length of long tests: 1 in `make test`, more in `make test-long`."""
+    """The factor that scales long tests: 1 in `make test`, more in `make test-long`."""
     return int(request.config.getoption("--scale"))
 
 

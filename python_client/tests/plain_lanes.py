@@ -99,7 +99,7 @@ class PlainLane:
         return self._named(self.game.told(), self.game.deck if self.has_deck else None)
 
     def step(self, action: int) -> tuple[Told, Told | None]:
-        """Plays a step. Returns its results and, under SAME_STEP, an ended episode's last ones."""
+        """Plays a step. Returns its results and, under SAME_STEP, an ended episode's final ones."""
         deck = self.game.deck if self.has_deck else None
         begins = self.game.autoreset_mode == "next_step" and self.is_over
         if isinstance(self.game, reference.Game):

@@ -29,7 +29,7 @@ class Stage(NamedTuple):
     instructions: list[tuple[str, str]]
 
     def values(self, name: str) -> list[str]:
-        """Returns the values of this instruction, including the stages below."""
+        """Returns the values of this instruction, including those of its base stages."""
         below = STAGES[self.base].values(name) if self.base in STAGES else []
         return below + [value for each, value in self.instructions if each == name]
 

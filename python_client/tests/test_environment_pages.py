@@ -1,4 +1,4 @@
-"""The tables of the environments' pages state what the environments do."""
+"""The tables on the environments' pages agree with the environments."""
 
 import ast
 import re

@@ -555,7 +555,7 @@ def test_perfect_memory_is_evaluated_by_the_command(capsys: pytest.CaptureFixtur
     assert cli.main(command) == 0
     assert "perfect-memory against random, the same 300 seeds each" in capsys.readouterr().out
     assert cli.main(["evaluate", "perfect-memory", "--endpoint", "embedded"]) == 2
-    assert "expected an environment of Concentration" in capsys.readouterr().err
+    assert "expected a Concentration environment" in capsys.readouterr().err
 
 
 # ---- bad policies and arguments ------------------------------------------------------------------

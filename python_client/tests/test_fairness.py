@@ -22,7 +22,7 @@ def run(*arguments: str) -> "subprocess.Popen[bytes]":
 
 
 class Small:
-    """The small clients, each of which makes at least this many steps."""
+    """The small clients, each of which makes at least `steps` steps."""
 
     def __init__(self, endpoint: str, steps: int) -> None:
         self._process = run("small", endpoint, str(steps))

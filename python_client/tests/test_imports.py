@@ -1,4 +1,4 @@
-"""Imports in the package are not circular, lead to lower layers, and work on every system."""
+"""The package's imports are not circular, go only to lower layers, and work on every system."""
 
 import ast
 import os

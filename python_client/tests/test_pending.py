@@ -24,7 +24,7 @@ NETWORK = twofold.policies.NTuple([[0, 1]], [np.zeros(256, np.float32)])
 
 @pytest.fixture
 def pending(own_server: Server) -> Any:
-    """Yields boards with an unanswered step, and their twins. The server answers again by then."""
+    """Yields boards with an unanswered step, and their twins, once the server answers again."""
     envs, twin = make(own_server.ipc), make(own_server.ipc)
     for each in (envs, twin):
         each.reset(seed=7)

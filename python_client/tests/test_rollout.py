@@ -1,4 +1,4 @@
-"""Rollouts, whole or in pieces, equal loops of policy and step. Policies behave as documented."""
+"""Rollouts, whole or in pieces, equal policy-and-step loops. Policies behave as documented."""
 
 import importlib.util
 import os

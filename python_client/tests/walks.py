@@ -322,7 +322,7 @@ class SameStepWithoutFinals(WalkVectorEnv):
 
 
 class SameStepWithoutTruth(WalkVectorEnv):
-    """A walk that returns a mask of final observations that is True everywhere."""
+    """A walk whose mask of final observations is True everywhere."""
 
     def __init__(self) -> None:
         super().__init__(AutoresetMode.SAME_STEP)

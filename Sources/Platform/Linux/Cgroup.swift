@@ -1,6 +1,6 @@
 internal import FoundationEssentials
 
-/// Returns the smallest limit among this process's cgroup and its parent cgroups; nil if none of them has a limit.
+/// Returns the smallest limit of this process's cgroup and its parent cgroups; nil if none of them has a limit.
 ///
 /// - Parameters:
 ///   - files: The names of the files that contain a limit, such as "memory.max".

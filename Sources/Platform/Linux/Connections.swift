@@ -19,7 +19,7 @@ package func setConnectionCeilings(local: Int, network: Int) {
     twofold_set_connection_ceilings(Int32(clamping: local), Int32(clamping: network))
 }
 
-/// The number of connections since the start that were refused, or delayed because `accept` failed.
+/// The number of connections that have been refused, or delayed because `accept` failed, since the process started.
 package var refusedConnections: Int { twofold_refused_connections() }
 
 extension Descriptor {

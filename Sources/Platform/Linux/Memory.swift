@@ -1,8 +1,8 @@
 internal import CLinux
 
 /// Returns the number of bytes that this process may still allocate: the smaller of two limits. The first is the
-/// machine's memory, or a lower limit of the process's cgroup (version 2 or 1), minus the resident memory. The
-/// second is the memory that the process's own limits still allow (see ``memoryLeft()``), minus the reserve
+/// machine's memory, or the limit of the process's cgroup (version 2 or 1) if that is lower, minus the resident memory.
+/// The second is the memory that the process's own limits still allow (see ``memoryLeft()``), minus the reserve
 /// ``MemoryPromise/kept``.
 package func availableMemory() -> Int {
     let machine = sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE))
@@ -27,8 +27,8 @@ package func prepareForMemoryLimit(_ left: Int) -> Bool {
     return left >= MemoryPromise.kept
 }
 
-/// Returns the address space that a new thread's stack occupies, in bytes. A larger limit on stacks (`ulimit -s`) counts
-/// as 1 GiB, so that sums of stacks don't overflow.
+/// Returns the address space that a new thread's stack occupies, in bytes. A stack limit (`ulimit -s`) above 1 GiB
+/// counts as 1 GiB, so that sums of stack sizes don't overflow.
 func threadStackBytes() -> Int { min(twofold_thread_stack_bytes(), 1 << 30) }
 
 /// Returns a soft limit of this process; nil for "unlimited".

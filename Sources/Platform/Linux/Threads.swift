@@ -7,8 +7,8 @@ private let startable = Atomic(0)
 /// Returns true if this process can start `count` more threads, and open the two descriptors that Dispatch needs for
 /// its first thread. While no thread can be started, Dispatch waits; without the descriptors, it ends the process.
 ///
-/// The memory for the threads' stacks is checked each time. The threads and the descriptors are tried only if
-/// `count` is larger than in all successful calls before, because Dispatch then has them already, or had them once.
+/// The memory for the threads' stacks is checked each time. Threads and descriptors are tried only if `count` exceeds
+/// that of every earlier successful call; otherwise Dispatch has, or once had, as many.
 package func canStartThreads(_ count: Int) -> Bool {
     if let left = memoryLeft(), left <= (count + 1) * threadStackBytes() { return false }
     if count <= startable.load(ordering: .relaxed) { return true }

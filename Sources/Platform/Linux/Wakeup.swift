@@ -20,7 +20,7 @@ package final class Wakeup: Sendable {
         _ = try? system { eventfd_write(descriptor, 1) }
     }
 
-    /// Clears all rings so far. Call it before looking for new work, so that a later ring is not lost.
+    /// Clears all rings received so far. Call it before looking for new work, so that a later ring is not lost.
     package func silence() {
         var rings: eventfd_t = 0
         // because: it fails only if there are no rings to clear.

@@ -6,7 +6,7 @@
 ///         ▲                 │
 ///         └────next step────┴─ the second does not match: both are visible for one observation
 ///
-/// In the next step, the two different cards can be turned as if they were already face down.
+/// In the next step, the two mismatched cards can be turned as if they were already face down.
 /// A table needs no heap memory.
 public struct CardTable: Equatable, Sendable {
     /// The outcome of an action, from which rewards are computed.
@@ -38,7 +38,7 @@ public struct CardTable: Equatable, Sendable {
     public private(set) var open = CardTable.none
     /// The number of turns that have ended.
     public private(set) var turns: Int32 = 0
-    /// The number of used peeks.
+    /// The number of peeks used.
     public private(set) var peeks: Int32 = 0
     /// The last action; -1 at the start of an episode.
     public private(set) var lastAction: Int32 = -1

@@ -1,6 +1,6 @@
 public import Platform
 
-/// A state of Concentration in a snapshot, little-endian:
+/// The state of a Concentration game in a snapshot, little-endian:
 ///
 ///     0          16          32     36      40      44            48
 ///     ┌──────────┬───────────┬──────┬───────┬───────┬─────────────┬──────────────────────┐

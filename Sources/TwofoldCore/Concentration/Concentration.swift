@@ -6,7 +6,7 @@ public import Platform
 /// Action i turns card i; cards are numbered row by row. A game with peeks has one more action, which shows all cards
 /// for one observation.
 public struct Concentration: Game {
-    /// The arguments of the environment. The defaults describe the tutorial's game.
+    /// The arguments of the environment, with Twofold's defaults.
     public struct Config: Equatable, Sendable {
         /// The number of rows of cards, 1 ... 16.
         public var rows = 4

@@ -20,12 +20,12 @@ public final class Batch {
     /// that only a step has.
     public let stepArrays: [ArraySpec]
     /// The arrays that ``restart(_:in:keeping:)`` fills for each ended episode: the lane's number, the arrays of a
-    /// reset, and some extra infos of the final board. In the arrays of the step, the values of the new board replace
-    /// the values of these extra infos.
+    /// reset, and some extra infos of the final board. In the step's own arrays, these extra infos then describe the
+    /// new board.
     public let finalArrays: [ArraySpec]
     /// The names of the reward's terms, in the order of `reward_terms`.
     public let rewardTerms: [String]
-    /// Each lane's return so far in its episode; nil unless the extra info `episode_return` was requested.
+    /// Each lane's return so far in the current episode; nil unless the extra info `episode_return` was requested.
     public let returns: EpisodeReturns?
     /// The estimated time that one thread needs for one lane's step, in nanoseconds. The number of chunks in a call,
     /// and so the number of threads, depends on this estimate.

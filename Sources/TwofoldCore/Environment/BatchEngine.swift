@@ -1,6 +1,6 @@
 package import Platform
 
-/// The code that plays a batch's boards: the readable rules of any game, or the kernel of 2048. All engines produce the
+/// The code that plays a batch's boards: the readable rules of any game, or the 2048 kernel. All engines produce the
 /// same bytes.
 ///
 /// An engine only plays: it steps and observes ranges of lanes, and starts, stores and loads single lanes. ``Batch``
@@ -26,7 +26,7 @@ package protocol BatchEngine: AnyObject, Sendable {
     func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?)
     /// Writes the observation and infos of one lane.
     func observe(lane: Int, into arrays: BatchArrays)
-    /// Writes the state of a lane to a record of a snapshot.
+    /// Writes the state of a lane to a snapshot record.
     func store(_ lane: Int, into record: UnsafeMutableRawBufferPointer)
     /// Throws if the record holds a state that no lane can have.
     func check(_ record: UnsafeRawBufferPointer) throws(Reason)

@@ -9,7 +9,7 @@ package struct BatchKeys: Sendable {
     package let observation: ArrayKey<UInt8>
     package let actionMask: ArrayKey<Int8>
     package let episodeLength: ArrayKey<Int32>
-    /// The number of arrays of a reset.
+    /// The number of reset arrays.
     let resetCount: Int
     package let reward: ArrayKey<Float>
     package let terminated: ArrayKey<Bool>

@@ -1,4 +1,4 @@
-/// The CRC-32 of zlib, PNG and Ethernet (polynomial 0xedb88320, reflected), computed eight bytes at a time.
+/// The CRC-32 that zlib, PNG and Ethernet use (polynomial 0xedb88320, reflected), computed eight bytes at a time.
 package enum Checksum {
     /// Eight tables with one entry for each of the 256 values of a byte. Table k holds the effect of each value on the
     /// checksum if k more bytes follow.

@@ -14,7 +14,7 @@ public struct RestoreInput: @unchecked Sendable {
     public var records: UnsafeRawBufferPointer
     /// The size of one record in bytes.
     public var recordSize: Int
-    /// Each record's return so far in its episode; nil if the snapshot has no returns.
+    /// The return so far in each record's episode; nil if the snapshot has no returns.
     public var returns: SavedReturns?
 
     /// Makes a request that restores these lanes from these records.

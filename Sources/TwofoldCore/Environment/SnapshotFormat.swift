@@ -156,7 +156,7 @@ public struct SnapshotFormat: Sendable {
                 + ": the blob is cut off or has extra bytes")
     }
 
-    /// Throws if a rule of the snapshot differs from this environment's rule. The error names the first such rule.
+    /// Throws if the snapshot's rules differ from this environment's. The error names the first rule that differs.
     private func check(_ theirs: Slice<UnsafeRawBufferPointer>) throws(EnvironmentError) {
         if theirs.elementsEqual(rules) { return }
         func lines(_ bytes: some Collection<UInt8>) -> [(name: Substring, value: Substring)] {

@@ -1,4 +1,4 @@
-/// A board of 2048 with `rows` x `columns` cells. Each cell holds the exponent of its tile (3 is the tile 8),
+/// A 2048 board with `rows` x `columns` cells. Each cell holds the exponent of its tile (3 is the tile 8),
 /// or 0 if it is empty.
 ///
 /// Cells are numbered row by row. Spawns, chance outcomes and observations use the same numbers:

@@ -126,8 +126,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    /// Adds a random tile to each board. The board's seed determines the tile. `seeds` holds one seed of 8 bytes per
-    /// board, little-endian. A full board stays unchanged.
+    /// Adds a random tile to each board. The board's seed determines the tile. `seeds` holds one 8-byte little-endian
+    /// seed per board. A full board stays unchanged.
     public func spawn(
         _ boards: BoardInput, seeds: UnsafeRawBufferPointer, into arrays: BatchArrays
     ) throws(EnvironmentError) {
@@ -279,7 +279,7 @@ private final class BlockMemory {
     private let tailMemory: UnsafeMutableRawBufferPointer
     let tail: BatchArrays
 
-    /// Returns the number of bytes that a worker's memory has.
+    /// Returns the size of a worker's memory in bytes.
     static func size(_ specs: [ArraySpec], cells: Int) -> Int {
         KernelBlock.size + KernelScratch.size + (cells + 1) * KernelBlock.lanes
             + ArrayMemory.size(specs, lanes: KernelBlock.lanes)

@@ -94,8 +94,8 @@ public struct TrackedBoard: Equatable, Sendable {
 }
 
 extension TrackedBoard {
-    /// Returns the slides, the merges and the spawn by which this action leads from `board` to `next`. The list is
-    /// empty if the action is illegal and the boards are equal. Throws if the action cannot lead to `next`.
+    /// Returns the slides, merges and spawn with which this action turns `board` into `next`. The list is empty
+    /// if the action is illegal and the boards are equal. Throws if the action cannot lead to `next`.
     public static func explain(
         _ board: Board, _ direction: Direction, _ next: Board
     ) throws(Reason) -> [MoveAction] {

@@ -91,9 +91,9 @@ public struct BatchRollout {
         public var finals = 0
     }
 
-    /// Plays up to `steps` steps. Ends earlier if the deadline `answer` passes between two steps, or if the policy
+    /// Plays up to `steps` steps. Stops early if the deadline `answer` passes between two steps, or if the policy
     /// cannot choose the actions of a step before the deadline `searchEnd`. `finals` has `finalsRoom` rows. In
-    /// SAME_STEP, the rollout also ends earlier if `finals` has fewer free rows than the batch has lanes. If the first
+    /// SAME_STEP, the rollout also stops early if `finals` has fewer free rows than the batch has lanes. If the first
     /// step fails, throws without changing anything.
     public func run(
         _ source: Source, steps count: Int, frames: BatchArrays, steps: BatchArrays, finals: BatchArrays,

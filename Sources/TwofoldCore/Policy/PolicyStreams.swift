@@ -58,7 +58,7 @@ public final class PolicyStreams: @unchecked Sendable {
         }
     }
 
-    /// Puts the last drawn words back, so that the next call of ``draw()`` draws the same words again.
+    /// Puts the last drawn words back, so that the next call to ``draw()`` draws the same words again.
     func takeBack() {
         for lane in 0..<blocks * 64 where self[lane] != (0, 0, 0, 0) {
             var generator = Generator(words: self[lane])

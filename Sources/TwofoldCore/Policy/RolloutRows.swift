@@ -1,4 +1,4 @@
-/// The rows of a rollout's arrays that one step of the batch fills. For an array that the rollout does not report, the
+/// The rows that one step of the batch fills in a rollout's arrays. For an array that the rollout does not report, the
 /// step writes to memory that nothing reads.
 struct RolloutRows {
     /// The place in a rollout to which a step writes one of the batch's arrays.

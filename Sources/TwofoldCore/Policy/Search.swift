@@ -28,7 +28,7 @@ struct Search: Sendable {
         guard !isLate.load(ordering: .relaxed) else {
             throw .exhausted(
                 "policy",
-                "one step of all boards did not fit into the time that this server allows a request to search "
+                "the search for one step of all boards did not fit into the time that this server allows per request "
                     + "(--max-search-milliseconds): use fewer boards or a smaller depth")
         }
     }

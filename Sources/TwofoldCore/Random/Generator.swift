@@ -49,7 +49,7 @@ public struct Generator: Equatable, Sendable, BitwiseCopyable {
         return result
     }
 
-    /// Undoes one call of ``next()`` by undoing its operations in reverse order.
+    /// Undoes one call to ``next()`` by undoing its operations in reverse order.
     mutating func goBack() {
         words.3 = rotateLeft(words.3, by: 32 - 11)
         words.0 ^= words.3

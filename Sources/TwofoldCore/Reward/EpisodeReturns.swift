@@ -13,7 +13,7 @@ public final class EpisodeReturns: StepPass {
     private let keys: BatchKeys
     private let array: ArrayKey<Double>
 
-    /// Makes the returns of a batch, all 0, and adds the info's array to the arrays of a step.
+    /// Sets the returns of all lanes to 0, and adds the info's array to the arrays of a step.
     init(_ options: BatchOptions, _ keys: BatchKeys, in arrays: inout ArrayList) throws(EnvironmentError) {
         sums = try LaneStorage(count: options.lanes, repeating: 0, reserve: options.reserve)
         self.keys = keys

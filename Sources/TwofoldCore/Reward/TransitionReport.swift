@@ -1,7 +1,7 @@
 /// The requested report on a step's transition: a declared reward, its terms, and the game's extra infos.
 ///
 /// A lane that waits or starts an episode has no transition: its reward and terms are 0, and each extra info
-/// has its value for "nothing happened".
+/// has the value that means "nothing happened".
 struct TransitionReport<Rules: Game>: Sendable {
     let program: RewardProgram<Rules>
     /// The key of the extra info `reward_terms`, the weighted value of each term before scaling and clipping; nil if

@@ -44,7 +44,7 @@ public struct Workers: Sendable {
     }
 
     /// Calls `body` on at most `most` threads at the same time, each with a different number below ``threads``. Each
-    /// call takes work until none is left. If the process can't start threads, the only call is on this thread.
+    /// call takes work until none is left. If the process can't start threads, calls `body` once, on this thread.
     func run(most: Int, _ body: @Sendable (_ worker: Int) -> Void) {
         let workers = min(threads, most)
         guard workers > 1, canStartThreads(workers - 1) else { return body(0) }

@@ -1,4 +1,5 @@
-/// The numbering of the canonical boards with exponents up to a limit: 0 ..< ``count``, without large gaps.
+/// The numbering of the canonical boards with exponents up to a limit. The numbers are in 0 ..< ``count``, without
+/// large gaps.
 ///
 ///     number = (number of the corners among all canonical corners) · (limit + 1) ^ (count of other cells)
 ///            + the other cells' exponents as digits in base limit + 1

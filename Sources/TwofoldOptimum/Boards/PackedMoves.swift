@@ -17,7 +17,7 @@ final class PackedMoves: @unchecked Sendable {
         let actions: (first: Int, last: Int)
         /// The bit positions of all cells, line by line: `length` positions for each line.
         let shifts: UnsafeMutablePointer<UInt64>
-        /// Each line after a slide towards its first cell and its last cell, for each possible content.
+        /// Each possible line after a slide towards its first cell, and after a slide towards its last cell.
         let slid: UnsafeMutablePointer<(first: UInt64, last: UInt64)>
         /// The sum of the merged values for each possible content of a line.
         let scores: UnsafeMutablePointer<UInt32>

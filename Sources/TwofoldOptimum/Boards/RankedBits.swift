@@ -21,8 +21,8 @@ struct RankedBits: @unchecked Sendable {
     /// Returns the number of lines for this many numbers.
     static func lineCount(_ numbers: Int) -> Int { (numbers + numbersPerLine - 1) / numbersPerLine }
 
-    /// Returns a line's first word and the number of its members. The lines before it have `before` members in
-    /// total.
+    /// Returns a line's first word and the line's number of members. The lines before it have `before` members
+    /// in total.
     static func head(of line: UnsafePointer<UInt64>, before: Int) -> (word: UInt64, members: Int) {
         var word = UInt64(before)
         var members = 0

@@ -18,7 +18,7 @@ final class LayerLog {
 
     private let file: Descriptor
     private let rowBytes: Int
-    /// The maximum number of a layer's rows, and also of its terminal boards, which have no rows.
+    /// The maximum number of rows in a layer. It also limits a layer's terminal boards, which have no rows.
     private let limit: Int
     private(set) var layers: [Layer] = []
     private var end = 0
@@ -94,7 +94,7 @@ final class LayerLog {
 
 /// The memory for the rows of one layer.
 ///
-/// `@unchecked Sendable` because workers read this unsafe memory, or write to disjoint rows.
+/// `@unchecked Sendable` because workers only read this unsafe memory, or write to disjoint rows.
 final class LayerRows: @unchecked Sendable {
     var memory: UnsafeMutableRawBufferPointer { owned.bytes }
     private let owned: OwnedMemory

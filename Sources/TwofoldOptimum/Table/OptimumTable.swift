@@ -55,7 +55,7 @@ public final class OptimumTable: Sendable {
         self.init(memory, header, rules, reservation)
         guard bodyChecksum == header.checksum else { throw source.damaged("its checksum is wrong") }
         guard ranked.checkedCount(lines: RankedBits.lineCount(rules.numbers.count)) == records else {
-            throw source.damaged("its count of boards is wrong")
+            throw source.damaged("its board count is wrong")
         }
     }
 
@@ -79,7 +79,7 @@ public final class OptimumTable: Sendable {
 
     // MARK: look-ups
 
-    /// The maximum number of boards per call of ``values(of:masks:count:into:)``.
+    /// The maximum number of boards per call to ``values(of:masks:count:into:)``.
     static let block = 64
 
     /// Writes the action values of at most ``block`` boards: four Floats each.

@@ -23,7 +23,7 @@ package struct IdleCheck {
     package let interval: Duration
     private var lastTurn: Moment
     private var lastLook: Moment
-    /// The latest moment at which no arrived message was left unread.
+    /// The latest moment at which no message was waiting to be read.
     private var readUntil: Moment
 
     package init(_ timeout: Duration, at now: Moment) {

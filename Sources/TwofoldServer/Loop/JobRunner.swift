@@ -15,7 +15,7 @@ final class JobRunner {
     private let phase: CurrentPhase
     private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
     private let searches = DispatchQueue(label: "twofold.searches")
-    /// A queue with a different quality-of-service class, so that batches never occupy its threads.
+    /// The queue for statistics. It has its own quality-of-service class, so batches never occupy its threads.
     private let statistics = DispatchQueue(label: "twofold.statistics", qos: .userInitiated)
     private let jobDidBegin: (@Sendable () -> Void)?
 

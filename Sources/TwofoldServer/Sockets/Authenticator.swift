@@ -54,7 +54,7 @@ package final class Authenticator {
         }
     }
 
-    /// The state of reading the list on the other thread.
+    /// The state of a reload, which reads the list on another thread.
     private enum Reading {
         case none
         case once

@@ -34,8 +34,8 @@ package final class StateDirectory {
 
     private let files: any StateFiles
 
-    /// Opens the directory. Removes incomplete files, which a server with version 1 left behind if it was killed
-    /// while writing.
+    /// Opens the directory. Removes incomplete files, which a server that wrote version 1 left behind if it was
+    /// killed while writing.
     package init(_ files: any StateFiles) {
         self.files = files
         for name in files.names where name.hasSuffix(Self.oldSuffix + ".partial") { files.remove(name) }

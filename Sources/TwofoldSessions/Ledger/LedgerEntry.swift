@@ -22,8 +22,8 @@ extension SessionLedger {
         /// The number of requests executed since creation.
         package private(set) var requests = 0
         package private(set) var epoch: UInt32 = 1
-        /// The environment's id; empty until the create request has succeeded. `bytes` is the session's memory, and
-        /// 0 until then. Both values are stored here for the statistics, because reading them from thousands of hosts
+        /// The environment's id; empty until the create request has succeeded. `bytes`, the session's memory, is 0
+        /// until then. Both values are stored here for the statistics, because reading them from thousands of hosts
         /// would take milliseconds.
         package private(set) var environmentID = ""
         package private(set) var bytes = 0

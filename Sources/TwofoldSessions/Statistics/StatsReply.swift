@@ -3,7 +3,7 @@ internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 
-/// A reply to a stats request, which two threads build. The socket thread copies the values that only it may read,
+/// A reply to a stats request, built by two threads. The socket thread copies the values that only it may read,
 /// and another thread adds the rest.
 struct StatsWork {
     private var reply: StatsReply

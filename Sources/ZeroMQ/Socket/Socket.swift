@@ -14,7 +14,7 @@ public struct Socket: ~Copyable {
     /// A reference that prevents the context from terminating while this socket is open.
     private let context: ContextHandle
 
-    /// Whether the socket is still open. Pollers check this before they use the socket.
+    /// The socket's open or closed state. Pollers check it before they use the socket.
     let liveness: SocketLiveness
 
     /// Creates a socket of `kind`, without binding or connecting it.

@@ -4,7 +4,7 @@ internal import TwofoldTestSupport
 /// A run with modelled clients. After the given number of requests, faults stop, and the run continues until each
 /// client has finished.
 final class ModelRun {
-    /// The number of fault-free simulated nanoseconds within which each client must finish.
+    /// The simulated time, in nanoseconds, within which each client must finish after faults have stopped.
     private static let patience = 600_000_000_000
 
     let world: World

@@ -5,7 +5,7 @@ internal import TwofoldProtocol
 internal import TwofoldTestSupport
 
 /// The in-process library. It gets the requests that a server has executed, and must return the same replies. It also
-/// gets repeated requests, requests that skip sequence numbers, and too little memory for replies.
+/// gets repeated requests, requests that skip sequence numbers, and reply buffers that are too small.
 final class EmbeddedTwin {
     /// A session of the library. It counts its requests separately because the library never gets resume requests or
     /// requests that the server has refused.

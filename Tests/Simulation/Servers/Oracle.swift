@@ -312,8 +312,8 @@ final class Oracle {
         } catch {}
     }
 
-    /// Checks that a create request is refused for too many sessions only at a session limit, and that an open
-    /// session always has memory for its steps.
+    /// Checks that a server reports too many sessions only at a session limit, and that an open session always has
+    /// memory for its steps.
     private func checkRoom(_ question: Question, _ error: WireError, _ server: SimulatedServer) {
         guard error.code == .resourceExhausted else { return }
         switch question.request.op {

@@ -30,7 +30,7 @@ final class World {
     /// A message in transit.
     struct Packet {
         let socket: Int
-        /// The number of the request among those of its socket, like the one that ZMQ_REQ_CORRELATE adds.
+        /// The request's number on its socket, like the one that ZMQ_REQ_CORRELATE adds.
         let number: UInt32
         /// The client that the connection's key identifies.
         var owner = Client.anonymous
@@ -314,7 +314,7 @@ final class SimulatedClock: Sendable {
 
     func set(_ now: Int) { time.store(now, ordering: .relaxed) }
 
-    /// Starts a new piece of work. The seed determines the time that each reading takes; if `isOver`, it is an hour.
+    /// Starts a new piece of work. The seed determines how long each reading takes; if `isOver`, each takes an hour.
     func restart(_ seed: UInt64, at now: Int, isOver: Bool = false) {
         self.isOver.store(isOver, ordering: .relaxed)
         state.store(seed, ordering: .relaxed)

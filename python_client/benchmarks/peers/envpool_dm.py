@@ -19,7 +19,7 @@ from worker import serve
 
 
 class EnvPool:
-    """A pool of N environments. It tries several numbers of threads and keeps the fastest."""
+    """A pool of N environments. It tries several thread counts and keeps the fastest."""
 
     action_dtype = np.int32
     # For each environment: the mask, and a description of the other observations.

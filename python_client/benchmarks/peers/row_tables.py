@@ -1,4 +1,4 @@
-"""Tables with the result of a slide for each of the 65,536 rows, a known fast way to play 2048.
+"""Tables with the result of a slide for each of the 65,536 rows, a standard way to play 2048 fast.
 
 A board is a uint64 of 16 exponents, 4 bits each; a row is 16 bits of it:
 

@@ -102,7 +102,7 @@ def serve(make: Callable[[int], Player]) -> None:
     """Runs a worker with N boards, where N is the script's last argument.
 
     Args:
-        make: Makes the player for N boards.
+        make: A function that makes the player for N boards.
     """
 
     def slices(num_envs: int) -> _Slices:

@@ -8,7 +8,7 @@ All learners play the same number of moves on a board. At 13 points in the train
 thousandth of the moves to all of them, each learner plays complete games without random actions and
 without learning. The board's table (docs/reference/optimum.md) gives the regret of each move: the
 value of the board minus the value of the action. A game's regrets therefore add up to the learner's
-distance from the optimum, without the luck of its new tiles. Tables are made once, before the runs.
+distance from the optimum, free of luck in the spawns. Tables are made once, before the runs.
 Results are kept in runs/regret, and runs with a result for the same number of moves are not
 repeated. After `--publish`, `make pictures PICTURES_ARGS=regret.png` draws the results.
 """

@@ -106,7 +106,7 @@ class QLearning:
     """Q-learning (Watkins, 1989).
 
     Args:
-        envs: The boards of 2048.
+        envs: The 2048 boards.
         seed: The seed of the boards.
         bits: The size of the table: 2^bits places.
         exploration: The source of random actions.
@@ -153,7 +153,7 @@ class Afterstates:
     one value per board.
 
     Args:
-        envs: The boards of 2048.
+        envs: The 2048 boards.
         seed: The seed of the boards.
         bits: The size of the table: 2^bits places.
         exploration: The source of random actions.

@@ -16,7 +16,7 @@ import popgym.envs.concentration as peer  # type: ignore[import-not-found]
 class PerfectMemory:
     """A player that remembers every card it has seen.
 
-    If it knows a pair, it turns the pair. Otherwise it turns an unseen card and then its match, or
+    If it knows a pair, it flips that pair. Otherwise it flips an unseen card and then its match, or
     another unseen card if the match is unknown.
     """
 
@@ -25,7 +25,7 @@ class PerfectMemory:
         self.seen: dict[int, int] = {}
 
     def __call__(self, observation: Any, first: int | None, found: set[int]) -> int:
-        """Returns the index of the next card to turn."""
+        """Returns the index of the next card to flip."""
         for card in range(self.cards):
             if observation[card] != self.face_down:
                 self.seen[card] = int(observation[card])

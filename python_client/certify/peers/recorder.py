@@ -1,4 +1,4 @@
-"""Records a package's 2048 for comparisons. Runs in the package's virtual environment.
+"""Records a package's 2048 games for comparison. Runs in the package's virtual environment.
 
 Needs only numpy. Boards are uint8 exponents (4, 4). Actions and masks keep the package's dtypes.
 """

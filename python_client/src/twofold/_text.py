@@ -67,7 +67,7 @@ def open_file(path: str | os.PathLike[str], field: str) -> Iterator[io.BufferedR
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
-    """Opens a file for writing that appears under its name only when it is complete.
+    """Opens a file for writing. The file gets its name only when it is complete.
 
     Until then, and after an error, a previous file is unchanged. A symbolic link remains a link,
     and the file keeps its owner and permissions. Pipes and devices are written directly, and so is

@@ -1,4 +1,4 @@
-"""A session's life: create, reset, step and observe, snapshot and restore, close."""
+"""A session's life cycle: create, reset, step and observe, snapshot and restore, close."""
 
 from collections.abc import Callable
 from typing import Any

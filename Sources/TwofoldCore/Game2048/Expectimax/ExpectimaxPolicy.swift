@@ -1,12 +1,12 @@
 internal import Platform
 
 /// A policy for 2048 on 4 x 4 that chooses actions by full-width expectimax. It searches `depth` layers of moves, with
-/// every possible new tile between two layers. It evaluates the last afterstates with ``Heuristic``.
+/// every possible new tile between two layers. It evaluates the leaf afterstates with ``Heuristic``.
 ///
 ///     depth 1    the best reward + heuristic of the afterstates
 ///     depth 2    max over moves, mean over new tiles, max over moves
 ///
-/// If a last afterstate has at most `extension` empty cells, the search continues there for one more layer. On such a
+/// If a leaf afterstate has at most `extension` empty cells, the search continues there for one more layer. On such a
 /// board, few new tiles are possible, and each can decide the game.
 ///
 /// Each worker has a table of the values that it has computed. The key is the afterstate and the number of layers below

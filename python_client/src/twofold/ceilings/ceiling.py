@@ -41,9 +41,9 @@ def concentration(
         twofold.ceilings.concentration(preset="popgym-hard", memory=4).mean_return  # 0.0466
         twofold.ceilings.concentration(size=(4, 13), peeks=0).mean_turns            # 41.44
 
-    The player knows the deck, the number of steps left and the symbols of all found pairs. It also
-    remembers the place and the symbol of the `memory` face-down cards that it flipped most
-    recently. In detail:
+    The player knows which symbols are in the deck, the number of steps left and the symbols of all
+    found pairs. It also remembers the place and the symbol of the `memory` face-down cards that it
+    flipped most recently. In detail:
 
     - An open card is visible and takes no memory. After a turn without a pair, its two cards become
       the newest in memory, the second newer than the first. If there are more than `memory` cards,

@@ -45,7 +45,7 @@ SUBCOMMANDS = {
     "serve": ("twofold.cli.serving.server", "start a server"),
     "keygen": ("twofold.cli.serving.server", "make a key pair for a server or a client"),
     "ping": ("twofold.cli.serving.server", "check that a server answers and accepts sessions"),
-    "solve": ("twofold.cli.serving.server", "compute the optimum of a small board of 2048"),
+    "solve": ("twofold.cli.serving.server", "compute the optimum of a small 2048 board"),
     "bench": ("twofold.cli.serving.server", "measure the engines on this machine"),
     "openenv": ("twofold.cli.serving.openenv", "serve a game to OpenEnv's clients"),
     "mcp": ("twofold.cli.serving.mcp", "serve both games as tools for language models (MCP)"),

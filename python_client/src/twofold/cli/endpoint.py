@@ -63,7 +63,7 @@ def add_arguments(
         type=positive,
         default=timeout,
         metavar="SECONDS",
-        help=f"time limit for each answer of the server (default: {timeout:g})",
+        help=f"time limit for each reply from the server (default: {timeout:g})",
     )
 
 

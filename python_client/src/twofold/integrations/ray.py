@@ -115,7 +115,7 @@ class RayExecutor:
 
 
 class _RemoteLanes:
-    """A source of a dataset's row groups, whose actors each play a part of the lanes."""
+    """A source of a dataset's row groups; each of its actors plays some of the lanes."""
 
     def __init__(self, pool: Pool, parts: Sequence[range], packed: Any) -> None:
         self._pool, self._packed = pool, packed

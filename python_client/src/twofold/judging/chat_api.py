@@ -138,7 +138,7 @@ class ChatEndpoint:
         raise self._unavailable(f"{ATTEMPTS} attempts failed; the last error: {problem}", status)
 
     def close(self) -> None:
-        """Ends open requests and delays. Calls of `complete` in progress raise ModelUnavailable."""
+        """Ends open requests and delays. `complete` calls in progress raise ModelUnavailable."""
         self._closed.set()
         with self._lock:
             for exchange in self._exchanges:
@@ -242,7 +242,7 @@ def _split(url: str) -> urllib.parse.SplitResult:
         )
     if parts.username is not None:
         raise InvalidArgument(
-            f"url {_shown(parts)!r} contains a user; remove it and pass an API key", field="url"
+            f"url {_shown(parts)!r} contains a user name; pass an API key instead", field="url"
         )
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InvalidArgument(

@@ -107,7 +107,7 @@ class CardPlayer:
         game = Concentration.played_by(envs)
         if game is None:
             raise InvalidArgument(
-                f"envs is {envs}; expected an environment of Concentration", field="envs"
+                f"envs is {envs}; expected a Concentration environment", field="envs"
             )
         form = envs.unwrapped.observation_form
         if form.form != "array":

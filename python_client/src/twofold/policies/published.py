@@ -35,8 +35,8 @@ _IDENTITY, _STANDARD = 840142292, 121345704
 def read_network(path: str | PathLike[str]) -> NTuple:
     """Reads a network file written by Szubert and Jaśkowski's 2048 or by TDL2048-Demo.
 
-    The weights become float32. Exponents above the network's largest count as the largest. (For
-    such exponents, the original programs would read a wrong weight.)
+    The weights become float32. Exponents above the network's largest are treated as the largest.
+    (For such exponents, the original programs would read a wrong weight.)
 
     Args:
         path: The file: `players/best_standard_network.bin` from the first program, or `2048.bin`

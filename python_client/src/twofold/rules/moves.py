@@ -23,7 +23,7 @@ from twofold.v1 import game2048_pb2 as game2048
 from twofold.v1 import rules_pb2 as wire
 
 MAX_EXPONENT = 26
-"""The largest exponent allowed on a board to slide. A move on 4 x 4 then earns at most 2^30."""
+"""The largest exponent allowed before a slide. A move on 4 x 4 then earns at most 2^30."""
 
 # The largest size of a reply in bytes; a large array takes several requests.
 _REPLY_BYTES = 8 << 20
@@ -179,7 +179,7 @@ def explain(
         A list of `Slide`, `Merge` and `Spawn`, in display order. Each line's slides start with the
         tile nearest the wall, a merge follows its slides (a tile at rest does not slide), and the
         spawn is last. The list is empty if the action is illegal and the board is unchanged.
-        For several boards, the lists are nested like the leading shape.
+        For several boards, the lists are nested to match the leading shape.
 
     Raises:
         InvalidArgument: An argument is wrong, or the next board can't follow from the action.

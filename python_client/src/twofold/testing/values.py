@@ -117,7 +117,7 @@ def action_mask(subject: Subject) -> None:
 
 
 def close(subject: Subject) -> None:
-    """Close works on a new environment, on a used one, and twice; `closed` is True afterwards."""
+    """Close works on new and used environments, even if called twice; `closed` is then True."""
     for is_used in (False, True):
         envs = subject.make()
         expect(not envs.closed, "closed to be False at first", envs.closed)
