@@ -37,7 +37,7 @@ extension ServedEnvironment {
             throw .invalid(
                 "payload",
                 "the reset's payload has \(payload?.count ?? 0) bytes; expected \(size): "
-                    + (announced.isEmpty ? "the request announces no arrays" : announced.joined(separator: ", ")))
+                    + (announced.isEmpty ? "the request has no arrays" : announced.joined(separator: ", ")))
         }
         func part(_ range: Range<Int>?) -> UnsafeRawBufferPointer? {
             range.map { UnsafeRawBufferPointer(rebasing: payload![$0]) }

@@ -65,7 +65,7 @@ final class Rollouts {
     {
         switch request.part {
         case .network(let form):
-            guard payload == nil else { throw .invalid("payload", "a request with a network's form takes no payload") }
+            guard payload == nil else { throw .invalid("payload", "a network's form takes no payload") }
             let shape = environment.observationSpace.shape
             guard shape.count == 2, !environment.afterstateArrays.isEmpty else {
                 throw .invalid("policy", "the policy 'ntuple' needs a game that has a board and afterstates")
@@ -219,7 +219,7 @@ final class Rollouts {
     ) throws(EnvironmentError) -> BatchRollout.Source {
         let lanes = environment.lanes
         var expected = 0
-        var what = "the request announces no arrays"
+        var what = "the request has no arrays"
         if case .actions = request.source {
             guard !request.policySeeds else {
                 throw .invalid("policy_seed", "policy_seed does not apply to given actions")

@@ -45,7 +45,7 @@ extension ServiceError {
             ? shutOut
             : ServiceError(
                 .notFound, field: "session",
-                "this session is at epoch \(current); an earlier session with this id, at epoch \(epoch), is lost")
+                "this session is at epoch \(current); the session that had reached epoch \(epoch) is lost")
     }
 
     /// Returns the error for a create request whose seq or epoch is not 1; nil if both are 1.
