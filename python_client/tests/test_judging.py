@@ -1346,7 +1346,7 @@ def test_the_command_judges_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     repeated = json.loads(capsys.readouterr().out)
     assert repeated["score"] == printed["evaluations"][0]["score"]
     assert cli.main([*command, "--first-seed", str(FIRST_SEED)]) == 2
-    assert "derive their seeds from a secret" in capsys.readouterr().err
+    assert "seeds derived from a secret" in capsys.readouterr().err
     file.write_text("def strategy(board):\n    return 'left'\n")
     assert cli.main(command) == 0
     assert re.search(r"^illegal +5 +100.00 %", capsys.readouterr().out, re.MULTILINE)

@@ -10,7 +10,7 @@ TwofoldError
 │   ├── Conflict                 also RuntimeError
 │   ├── StaleEpoch               also RuntimeError
 │   ├── PermissionDenied         also PermissionError
-│   ├── ResourceExhausted        also RuntimeError: a limit of the server
+│   ├── ResourceExhausted        also RuntimeError: a server limit
 │   ├── UnsupportedVersion       also RuntimeError
 │   ├── ShuttingDown             also ConnectionError
 │   └── InternalError            also RuntimeError: a bug in the server
@@ -118,7 +118,7 @@ class PermissionDenied(RequestError, PermissionError, code="PERMISSION_DENIED"):
 
 
 class ResourceExhausted(RequestError, RuntimeError, code="RESOURCE_EXHAUSTED"):
-    """The request would exceed a limit of the server; the message names the limit and its value.
+    """The request would exceed a server limit; the message names the limit and its value.
 
     Fix: Use fewer boards or a smaller search, or raise the limit on the server.
     """
@@ -171,7 +171,7 @@ class DeadlineExceeded(TransportError, TimeoutError):
 class StepPending(TwofoldError, RuntimeError):
     """The last step has no answer yet, so the next step was not sent.
 
-    Fix: Call `collect()`, which returns that step's result, or `discard()`, which drops it with its
+    Fix: Call `collect()`, which returns that step's result, or `discard()`, which drops it and its
     rewards.
     """
 
@@ -208,7 +208,7 @@ class ServerStartFailed(TransportError, RuntimeError):
 class ProtocolError(TransportError, RuntimeError):
     """The answer does not come from a twofold server.
 
-    Fix: Correct the address, because another program listens there.
+    Fix: Correct the address: another program is listening there.
     """
 
 
@@ -235,8 +235,8 @@ class PolicyError(TwofoldError, RuntimeError):
     """A policy can't be evaluated: it raised an error, timed out, or returned an invalid action.
 
     Fix: Correct the policy. The message names the call, the episode and its seed. A policy that
-    remembers boards needs a method `reset`; without one, the number of boards K changes between
-    calls. If an evaluation's N differs from an earlier one's, `reset` must make new arrays.
+    remembers boards needs a method `reset`; without one, it gets only the boards in play, whose
+    number changes between calls. If the number of lanes N changes, `reset` must make new arrays.
 
     Attributes:
         policy: The policy's name.

@@ -29,7 +29,7 @@ def draw(
 def draw_grid(
     game: GameSpec, num_envs: int, columns: int | None, width: int, ask: Callable[[], Array]
 ) -> Picture:
-    """Draws all the boards (N, …) that `ask` returns in one picture, for `render_grid`."""
+    """Draws the boards (N, …) that `ask` returns, all in one picture, for `render_grid`."""
     if columns is None:
         columns = math.ceil(math.sqrt(num_envs))
     columns = min(_arguments.integer("columns", columns, 1), num_envs)

@@ -1,4 +1,4 @@
-"""The options and the request of a reset."""
+"""Checks the options of a reset and makes its request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twofold.v1 import environment_pb2 as environment
 
 
 def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
-    """Returns the boards that a reset with these options restarts, bool (N,).
+    """Returns a mask of the boards that a reset with these options restarts, bool (N,).
 
     Raises:
         InvalidArgument: The mask is invalid, or an option is unknown.

@@ -34,7 +34,7 @@ Infos = dict[str, Any]
 
 
 class EpisodeInfo(TypedDict):
-    """The episodes that ended in a step: arrays (N,), with 0 for the other boards."""
+    """Statistics of the episodes that ended in a step: arrays (N,), with 0 for other boards."""
 
     r: NDArray[np.float64]
     """The sum of the episode's rewards."""
@@ -183,7 +183,7 @@ class Results:
         self._finals_layouts: dict[bytes, Layout] = {}
 
     def buffer(self, target: Target | None = None) -> Buffer:
-        """Returns memory for a reply's payload, which becomes the results."""
+        """Returns memory for a reply's payload; the results are views of this memory."""
         return self._buffers.take(self.size) if target is None else target.buffer
 
     def target(self, spec: environment.CreateReply) -> Target:
@@ -250,7 +250,7 @@ class Results:
         return observations, rewards, terminations, truncations, infos
 
     def _write(self, target: Target) -> None:
-        """Fills the arrays of a target that are not views of its payload."""
+        """Fills those arrays of a target that are not views of its payload."""
         target.clear()
         mask = target.stepped[4]["action_mask"]
         if self._order is not None:
@@ -312,7 +312,7 @@ class Results:
             reply: The reply, with the layout of the finals: the lanes of the k episodes that ended,
                 and (k, …) rows of a reset's arrays and of the infos about optimal play.
             memory: The payload.
-            infos: The step's infos. Those that a reset does not have belong to the old episodes.
+            infos: The step's infos. Those that a reset does not return belong to the old episodes.
                 For the ended lanes, this method copies them to the final infos and clears their
                 masks.
         """

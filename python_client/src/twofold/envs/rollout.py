@@ -79,7 +79,7 @@ class Rollout:
 def storage(
     out: object, steps: int, infos: Sequence[str], spec: environment.PayloadLayout
 ) -> dict[str, Array]:
-    """Checks the caller's arrays and infos, and returns the arrays by their names in replies.
+    """Checks the caller's arrays and infos; returns the arrays, keyed by their names in replies.
 
     Args:
         out: A `Rollout`, a mapping from names to some of its arrays, or None.
@@ -182,7 +182,7 @@ class Collected:
 
     Args:
         steps: The number of steps T.
-        out: The caller's arrays, by their names in replies.
+        out: The caller's arrays, keyed by their names in replies.
         game: The game.
         buffers: The memory for all other arrays.
 
@@ -210,7 +210,7 @@ class Collected:
         payload: NDArray[np.uint8],
         played: NDArray[np.uint8] | None = None,
     ) -> dict[str, Array]:
-        """Adds the steps of one reply, and returns its arrays by their names in the reply.
+        """Adds the steps of one reply; returns its arrays, keyed by their names in the reply.
 
         `played` contains the actions (steps, N) in the user's order; None if a policy in the
         service chose them.

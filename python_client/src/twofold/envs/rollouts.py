@@ -212,7 +212,7 @@ class _FunctionSteps:
         self._chooser.begin(schedule.begins)
 
     def play(self, schedule: _StepCount) -> dict[str, Array]:
-        """Plays one step; returns its arrays by their names in the reply."""
+        """Plays one step; returns its arrays, keyed by their names in the reply."""
         chooser, playing = self._chooser, schedule.playing
         actions = np.zeros(self._results.num_envs, np.uint8)
         if playing.any():

@@ -212,7 +212,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         lanes: NDArray[np.bool_],
         target: Target | None = None,
     ) -> tuple[ObsT, InfosT]:
-        """Makes a request that replaces the boards of `lanes`, bool (N,).
+        """Makes a request that replaces the boards in `lanes`, bool (N,).
 
         Returns the observations and infos of all boards.
         """
@@ -255,10 +255,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Returns:
             Observations (N, …), rewards float32 (N,), terminations and truncations bool (N,), and
-            infos like those of `reset`. If episodes end with SAME_STEP, the observations and infos
-            of their boards belong to the new episodes. The infos then also contain `final_obs`, an
-            object array (N,) of observations and None, and `final_info`, which is valid for these
-            boards only. `_final_obs` and `_final_info`, bool (N,), mark these boards.
+            infos like those of `reset`. With SAME_STEP, if a board's episode ends, its observation
+            and infos belong to the new episode. The infos then also contain the ended episodes'
+            last observations and infos: `final_obs`, an object array (N,) with None for other
+            boards, and `final_info`. `_final_obs` and `_final_info`, bool (N,), mark valid rows.
 
         Raises:
             InvalidArgument: The actions' dtype, shape or range is wrong; `lane` names the first
@@ -325,7 +325,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
     @waiting
     def collect(self) -> Stepped[ObsT, InfosT]:
-        """Returns the results of a step that got no answer, was interrupted, or was only begun.
+        """Returns the results of a step that is in progress, was interrupted, or got no answer.
 
         Raises:
             gymnasium.error.NoAsyncCallError: No step has outstanding results.
@@ -488,8 +488,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         A built-in policy plays in the service. A function is called before each step, with the
         observations of the running boards in the environment's form. A policy with a memory
-        (`PolicyWithMemory`) is notified of each new episode, but at the start of the rollout only
-        of boards whose episode has no steps yet.
+        (`PolicyWithMemory`) is notified of each new episode. At the start of the rollout, it is
+        notified only of boards whose episode has no steps yet.
 
         Args:
             steps: The number of steps T.
@@ -657,7 +657,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         return self.get_attr(name)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """Returns an attribute of the batch N times; for a space, the space of one board N times.
+        """Returns an attribute of the batch, repeated N times; for a space, the space of one board.
 
         Raises:
             AttributeError: The attribute does not exist, or is a method.

@@ -219,7 +219,8 @@ class Evaluation:
         recording = Recording.of_seed(self.log.rules, seed, actions, about)
         if recording.score != self.scores[episode]:
             raise InternalError(
-                f"episode {episode} scored {self.scores[episode]}, but its replay {recording.score}"
+                f"episode {episode} scored {self.scores[episode]}, "
+                f"but its replay scored {recording.score}"
             )
         return recording
 

@@ -202,7 +202,7 @@ class Plan:
     def _environment(
         self, chooser: Chooser, lanes: int
     ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
-        """Returns a context manager for the environment, which closes it only if it is new.
+        """Returns a context manager that closes the environment only if it is new.
 
         An environment that the caller passed as `env` stays open.
         """
@@ -249,7 +249,7 @@ class Executor(Protocol):
 
 
 def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
-    """Joins evaluations of consecutive parts, which were played in parallel.
+    """Joins the consecutive parts of an evaluation, which were played in parallel.
 
     The result has the given `seconds`, the duration of the whole evaluation. Its `policy_seconds`
     is `seconds` times the fraction of the parts' total duration that was spent in the policy.
@@ -315,7 +315,7 @@ def episode_seeds(
         return Seeds.public(number, first_seed)
     if first_seed is not None:
         raise InvalidArgument(
-            f"first_seed={first_seed}, but these games derive their seeds from a secret; omit "
+            f"first_seed={first_seed}, but these games have seeds derived from a secret; omit "
             "first_seed, and pass secret= to repeat the games of an earlier report",
             field="first_seed",
         )

@@ -34,10 +34,10 @@ _USE_SYNC = "gymnasium.make_vec(…, vectorization_mode='sync') makes a suitable
 
 
 class Steps:
-    """Plays episodes step by step, in any vector environment with NEXT_STEP autoreset.
+    """A source that plays games step by step, in any vector environment with NEXT_STEP autoreset.
 
-    Idle lanes continue to step and reset, but the policy does not see them and they do not count. A
-    game in which a player fails ends before the failed step.
+    Idle lanes continue to step and reset. They do not count, and only policies with memory see
+    them. A game in which a player fails ends before the failed step.
 
     Args:
         envs: The environment.
@@ -132,7 +132,7 @@ class Steps:
 
 
 class Rollouts:
-    """Plays games of 2048 with rollouts of a policy that runs in the server.
+    """A source that plays games of 2048 with rollouts of a policy that runs in the server.
 
     Autoreset is disabled, so a lane that finishes waits for the end of the rollout and then begins
     its next episode. The episode's seed also seeds the policy's random draws, so the seed

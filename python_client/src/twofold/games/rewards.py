@@ -62,7 +62,7 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
 
 def read_reward(reward: Reward) -> Reward:
-    """Returns the content of a reward file; for other rewards, the same with iterators as lists.
+    """Returns a reward file's content, or any other reward with its iterators as lists.
 
     Raises:
         InvalidArgument: The file can't be read, or does not contain a reward.
@@ -171,7 +171,7 @@ def _misplaced(name: str) -> InvalidArgument:
 
 
 def _numbers(field: str, value: object) -> list[float]:
-    """Returns the numbers in a number or a nested list of numbers, row by row."""
+    """Flattens a number or a nested list of numbers, row by row."""
     array = _arguments.array(field, value)
     if array.dtype.kind not in "iuf":
         raise InvalidArgument(f"{field} is {value!r}; expected numbers", field=field)
@@ -179,7 +179,7 @@ def _numbers(field: str, value: object) -> list[float]:
 
 
 def _clip(clip: object) -> dict[str, float]:
-    """Returns the bounds in (low, high) that are not None, by their names in a RewardSpec."""
+    """Returns the bounds (low, high), except None, keyed by their names in a RewardSpec."""
     bounds = _as_list(clip)
     if bounds is None or isinstance(clip, str) or len(bounds) != 2:
         raise InvalidArgument(

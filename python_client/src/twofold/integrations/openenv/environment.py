@@ -215,7 +215,7 @@ class EmbeddedGameEnvironment(GameEnvironment):
     REQUIRES_SINGLE_THREAD_EXECUTOR = True
 
     async def step_async(self, action: Any, timeout_s: float | None = None, **_: Any) -> Any:
-        """Plays an action on this thread, which takes less time than a switch to another one."""
+        """Plays an action on this thread, which is faster than switching to another thread."""
         return self.step(action)
 
 

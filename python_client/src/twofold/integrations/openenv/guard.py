@@ -34,8 +34,8 @@ class Guard:
     - It refuses to create sessions over HTTP, because they would never end.
     - It answers with an error if a body is not JSON that OpenEnv can read and echo. On its own,
       OpenEnv would fail with an internal error.
-    - It answers with an error if a message at /ws is not such a JSON object. On its own, OpenEnv
-      would end the session.
+    - It answers with an error if a message at /ws is not a JSON object of this kind. On its own,
+      OpenEnv would end the session.
     - It adds details about invalid values to an error's `message`, because OpenEnv's client shows
       only the `message`.
     - It stops reading from a connection whose client has disconnected.
