@@ -375,7 +375,7 @@ def test_the_seeds_of_judged_games_are_unrelated_numbers_of_64_bits() -> None:
 @sandboxed
 def test_a_judged_game_takes_no_public_seed() -> None:
     for arguments in ({"first_seed": FIRST_SEED}, {"first_seed": FIRST_SEED, "secret": SECRET}):
-        with pytest.raises(errors.InvalidArgument, match="seeds from a secret") as info:
+        with pytest.raises(errors.InvalidArgument, match="seeds derived from a secret") as info:
             twofold.evaluate(Strategy(FIRST_LEGAL), episodes=2, **arguments)
         assert info.value.field == "first_seed"
     for secret in ("5a", SECRET.upper(), 5, int("1" * 64)):

@@ -60,7 +60,7 @@ class Memory:
         """Returns every way to take a remembered card out of the memory.
 
         Returns:
-            Four arrays with an entry for each of W ways, sorted by row: the row of `held`, int64
+            Four arrays with one entry per way (W in total), sorted by row: the row of `held`, int64
             (W,); the choice, int64 (W,), which is the card's place in a bounded memory, or the
             column of its symbol in an unbounded memory; the column of its symbol, int64 (W,); and
             `held` without the card, int64 (W, symbols).

@@ -29,7 +29,7 @@ class Result:
 
 
 def check_output(path: Path, *inputs: str | Path) -> None:
-    """Checks that a result's file can be written, before the result is computed.
+    """Checks that an output file can be written, before the result is computed.
 
     The file must not be one of the `inputs`, which would be lost.
 
@@ -59,7 +59,7 @@ def check_output(path: Path, *inputs: str | Path) -> None:
 
 
 def policy_files(*policies: str | None) -> list[str]:
-    """Returns the files in policies from the command line, such as file.py:NAME or ntuple:FILE."""
+    """Returns the files that policies on the command line name, such as file.py:NAME or ntuple:FILE."""
     given = [each for each in policies if each is not None]
     words = [
         word for each in given for word in (each, each.rpartition(":")[0], each.partition(":")[2])
@@ -111,7 +111,7 @@ def add_output_arguments(parser: argparse.ArgumentParser, formats: Sequence[str]
 
 
 def positive(text: str) -> float:
-    """Returns a number above 0 and below a million."""
+    """Parses a number above 0 and below a million."""
     value = float(text)
     if not 0 < value < 1e6:
         raise argparse.ArgumentTypeError(f"{text} given; must be above 0 and below 1,000,000")

@@ -31,7 +31,7 @@ def add_arguments(
     """Adds --endpoint, --curve-server, --curve-client and --timeout.
 
     With `is_positional`, the address can also be given without --endpoint. `default` is the address
-    if neither --endpoint nor TWOFOLD_ENDPOINT is set; `otherwise` describes it in words.
+    if neither --endpoint nor TWOFOLD_ENDPOINT is set; `otherwise` describes that default in words.
     """
     add = parser.add_argument
     if is_positional:

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     seeds.add_argument(
         "--secret",
         metavar="DIGITS",
-        help="repeat the games of the report that shows this secret (default with --strategy and "
+        help="replay the games of the report that contains this secret (default with --strategy and "
         "--chat: a new secret)",
     )
     add("--save", type=Path, metavar="FILE", help="save every game as JSON")
@@ -235,7 +235,7 @@ def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
 
 
 def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int) -> None:
-    """Before the games, checks everything that is used only after them.
+    """Checks, before any game is played, everything that is used only afterwards.
 
     Raises:
         InvalidArgument: A game to record is out of range, or a file is invalid, named twice or an

@@ -19,7 +19,7 @@ from twofold.games.spec import SHARED_ARGUMENTS, GameSpec
 
 
 def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
-    """Adds --quiet, the output's arguments and the server's arguments."""
+    """Adds --quiet, the output arguments and the server arguments."""
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     add_output_arguments(parser, formats)
     endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)

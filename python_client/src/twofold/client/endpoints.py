@@ -63,7 +63,7 @@ def check_address(endpoint: str) -> str:
 
 
 def _default() -> str:
-    """Returns "embedded", or "private" if there is no library, with one warning per process."""
+    """Returns "embedded". If there is no library, warns once per process and returns "private"."""
     global _has_warned
     try:
         _embedded(SYSTEM)
@@ -109,7 +109,7 @@ def open_carrier(
 
 
 def check_keys(endpoint: str, keys: object) -> CurveKeys | None:
-    """Returns the given keys; for None and a tcp endpoint, the keys from environment variables.
+    """Returns `keys`, or if it is None and the endpoint is tcp, those of environment variables.
 
     Raises:
         InvalidArgument: `keys` is not a CurveKeys, or the endpoint does not support keys.
