@@ -27,7 +27,7 @@ class Solution:
     """The optimal choices in all states, and the expected results of a whole game.
 
     Choice 0 flips a random face-down card that is not remembered. Choice 1 + k flips the remembered
-    card at place k. With an unbounded memory, it flips a remembered card with the symbol of column k.
+    card at place k. With an unbounded memory, it flips one with the symbol of column k.
 
     Attributes:
         memory: The player's memory.
@@ -49,7 +49,7 @@ class Solution:
 
 
 def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
-    """Returns the optimal choices (those with the highest expected return) and their results.
+    """Returns the choices that maximise the expected return, together with their results.
 
     Args:
         game: The states and the possible choices.

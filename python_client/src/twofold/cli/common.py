@@ -59,7 +59,7 @@ def check_output(path: Path, *inputs: str | Path) -> None:
 
 
 def policy_files(*policies: str | None) -> list[str]:
-    """Returns the files that policies on the command line name, such as file.py:NAME or ntuple:FILE."""
+    """Returns the files that policies name, such as file.py:NAME or ntuple:FILE."""
     given = [each for each in policies if each is not None]
     words = [
         word for each in given for word in (each, each.rpartition(":")[0], each.partition(":")[2])

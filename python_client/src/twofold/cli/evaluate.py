@@ -73,8 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     seeds.add_argument(
         "--secret",
         metavar="DIGITS",
-        help="replay the games of the report that contains this secret (default with --strategy and "
-        "--chat: a new secret)",
+        help="replay the games of the report that contains this secret (default with --strategy "
+        "and --chat: a new secret)",
     )
     add("--save", type=Path, metavar="FILE", help="save every game as JSON")
     add(
