@@ -41,7 +41,7 @@ def files() -> list[Path]:
 
 
 def folders_in(table: str) -> set[str]:
-    """Returns the folders in the first column of a table; `…/X` is a sibling of the last one."""
+    """Returns the folders in the first column of a table; `…/X` is a sibling of the one before."""
     rows = TEXT.split(f"| {table} |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
     found: set[str] = set()
     for row in rows:

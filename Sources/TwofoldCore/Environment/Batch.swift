@@ -20,8 +20,8 @@ public final class Batch {
     /// that only a step has.
     public let stepArrays: [ArraySpec]
     /// The arrays that ``restart(_:in:keeping:)`` fills for each ended episode: the lane's number, the arrays of a
-    /// reset, and some extra infos of the final board. In the step's own arrays, these extra infos then describe the
-    /// new board.
+    /// reset, and some extra infos, which here describe the final board. In the step's own arrays, the infos with the
+    /// same names describe the new board.
     public let finalArrays: [ArraySpec]
     /// The names of the reward's terms, in the order of `reward_terms`.
     public let rewardTerms: [String]

@@ -1,7 +1,7 @@
 /// The numbering of the canonical boards with exponents up to a limit. The numbers are in 0 ..< ``count``, without
 /// large gaps.
 ///
-///     number = (number of the corners among all canonical corners) · (limit + 1) ^ (count of other cells)
+///     number = (index of the corners' values among all canonical ones) · (limit + 1) ^ (number of other cells)
 ///            + the other cells' exponents as digits in base limit + 1
 ///
 /// For 3 x 3 boards with exponents up to 10, there are 2,211 · 11^5 numbers, or 356 million.

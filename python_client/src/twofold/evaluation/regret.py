@@ -108,7 +108,7 @@ class Regret:
 
     @staticmethod
     def of_document(document: dict[str, Any]) -> Regret:
-        """Returns the regret that `document` converted to a dict."""
+        """Restores a regret from the dict that its method `document` returned."""
         # Older documents do not contain the charges.
         document = {"unplayed": [0.0] * len(document["games"]), **document}
         arrays = [np.array(document[name], np.float64) for name in _ARRAYS]

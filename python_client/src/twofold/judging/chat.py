@@ -206,10 +206,10 @@ class ChatPlayer:
         return prompt.replace("{board}", rows)
 
     def _ask(self, messages: list[Message], legal: list[str]) -> tuple[str, str, Failure | None]:
-        """Asks the model once. Returns the direction that it names, and the reply to send back.
+        """Asks the model once. Returns the direction that it names, and the reply to repeat to it.
 
         If the reply is cut off, or names no direction or an illegal one, also returns a failure.
-        An empty or cut-off reply is not sent back, because services refuse requests that contain
+        An empty or cut-off reply is not repeated, because services refuse requests that contain
         an empty message or exceed the model's context.
         """
         reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
