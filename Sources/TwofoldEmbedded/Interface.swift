@@ -18,9 +18,8 @@ private enum Services {
     private static let given = Atomic<UInt64>(0)
     private static let all = (0..<limit).map { _ in Slot() }
 
-    /// A slot, which holds at most one service. Its states are:
-    ///
-    ///     free ──add──► number, then its service ──remove──► no service, then free
+    /// A slot, which holds at most one service. ``add(_:)`` takes a free slot by its number, then stores the service.
+    /// Removal takes the service out, then frees the slot.
     private final class Slot: Sendable {
         static let free: UInt64 = 0
         static let emptied = UInt64.max

@@ -11,7 +11,7 @@ BUSY = "while True: pass"
 
 
 def test_an_address_without_zeromq_can_be_asked_forever() -> None:
-    """With two busy processes, closing in the wrong order once froze this process in seconds."""
+    """Beside busy processes, closing a monitor too early used to freeze this one within seconds."""
     neighbours = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
     try:
         subprocess.run(
