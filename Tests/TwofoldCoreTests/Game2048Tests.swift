@@ -299,7 +299,6 @@ import Testing
         #expect([batch.bytes("mask", lane: 0), batch.bytes("mask", lane: 1)] == masks)
     }
 
-    /// When an episode ends at the goal, the tiles on its board could still move.
     @Test func `a lane that has reached its goal has no legal action, even if its tiles could move`() throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 3, goal: 8, stopAtGoal: true))
         try batch.reset(seeds: [0], boards: [exponentList([[4, 4, 2], [0, 0, 2]])])
