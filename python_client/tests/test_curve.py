@@ -1,5 +1,6 @@
 """Encrypted endpoints: admitted keys, owners of sessions, and the errors for everyone else."""
 
+import concurrent.futures
 import contextlib
 import os
 import pickle
@@ -7,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +90,66 @@ def test_a_refusal_before_the_first_request_is_sent_has_the_same_error(server: S
             Game2048VectorEnv(1, endpoint=server.tcp, timeout=LATE)
     finally:
         surroundings.reset(token)
+
+
+@contextlib.contextmanager
+def disconnecting(address: tuple[str, int]) -> Iterator[tuple[str, threading.Semaphore]]:
+    """Accepts connections and ends each at once, like a proxy whose server is down.
+
+    Yields the endpoint, and a semaphore that is released for each connection.
+    """
+    ended = threading.Semaphore(0)
+    with socket.create_server(address) as listener:
+
+        def run() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+                    ended.release()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            host, port = listener.getsockname()
+            yield f"tcp://{host}:{port}", ended
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def test_a_server_that_disconnects_before_its_greeting_is_read_may_require_a_key() -> None:
+    with (
+        disconnecting(("127.0.0.1", 0)) as (endpoint, _),
+        pytest.raises(errors.AuthenticationFailed, match="requires a key"),
+    ):
+        Game2048VectorEnv(1, endpoint=endpoint, timeout=0.5)
+
+
+@pytest.mark.parametrize("name", [None, "alice"])
+def test_a_client_that_has_played_waits_behind_a_proxy_until_its_server_runs_again(
+    keys: Keys, tmp_path: Path, name: str | None
+) -> None:
+    arguments = ["--state-dir", str(tmp_path / "state")]
+    if name is not None:
+        arguments += keys.arguments
+    with Server(*arguments) as server:
+        given = None if name is None else keys.of(name)
+        envs = Game2048VectorEnv(2, endpoint=server.tcp, keys=given, timeout=PATIENCE)
+        envs.reset(seed=0)
+        server.terminate()
+        host, port = server.tcp.removeprefix("tcp://").split(":")
+
+        def restart() -> None:
+            with disconnecting((host, int(port))) as (_, ended):
+                for _ in range(6):
+                    assert ended.acquire(timeout=PATIENCE)
+            server.start_again()
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            restarting = pool.submit(restart)
+            envs.step([0, 0])
+            restarting.result()
+        envs.close()
 
 
 def test_a_client_whose_key_is_not_in_the_list_is_refused(server: Server, keys: Keys) -> None:

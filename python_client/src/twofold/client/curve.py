@@ -138,7 +138,7 @@ class HandshakeWatch:
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
         self._broken = 0
-        self._was_connected = False
+        self._was_connected = self._has_answered = False
 
     def attach(self, socket: zmq.Socket[bytes]) -> None:
         """Starts watching an unconnected socket; does nothing if the endpoint is not tcp."""
@@ -168,7 +168,7 @@ class HandshakeWatch:
 
     def succeeded(self) -> None:
         """Stops watching the socket, because a reply has arrived."""
-        self._broken = 0
+        self._has_answered = True
         self.detach()
 
     def check(self, is_last: bool) -> None:
@@ -184,7 +184,7 @@ class HandshakeWatch:
             elif event["event"] == zmq.EVENT_CONNECT_RETRIED:
                 self.is_unreachable = not self._was_connected
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-                self._broken += self._keys is not None
+                self._broken += 1
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
                 if self._keys is not None:
                     raise AuthenticationFailed(
@@ -192,12 +192,7 @@ class HandshakeWatch:
                         "pass no keys, or correct the address",
                         reason="not_encrypted",
                     )
-                raise AuthenticationFailed(
-                    f"{self._endpoint} requires a key, or another program listens there; pass "
-                    "keys=twofold.CurveKeys.load(…), or the command-line options --curve-server "
-                    "and --curve-client",
-                    reason="no_key",
-                )
+                raise self._no_key()
             elif event["value"] != _TEMPORARY:
                 key = "(none)" if self._keys is None else self._keys.public_key
                 raise AuthenticationFailed(
@@ -205,10 +200,25 @@ class HandshakeWatch:
                     "public key to the list that --curve-clients names",
                     reason="unauthorised",
                 )
-        # A server with a different key disconnects without giving a reason. So does a stopping one.
-        if self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
+        # A server with a different key disconnects without giving a reason. So does one that
+        # requires a key, if it disconnects before libzmq has read its greeting. After the first
+        # reply, neither is the cause: the server is stopping, or a proxy waits for it.
+        if self._has_answered:
+            return
+        if self._keys is None:
+            if is_last and self._broken:
+                raise self._no_key()
+        elif self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
             raise AuthenticationFailed(
                 f"{self._endpoint} disconnects during the handshake: its key is not the given "
                 "server_key, or it does not encrypt; pass its current public key",
                 reason="server_key",
             )
+
+    def _no_key(self) -> AuthenticationFailed:
+        return AuthenticationFailed(
+            f"{self._endpoint} requires a key, or another program listens there; pass "
+            "keys=twofold.CurveKeys.load(…), or the command-line options --curve-server "
+            "and --curve-client",
+            reason="no_key",
+        )
