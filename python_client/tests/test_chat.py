@@ -3,6 +3,7 @@
 import json
 import re
 import resource
+import shlex
 import signal
 import socket
 import ssl
@@ -754,6 +755,25 @@ def test_the_command_judges_a_model_with_the_key_of_the_environment(
     assert headers["authorization"] == "Bearer secret-2"
     assert document["max_tokens"] == 9
     assert document["messages"][0]["content"].startswith("Moves that change")
+
+
+def test_the_report_has_the_command_that_repeats_its_games(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ["--model", "stub", "--size", "2", "--episodes", "2"]
+    with ChatServer(first_legal_reply) as server:
+        assert cli.main(["evaluate", f"--chat={server.url}?key=abcd", *given, "--json"]) == 0
+        first = json.loads(capsys.readouterr().out)
+        command = first["rule_card"]["repeat with"]
+        assert command == (
+            f"twofold evaluate '--chat={server.url}?***' --model stub --size 2 --episodes 2 "
+            f"--num-envs 2 --secret {first['secret']}"
+        )
+        words = [word.replace("***", "key=abcd") for word in shlex.split(command)[1:]]
+        assert cli.main([*words, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["score"] == first["score"]
+    assert again["rule_card"]["repeat with"] == command
 
 
 @pytest.mark.parametrize(

@@ -261,6 +261,7 @@ def test_the_report_has_the_command_that_repeats_its_games(
     assert f"\nrepeat with\n\n    {command}" in first.to_markdown()
     assert first.card["seeds"] == "drawn for these games"
     assert against.card["seeds"] == "the same as those of my program.py"
+    assert against.card["repeat with"] == command
     assert cli.main([*shlex.split(command)[1:], "--json"]) == 0
     again = json.loads(capsys.readouterr().out)["evaluations"][0]
     assert again["score"] == first.summary["score"]

@@ -19,6 +19,7 @@ from twofold.evaluation import Comparison, Evaluation, evaluate
 from twofold.evaluation.report import check_plot
 from twofold.evaluation.run import PROTOCOLS, episode_seeds
 from twofold.judging.chat import PROMPT
+from twofold.judging.chat_api import masked_url
 from twofold.policies import ChatModel, Strategy
 from twofold.policies.choosers import PolicyLike
 from twofold.policies.lookup import NAMES, load, resolve
@@ -46,13 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     player.add_argument(
         "--strategy",
         metavar="FILE",
-        help="judge a Python file's function strategy(board) -> direction, in a sandbox",
+        help="judge a Python file's function strategy(board) -> direction on 2048, in a sandbox",
     )
     player.add_argument(
         "--chat",
         metavar="URL",
-        help="judge a chat model at an OpenAI-compatible endpoint, such as http://host:8000/v1; "
-        "the API key comes from $OPENAI_API_KEY",
+        help="judge a chat model on 2048 at an OpenAI-compatible endpoint, such as "
+        "http://host:8000/v1; the API key comes from $OPENAI_API_KEY",
     )
     add("--against", metavar="POLICY", help="compare with this policy, specified like the first")
     number = parser.add_mutually_exclusive_group()
@@ -295,12 +296,12 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
                     env=arguments.env,
                     **playing.environment_arguments(arguments),
                 )
-            if results and result.secret is not None:
-                seeds = f"the same as those of {results[0].policy}"
-                result = replace(result, card={**result.card, "seeds": seeds})
-            elif arguments.strategy is not None:
-                command = _command(arguments, result)
-                result = replace(result, card={**result.card, "repeat with": command})
+            if result.secret is not None:
+                card = {**result.card}
+                if results:
+                    card["seeds"] = f"the same as those of {results[0].policy}"
+                card["repeat with"] = _command(arguments, results[0] if results else result)
+                result = replace(result, card=card)
             results.append(result)
     finally:
         # If the second policy fails, the first policy's games are still reported.
@@ -309,11 +310,13 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
 
 
 def _command(arguments: argparse.Namespace, result: Evaluation) -> str:
-    """Returns the command that repeats a program's games."""
+    """Returns the command that repeats the first policy's games. Masks the secrets in a URL."""
     kept, words = ["twofold"], iter(arguments.words)
     for word in words:
         option, is_joined, _ = word.partition("=")
         if option not in arguments.not_repeated:
+            if arguments.chat is not None and word in (arguments.chat, f"--chat={arguments.chat}"):
+                word = word.replace(arguments.chat, masked_url(arguments.chat))
             kept.append(word)
         elif not is_joined:
             number = arguments.not_repeated[option].nargs
