@@ -229,6 +229,33 @@ def test_a_judge_who_is_root_is_warned(user: int, monkeypatch: pytest.MonkeyPatc
     assert ["is judged by root" in str(each.message) for each in warned] == [True] * (user == 0)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="programs are judged on Linux")
+def test_the_command_prints_a_warning_of_its_own_as_one_line(tmp_path: Path) -> None:
+    (tmp_path / "judged.py").write_text(FIRST_LEGAL)
+    (tmp_path / "trusted.py").write_text(
+        "import warnings\n"
+        "def policy(observations, action_mask):\n"
+        "    warnings.warn('slow')\n"
+        "    return action_mask.argmax(axis=1)\n"
+    )
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "twofold", "evaluate", "--strategy", "judged.py", "--unsafe"),
+            *("--against", "trusted.py:policy", "--episodes", "1", "--quiet"),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    own, *others = ran.stderr.splitlines()
+    assert own == (
+        "twofold: warning: judged.py runs without a sandbox: it can read and delete files, and "
+        "connect anywhere"
+    )
+    assert others[0].endswith("trusted.py:3: UserWarning: slow")
+
+
 @sandboxed
 def test_a_warning_that_is_an_error_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twofold.judging.strategy.os.geteuid", lambda: 0)

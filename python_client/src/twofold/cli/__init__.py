@@ -20,7 +20,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from twofold import _text
@@ -180,6 +181,18 @@ def _fail(program: str, error: BaseException, as_json: bool) -> int:
     return WRONG_USAGE if is_usage else FAILED
 
 
+def _one_line(format_default: Callable[..., str]) -> Callable[..., str]:
+    """Returns a function that formats Twofold's own warnings as one line, without their place."""
+    package = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+
+    def format_warning(message: Warning | str, category: Any, path: str, *place: Any) -> str:
+        if path.startswith(package):
+            return f"twofold: warning: {_text.printable(str(message))}\n"
+        return format_default(message, category, path, *place)
+
+    return format_warning
+
+
 def script() -> NoReturn:
     """Runs the console script `twofold`."""
 
@@ -190,5 +203,6 @@ def script() -> NoReturn:
     sys.stdout, sys.stderr = sys.stdout or io.StringIO(), sys.stderr or io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+    warnings.formatwarning = _one_line(warnings.formatwarning)
     signal.signal(signal.SIGTERM, terminate)
     sys.exit(main())
