@@ -73,6 +73,9 @@ def test_a_working_installation_has_no_failures(server: Server) -> None:
     assert status == 0
     assert findings["step"]["found"] == "four boards were stepped at 'embedded'"
     assert findings["server program"]["status"] == "ok"
+    assert findings["limits"]["found"].startswith(
+        "10,000 sessions; 16,777,216 boards, 1,048,576 of them in one session; "
+    )
     assert findings["server"]["found"].startswith(f"version {twofold.__version__}")
 
 
@@ -325,6 +328,7 @@ def test_accepted_keys_are_not_a_failure(encrypted: Server, keys: Path) -> None:
     )
     assert status == 0
     assert findings["keys"]["found"] == "encrypted with CURVE"
+    assert findings["limits"]["found"].startswith("10,000 sessions, 1,000 of them for one key; ")
 
 
 def test_a_file_without_a_key_is_named(keys: Path) -> None:
@@ -375,7 +379,10 @@ def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -
     status, findings = doctor()
     assert status == 0
     if findings["sandbox"]["status"] == "ok":
-        assert findings["sandbox"]["found"] == "a sandboxed program plays"
+        monkeypatch.setattr("twofold.doctor.machine.os.geteuid", lambda: 1000)
+        assert doctor()[1]["sandbox"]["found"] == "a sandboxed program plays"
+        monkeypatch.setattr("twofold.doctor.machine.os.geteuid", lambda: 0)
+        assert doctor()[1]["sandbox"]["found"].endswith("; judge as an ordinary user, not as root")
 
     def refuse(*_: object, **__: object) -> None:
         raise errors.SandboxUnavailable("no", missing="user namespaces: unshare: No")

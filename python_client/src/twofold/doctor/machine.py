@@ -182,4 +182,6 @@ def _sandbox() -> Finding:
         return warning("sandbox", f"refused: {error.missing or error}", fix)
     if question.answer != b"0":
         return warning("sandbox", "a sandboxed program gives no answer", fix)
+    if os.geteuid() == 0:
+        return ok("sandbox", "a sandboxed program plays; judge as an ordinary user, not as root")
     return ok("sandbox", "a sandboxed program plays")

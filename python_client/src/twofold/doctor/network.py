@@ -153,8 +153,11 @@ def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[F
     else:
         yield ok("server", f"version {carrier.server_version}, {carrier.threads} threads")
     limits = carrier.limits
+    sessions = f"{limits.max_sessions:,} sessions"
+    if keys:  # without keys, the server can't tell clients apart
+        sessions += f", {limits.max_sessions_per_client:,} of them for one key"
     yield ok(
         "limits",
-        f"{limits.max_boards_per_session:,} boards in a session, {limits.max_sessions:,} sessions, "
-        f"{limits.max_bytes / 2**20:,.0f} MiB",
+        f"{sessions}; {limits.max_boards:,} boards, {limits.max_boards_per_session:,} of them in "
+        f"one session; {limits.max_bytes / 2**20:,.0f} MiB",
     )
