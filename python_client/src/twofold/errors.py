@@ -161,10 +161,10 @@ class TransportError(TwofoldError):
 
 
 class DeadlineExceeded(TransportError, TimeoutError):
-    """No answer came in time. The request stays pending, and a repeated call returns its answer.
+    """No answer came in time, or the server has stopped. The request stays pending.
 
-    Fix: Repeat the call, or raise `timeout=`. `twofold doctor --endpoint ADDRESS` checks the
-    connection to the server.
+    Fix: Repeat the call, which returns the answer, or raise `timeout=`. `twofold doctor --endpoint
+    ADDRESS` checks the connection to the server.
     """
 
 

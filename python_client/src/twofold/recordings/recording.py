@@ -123,6 +123,8 @@ class Recording:
     def steps(self) -> Iterator[Step]:
         """Yields the game's steps: action, reward, motions, new tile and the resulting board.
 
+        A step's board is a flat list of exponents; `first_board` returns an array.
+
         Raises:
             InvalidRecording: A new tile's cell is not empty.
         """
