@@ -199,6 +199,11 @@ def test_the_boards_of_an_adapter_have_a_limit_by_default(
         assert (create.max_episode_steps or None) == limit
 
 
+def test_an_adapter_names_its_own_argument_for_the_number_of_boards() -> None:
+    with pytest.raises(TypeError, match="'num_envs'; did you mean 'n_envs'"):
+        make_batch("twofold/Game2048-v0", 1, {}, num_envs=3)
+
+
 def test_an_agent_that_only_plays_an_illegal_action_ends_its_episodes() -> None:
     with contextlib.closing(
         make_batch("twofold/Game2048-v0", 4, {"autoreset_mode": "SameStep"}, size=2, copy=False)

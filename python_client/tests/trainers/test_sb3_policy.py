@@ -132,6 +132,8 @@ def test_a_trained_model_plays_whole_games(
     printed = json.loads(capsys.readouterr().out)
     assert printed["policy"] == f"model.zip ({name})"
     assert printed["score"]["mean"] > 100
+    policy = twofold.policies.SB3Policy.load(path, trust_pickle=True)
+    assert twofold.evaluate(policy, episodes=1, endpoint="embedded").policy == name
 
 
 def test_dropout_is_off_in_play() -> None:

@@ -29,9 +29,14 @@ def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: An
         **arguments: The other arguments of the environment.
 
     Raises:
+        TypeError: An argument is unknown.
         InvalidArgument: An argument is wrong, or the adapter sets it; `field` names it.
         TransportError: No server answered.
     """
+    if "num_envs" in arguments:
+        raise TypeError(
+            "the adapter got an unexpected keyword argument 'num_envs'; did you mean 'n_envs'?"
+        )
     for name in own:
         if name in arguments:
             raise InvalidArgument(f"the adapter sets {name} itself; omit it", field=name)

@@ -31,7 +31,7 @@ class SB3Policy:
 
     Args:
         model: The loaded model.
-        algorithm: The name of the model's class.
+        algorithm: The name of the model's class, which is also the policy's name in reports.
         normalize: The function that normalised observations in training, if any.
     """
 
@@ -39,6 +39,7 @@ class SB3Policy:
         self, model: Any, algorithm: str, normalize: Callable[[Any], Any] | None = None
     ) -> None:
         self._model, self._algorithm, self._normalize = model, algorithm, normalize
+        self.__name__ = algorithm
         parameters = model.policy.parameters()
         size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
         self.card: Mapping[str, Any] = {
@@ -117,7 +118,7 @@ class SB3Policy:
 def load_model(path: Path, *, trust_pickle: bool) -> Chooser:
     """Returns the policy of a saved model; see `lookup.load` for the arguments and errors."""
     function = SB3Policy.load(path, trust_pickle=trust_pickle)
-    name = f"{path.name} ({function._algorithm})"
+    name = f"{path.name} ({function.__name__})"
     return FunctionChooser(name, function.card, make=functools.partial(given, function))
 
 
