@@ -1,8 +1,8 @@
-"""Hooks for MkDocs that add the repository's documents to the site.
+"""Hooks for MkDocs that add the repository's documents and example programs to the site.
 
-Documents outside `docs/` become pages of the site. Their links, and links to them, work both in the
-repository and on the site. A link to a file that is not on the site, such as source code, is
-replaced with the file's path.
+Documents outside `docs/` become pages of the site. Their links, and links to them and to the
+example programs, work both in the repository and on the site. A link to a file that is not on the
+site, such as source code, is replaced with the file's path.
 """
 
 from __future__ import annotations
@@ -25,15 +25,20 @@ PAGES = {
 }
 """Documents outside `docs/`, and their paths on the site."""
 
+EXAMPLES = "python_client/examples/"
+"""The folder of the example programs, which the site has in `examples/`."""
+
 _SOURCES = {place: document for document, place in PAGES.items()}
 # A link to a file, not to an address (https://…) or a heading on the same page.
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:)([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Adds the documents outside `docs/`."""
-    for document, place in PAGES.items():
-        files.append(File.generated(config, place, abs_src_path=str(ROOT / document)))
+    """Adds the documents outside `docs/` and the example programs."""
+    added = {ROOT / document: place for document, place in PAGES.items()}
+    added |= {path: f"examples/{path.name}" for path in (ROOT / EXAMPLES).glob("*.py")}
+    for source, place in added.items():
+        files.append(File.generated(config, place, abs_src_path=str(source)))
     return files
 
 
@@ -54,8 +59,8 @@ def with_links(markdown: str, place: str) -> str:
     def replaced(link: re.Match[str]) -> str:
         picture, text, target, anchor = link.groups(default="")
         path = posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
-        if path in PAGES or path.startswith("docs/"):
-            to = PAGES.get(path, path.removeprefix("docs/"))
+        if path in PAGES or path.startswith(("docs/", EXAMPLES)):
+            to = PAGES.get(path, path.removeprefix("docs/").removeprefix("python_client/"))
             relative = posixpath.relpath(to, posixpath.dirname(place))
             return f"{picture}[{text}]({relative}{anchor})"
         if picture or not (ROOT / path).exists():

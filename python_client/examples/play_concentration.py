@@ -1,7 +1,7 @@
 """Measures how much memory helps in Concentration, and shows a game.
 
-    python python_client/examples/play_concentration.py
-    python python_client/examples/play_concentration.py --games 20000 --picture games.png
+    python play_concentration.py
+    python play_concentration.py --games 20000 --picture games.png
 
 Three players play a thousand games each: random play, a perfect memory, and a perfect memory that
 peeks at all cards at the start. Then it shows one game move by move.

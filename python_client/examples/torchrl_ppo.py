@@ -1,6 +1,6 @@
 """PPO on 2048 with TorchRL, in one file.
 
-    pip install torchrl twofold
+    pip install torchrl
     python torchrl_ppo.py                    # ten minutes on two cores
     python torchrl_ppo.py --endpoint tcp://127.0.0.1:5555
 

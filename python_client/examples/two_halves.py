@@ -1,6 +1,6 @@
 """Lets a policy choose for one half of the boards while the server steps the other.
 
-    twofold-server serve --endpoint tcp://127.0.0.1:5555
+    twofold serve --endpoint tcp://127.0.0.1:5555
     python two_halves.py --endpoint tcp://127.0.0.1:5555
 
 In lock-step, the server waits for the policy, and the policy waits for the server. With two

@@ -124,6 +124,18 @@ def test_each_page_is_linked_from_another_document() -> None:
     assert [page for page in PAGES if ROOT / page not in linked] == []
 
 
+def test_each_example_that_a_page_names_with_its_path_is_a_link() -> None:
+    """Users of a wheel have no folder of examples, but the site has copies."""
+    named = {
+        document: re.findall(
+            r"`(?:python_client/)?examples/\w+\.py`", without_code((ROOT / document).read_text())
+        )
+        for document in DOCUMENTS
+        if document.startswith("docs/")
+    }
+    assert {document: names for document, names in named.items() if names} == {}
+
+
 def test_each_document_that_the_sources_name_exists() -> None:
     sources = [
         *ROOT.glob("Sources/**/*.swift"),
@@ -218,6 +230,11 @@ def test_links_to_other_sites_are_kept(site: Path) -> None:
         ("operations/server.md", "[a](../../SECURITY.md)", "[a](security.md)"),
         ("operations/security.md", "[a](docs/operations/server.md#x)", "[a](server.md#x)"),
         ("operations/security.md", "![a](docs/pictures/b.png)", "![a](../pictures/b.png)"),
+        (
+            "guides/loops.md",
+            "[`a.py`](../../python_client/examples/a.py)",
+            "[`a.py`](../examples/a.py)",
+        ),
         ("guides/loops.md", "[`LICENSE`](../../LICENSE)", "`LICENSE`"),
         ("guides/loops.md", "[our licence](../../LICENSE)", "our licence (`LICENSE`)"),
         ("guides/loops.md", "[a](https://x.y/z)", "[a](https://x.y/z)"),
