@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import re
 import sys
 import zipfile
@@ -18,6 +19,7 @@ from servers import Server
 
 import twofold
 from twofold import cli, errors
+from twofold.evaluation import report as reports
 from twofold.evaluation import statistics
 from twofold.evaluation.run import join
 from twofold.policies import PerfectMemory, PolicyWithMemory, SB3Policy
@@ -111,7 +113,26 @@ def test_one_value_has_no_interval() -> None:
     result = twofold.evaluate(anything, env=Queue(1), episodes=1)
     assert np.isnan(result.summary["score"]["mean_interval"]).all()
     assert json.loads(result.to_json())["score"]["mean_interval"] == [None, None]
-    assert "- ... -" in str(result)
+    assert re.search(r"^score +1 +- +1 +- +1 +1 +1$", str(result), re.MULTILINE)
+    assert "95 % interval -\n" in str(result.compare(result))
+
+
+@pytest.mark.parametrize("games", [2, 5, 6, 7, 20, 101])
+def test_a_median_has_an_interval_only_if_it_can_hold_the_truth_in_95_of_100_samples(
+    games: int,
+) -> None:
+    low, high = statistics.quantile_interval(np.arange(games), 0.5)
+    if games < 6:  # the range of five values holds the median with 1 - 2 / 2^5 = 94 %
+        assert np.isnan([low, high]).all()
+    else:
+        inside = sum(math.comb(games, below) for below in range(int(low) + 1, int(high) + 1))
+        assert inside / 2**games >= 0.95
+
+
+def test_a_report_of_few_games_shows_no_interval_of_the_median() -> None:
+    result = by_hand()
+    assert re.search(r"^score +6,175 .* +2,000 +- +745 ", str(result), re.MULTILINE)
+    assert json.loads(result.to_json())["score"]["median_interval"] == [None, None]
 
 
 # ---- no length bias ------------------------------------------------------------------------------
@@ -717,6 +738,45 @@ def test_text_markdown_and_html_contain_figures_and_rule_card() -> None:
     assert re.search(r"^\| score +\| +6,175 \|", result.to_markdown(), re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("value", "ends", "mean", "interval"),
+    [
+        (7.5690, (7.5595, 7.5785), "7.5690", "7.5595 ... 7.5785"),
+        (0.213, (0.181, 0.246), "0.213", "0.181 ... 0.246"),
+        (24.6, (24.43, 24.81), "24.60", "24.43 ... 24.81"),
+        (1109.66, (1001.2, 1204.0), "1,109.7", "1,001.2 ... 1,204.0"),
+        (31714.2, (30000.4, 33000.6), "31,714", "30,000 ... 33,001"),
+        (31714.2, (31713.9, 31714.5), "31,714.20", "31,713.90 ... 31,714.50"),
+        (0.0, (0.0, 0.0), "0", "0 ... 0"),
+        (0.0466, (0.0466, 0.0466), "0.04660", "0.04660 ... 0.04660"),
+        (7.55, (math.nan, math.nan), "7.550", "-"),
+        # The differences are rounding errors.
+        (7.6, (7.6 - 1e-15, 7.6 + 1e-15), "7.600", "7.600 ... 7.600"),
+    ],
+)
+def test_an_estimate_has_two_digits_of_half_its_interval(
+    value: float, ends: tuple[float, float], mean: str, interval: str
+) -> None:
+    assert reports.estimate(value, ends) == (mean, interval)
+
+
+def test_the_report_comparison_and_plot_of_small_scores_show_the_same_digits() -> None:
+    a, b = (
+        twofold.evaluate(policy, env=CONCENTRATION, episodes=200, peeks=0, endpoint="embedded")
+        for policy in ("perfect-memory", "last-k-memory:4")
+    )
+    mean, interval = reports.estimate(a.scores.mean(), a.summary["score"]["mean_interval"])
+    assert re.fullmatch(r"7\.\d{3,4}", mean)
+    assert re.search(rf"^score +{mean} +{interval} ", str(a), re.MULTILINE)
+    assert re.search(rf"\| +{mean} \| +{interval} \|", a.to_markdown())
+    comparison = str(a.compare(b))
+    assert re.search(r"mean scores +7\.\d{3} and 7\.\d{3}\n", comparison)
+    assert re.search(r"difference +0\.\d{3}, 95 % interval 0\.\d{3} \.\.\. 0\.\d{3}\n", comparison)
+    pytest.importorskip("matplotlib")
+    legend = a.plot().axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [f"perfect-memory: mean {mean}"]
+
+
 def test_the_table_of_tiles_ends_with_the_first_that_no_game_reaches() -> None:
     text = str(by_hand())
     assert re.search(r"^2048 +1 ", text, re.MULTILINE)
@@ -840,6 +900,7 @@ def test_a_policy_compared_with_itself_differs_by_nothing() -> None:
     assert (comparison.difference, comparison.ties, comparison.wins) == (0, 50, 0)
     assert comparison.correlation == pytest.approx(1)
     assert not comparison.is_significant
+    assert "\npairs         all games tied\n" in str(comparison)
 
 
 def test_the_better_of_two_policies_is_reported() -> None:

@@ -534,7 +534,7 @@ def test_games_that_fail_at_the_first_move_have_the_whole_optimum_as_regret(tabl
         "share": pytest.approx(1),
     }
     assert math.isnan(regret["per_move"]["mean"])
-    assert re.search(r"^of a move +- +- \.\.\. -$", str(played), re.MULTILINE)
+    assert re.search(r"^of a move +- +-$", str(played), re.MULTILINE)
     again = Evaluation.from_json(played.to_json(games=True))
     assert again.summary["regret"]["unplayed"] == regret["unplayed"]
 

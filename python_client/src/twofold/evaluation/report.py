@@ -19,12 +19,60 @@ from twofold._text import printable, whole_file
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 
+# The highest number of decimals. Further digits are rounding errors of added rewards.
+_DECIMALS = 6
 
-def number(value: float) -> str:
-    """Formats a number with at most one decimal: "1,094.9", "12,345"; "-" for nan."""
+
+def decimals(value: float, ends: Sequence[float], digits: int = 0) -> int:
+    """Returns the number of decimals for an estimate and the ends of its interval.
+
+    Half of the interval's width gets two significant digits. There is at least one decimal, but
+    none if all three numbers are whole, or 10,000 or more.
+
+    Args:
+        value: The estimate.
+        ends: The ends of its interval, nan if unknown.
+        digits: The lowest number of significant digits of `value`. Without a width it is at least
+            four.
+    """
+    numbers = [each for each in (value, *ends) if not math.isnan(each)]
+    if all(each == int(each) for each in numbers):
+        return 0
+    places = 0 if min(map(abs, numbers)) >= 10_000 else 1
+    half = (ends[1] - ends[0]) / 2
+    if half >= 10**-_DECIMALS:
+        places = max(places, 1 - math.floor(math.log10(half)))
+    else:
+        digits = max(digits, 4)
+    if value:
+        places = max(places, digits - 1 - math.floor(math.log10(abs(value))))
+    return min(places, _DECIMALS)
+
+
+def number(value: float, places: int = 1) -> str:
+    """Formats a number: "1,094.9", "12,345"; "-" for nan.
+
+    Args:
+        value: The number.
+        places: The highest number of decimals. Zeros at the end are omitted.
+    """
     if math.isnan(value):
         return "-"
-    return f"{value:,.0f}" if abs(value) >= 10_000 or value == int(value) else f"{value:,.1f}"
+    if value == int(value) or (abs(value) >= 10_000 and places <= 1):
+        return f"{value:,.0f}"
+    text = f"{value:,.{places}f}".rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
+
+
+def fixed(value: float, places: int) -> str:
+    """Formats a number with the decimals that `decimals` returned; "-" for nan."""
+    return f"{value:,.{places}f}" if places and not math.isnan(value) else number(value)
+
+
+def estimate(value: float, ends: Sequence[float], digits: int = 0) -> tuple[str, str]:
+    """Formats an estimate and its interval: "7.569", "7.556 ... 7.582". See `decimals`."""
+    places = decimals(value, ends, digits)
+    return fixed(value, places), interval(ends, lambda end: fixed(end, places))
 
 
 def share(value: float) -> str:
@@ -37,26 +85,20 @@ def figure(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:,.4g}"
 
 
-def interval(ends: Sequence[float], form: Callable[[float], str] = number) -> str:
-    """Formats an interval as its two ends: "1 ... 2"."""
-    return f"{form(ends[0])} ... {form(ends[1])}"
+def interval(ends: Sequence[float], form: Callable[[float], str]) -> str:
+    """Formats an interval as its two ends: "1 ... 2"; "-" if they are unknown."""
+    return "-" if math.isnan(ends[0]) else f"{form(ends[0])} ... {form(ends[1])}"
 
 
 def _tables(summary: dict[str, Any], style: Style) -> list[str]:
     """Returns the report's tables, without those for which the summary has no data."""
     header = ["", "mean", "95 % interval", "median", "95 % interval", "5 %", "95 %", "highest"]
-    figures = []
     described = {"score": summary["score"]}
     failures = summary.get("failures")
     if failures and failures["games"] and failures["finished"]:
         described["score of finished"] = failures["finished"]
     described["moves"] = summary["moves"]
-    for name, s in described.items():
-        cells = [name]
-        for estimate in ("mean", "median"):
-            cells += [number(s[estimate]), interval(s[f"{estimate}_interval"])]
-        cells += map(number, (s["quantiles"]["0.05"], s["quantiles"]["0.95"], s["max"]))
-        figures.append(cells)
+    figures = [[name, *_row(statistics)] for name, statistics in described.items()]
     tables = [table(header, figures, "lrrrrrrr", style)]
     if "reached" in summary:
         tiles = []
@@ -75,6 +117,15 @@ def _tables(summary: dict[str, Any], style: Style) -> list[str]:
     return tables
 
 
+def _row(s: dict[str, Any]) -> list[str]:
+    """Returns the table row of a mean, a median and quantiles, with the decimals of the mean."""
+    places = max(1, decimals(s["mean"], s["mean_interval"]))
+    others = (s["median"], s["quantiles"]["0.05"], s["quantiles"]["0.95"], s["max"])
+    median, *quantiles = (number(each, places) for each in others)
+    ends = interval(s["median_interval"], lambda end: number(end, places))
+    return [*estimate(s["mean"], s["mean_interval"]), median, ends, *quantiles]
+
+
 def _regret(regret: dict[str, Any], style: Style) -> list[str]:
     """Returns the regret tables: per game and move, by tile sum, and by empty cells."""
     unit = regret["unit"]
@@ -82,9 +133,8 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
     rows = []
     for name, key in named.items():
         if key in regret:
-            estimate = regret[key]
-            ends = interval(estimate["mean_interval"], figure)
-            rows.append([name, figure(estimate["mean"]), ends])
+            mean, ends = regret[key]["mean"], regret[key]["mean_interval"]
+            rows.append([name, *estimate(mean, ends, digits=4)])
     unplayed = regret["unplayed"]
     if unplayed["games"]:
         games = "1 game" if unplayed["games"] == 1 else f"{unplayed['games']:,} games"
@@ -262,7 +312,8 @@ def _plot_scores(panel: Any, scores: Sequence[Array], summaries: Sequence[dict[s
     highest, lowest = max(float(s.max()) for s in scores), min(float(s.min()) for s in scores)
     bins = np.linspace(lowest, max(highest, lowest + 1), 61)
     for i, (values, summary) in enumerate(zip(scores, summaries, strict=True)):
-        label = f"{summary['policy']}: mean {number(float(values.mean()))}"
+        mean, _ = estimate(summary["score"]["mean"], summary["score"]["mean_interval"])
+        label = f"{summary['policy']}: mean {mean}"
         weights = np.full(len(values), 1 / len(values))
         panel.hist(values, bins, weights=weights, alpha=0.6, color=f"C{i}", label=label)
         panel.axvline(values.mean(), color=f"C{i}", linestyle="--")

@@ -87,7 +87,8 @@ class Evaluation:
         """All reported statistics as plain numbers, with 95 % intervals.
 
         The entries `score` and `moves` contain mean, mean_interval (bootstrap), standard_deviation,
-        standard_error, median, median_interval, quantiles, min and max.
+        standard_error, median, median_interval (from six games on; before, nan), quantiles, min and
+        max.
 
         For each tile, `reached` contains the number of games that end with this or a higher tile,
         their share, and the share's interval (Wilson). `highest_tile` is the highest tile in any
@@ -388,25 +389,27 @@ class Comparison:
         """Returns the report's rows. Each row has a name and a value."""
         a, b = self.means
         verdict = "yes, the interval excludes 0" if self.is_significant else "no, it includes 0"
-        decided = self.episodes - self.ties
-        won = report.share(self.wins / decided if decided else math.nan)
         correlation = "-" if math.isnan(self.correlation) else f"{self.correlation:.3f}"
+        places = report.decimals(self.difference, self.difference_interval)
+        difference, ends = report.estimate(self.difference, self.difference_interval)
         return [
-            ["mean scores", f"{report.number(a)} and {report.number(b)}"],
-            [
-                "difference",
-                f"{report.number(self.difference)}, 95 % interval "
-                f"{report.interval(self.difference_interval)}",
-            ],
+            ["mean scores", f"{report.fixed(a, places)} and {report.fixed(b, places)}"],
+            ["difference", f"{difference}, 95 % interval {ends}"],
             ["significant", f"at the 5 % level: {verdict}"],
-            [
-                "pairs",
-                f"{self.wins:,} won by {self.first}, {decided - self.wins:,} by {self.second}, "
-                f"{self.ties:,} ties; {won}, 95 % interval "
-                f"{report.interval(self.win_interval, report.share)}",
-            ],
+            ["pairs", self._pairs()],
             ["correlation", correlation],
         ]
+
+    def _pairs(self) -> str:
+        """Describes the wins of both policies."""
+        decided = self.episodes - self.ties
+        if not decided:
+            return "all games tied"
+        share, ends = report.share(self.wins / decided), self.win_interval
+        return (
+            f"{self.wins:,} won by {self.first}, {decided - self.wins:,} by {self.second}, "
+            f"{self.ties:,} ties; {share}, 95 % interval {report.interval(ends, report.share)}"
+        )
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"{name:14}{value}" for name, value in self._figures())]

@@ -85,10 +85,12 @@ def quantile_interval(values: NDArray[Any], share: float) -> Interval:
     """Returns the interval of a quantile, without assumptions about the distribution.
 
     The number of values below the true quantile is binomially distributed. The interval's ends
-    are the values at the ranks that bound this number with 95 % confidence.
+    are the values at the ranks that bound this number with 95 % confidence. If even the lowest and
+    the highest value don't bound it (for the median, with fewer than six values), the interval is
+    unknown.
     """
     number = len(values)
-    if number < 2:
+    if share**number + (1 - share) ** number > 1 - CONFIDENCE:
         return UNKNOWN
     half = _Z * math.sqrt(number * share * (1 - share))
     low = max(0, math.floor(number * share - half) - 1)
