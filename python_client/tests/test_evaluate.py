@@ -1167,6 +1167,36 @@ def test_the_first_policy_is_reported_and_saved_where_the_second_one_fails(
     assert twofold.Evaluation.from_json(file.read_text()).episodes == 20
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("--against optimal", "optimal plays only 2048; in other games, pass a function, random"),
+        ("--against greedy", "and in Concentration also perfect-memory or last-k-memory:4"),
+        ("--against fixed-order", "pass max_episode_steps"),
+        ("--regret", "twofold.ceilings computes the expected results of optimal play"),
+        ("--against random --regret", "regret requires 2048 on a board with at most nine cells"),
+    ],
+)
+def test_the_command_checks_its_second_policy_and_regret_before_the_first_game(
+    words: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["evaluate", "test_evaluate:played", "--env", CONCENTRATION, *words.split()]
+    assert cli.main(command) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert text in err
+
+
+def test_the_command_checks_the_size_of_the_second_policys_board_before_the_first_game(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["evaluate", "test_evaluate:played", "--against", "optimal", "--episodes", "20"]
+    assert cli.main(command) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert "optimal play is available for at most 9 cells" in err
+
+
 def test_actions_have_the_dtype_of_the_action_space() -> None:
     """MountainCar subtracts 1 from its action, so an unsigned 0 would push to the right."""
     envs = gym.vector.SyncVectorEnv([lambda: gym.make("MountainCar-v0")] * 2)

@@ -17,7 +17,7 @@ from twofold.cli.common import Result, check_output, policy_files, positive
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Comparison, Evaluation, evaluate
 from twofold.evaluation.report import check_plot
-from twofold.evaluation.run import PROTOCOLS, episode_seeds
+from twofold.evaluation.run import PROTOCOLS, Plan, episode_seeds
 from twofold.judging.chat import PROMPT
 from twofold.judging.chat_api import masked_url
 from twofold.policies import ChatModel, Strategy
@@ -267,18 +267,33 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     policies = [resolve(each) for each in _policies(arguments)]
     if arguments.name is not None:
         policies[0] = replace(policies[0], name=arguments.name)
-    # The second policy plays as many games as the first.
-    games = len(
-        episode_seeds(
-            policies[0],
-            arguments.episodes,
-            arguments.protocol,
-            arguments.first_seed,
-            arguments.secret,
-        )
+    seeds = episode_seeds(
+        policies[0],
+        arguments.episodes,
+        arguments.protocol,
+        arguments.first_seed,
+        arguments.secret,
     )
+    # The second policy plays as many games as the first.
+    games = len(seeds)
     outputs = _outputs(arguments)
     _check(arguments, outputs, games)
+    env_arguments = playing.environment_arguments(arguments)
+    # Policies that `check` has opened keep the solution of a game, which can take minutes.
+    _checked = [
+        Plan(
+            chooser=policy,
+            seeds=seeds,
+            env=arguments.env,
+            num_envs=None,
+            card=None,
+            policy_timeout=arguments.policy_timeout,
+            record=bool(arguments.record),
+            regret=arguments.regret,
+            env_arguments=env_arguments,
+        ).check()
+        for policy in policies[1:]
+    ]
     results: list[Evaluation] = []
     try:
         for policy in policies:
@@ -294,7 +309,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
                     regret=arguments.regret,
                     num_envs=arguments.num_envs,
                     env=arguments.env,
-                    **playing.environment_arguments(arguments),
+                    **env_arguments,
                 )
             if result.secret is not None:
                 card = {**result.card}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Literal, Protocol
@@ -19,14 +19,22 @@ from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.action_log import ActionLog, ActionRecorder
-from twofold.evaluation.observers import GameResults, Progress, ProgressReport
+from twofold.evaluation.observers import GameResults, Observer, Progress, ProgressReport
 from twofold.evaluation.regret import INFOS, Regret, RegretMeter
 from twofold.evaluation.results import Evaluation
 from twofold.evaluation.rule_card import environment_card, policy_card
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.evaluation.sources import Rollouts, Steps
-from twofold.policies.choosers import CheckedChooser, Chooser, OpenServed, PolicyLike, ServedChooser
+from twofold.games.concentration import Concentration
+from twofold.policies.choosers import (
+    CheckedChooser,
+    Chooser,
+    OpenChooser,
+    OpenServed,
+    PolicyLike,
+    ServedChooser,
+)
 from twofold.policies.lookup import resolve
 
 PROTOCOLS = {
@@ -128,6 +136,21 @@ def evaluate(
 
 
 @dataclass(frozen=True)
+class _Setup:
+    """Everything that an evaluation needs before the first game."""
+
+    chooser: Chooser
+    envs: VectorEnv[Any, Any, Any]
+    opened: OpenChooser
+    card: dict[str, Any]
+    results: GameResults
+    recorder: ActionRecorder | None
+    meter: RegretMeter | None
+    observers: Sequence[Observer]
+    source: Source[Schedule, Segment]
+
+
+@dataclass(frozen=True)
 class Plan:
     """The arguments of an evaluation. `evaluate` describes the attributes.
 
@@ -152,16 +175,56 @@ class Plan:
         """
         part = range(len(self.seeds)) if part is None else part
         seeds = self.seeds.part(part)
+        with self._set_up(len(part), progress) as setup:
+            card = setup.card
+            if seeds.secret is not None:
+                card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
+                if card.get("sandbox") == "off":
+                    card["seeds"] += ", and readable by the program"
+            start = time.perf_counter()
+            schedule = Schedule(seeds, setup.envs.num_envs, part.start)
+            play(setup.source, schedule, [observer.add for observer in setup.observers])
+            return Evaluation(
+                policy=setup.chooser.name,
+                card=card,
+                seeds=seeds.games,
+                **setup.results.fields(),
+                seconds=time.perf_counter() - start,
+                policy_seconds=setup.opened.seconds,
+                log=None if setup.recorder is None else setup.recorder.log,
+                failures=setup.results.sorted_failures() if setup.chooser.may_fail else None,
+                player=dict(setup.opened.summary()),
+                regret=None if setup.meter is None else setup.meter.result(),
+                secret=seeds.secret,
+            )
+
+    def check(self) -> OpenChooser:
+        """Checks whether the policy plays in the environment, without asking a function.
+
+        Returns:
+            The policy, which has been closed.
+
+        Raises:
+            TwofoldError: See `evaluate`.
+        """
+        with self._set_up(1) as setup:
+            if isinstance(setup.source, Rollouts):
+                setup.source.check()
+            return setup.opened
+
+    @contextlib.contextmanager
+    def _set_up(self, games: int, progress: Progress | None = None) -> Iterator[_Setup]:
+        """Makes everything that this number of games needs, and closes it afterwards."""
         chooser = self.chooser.for_env(self.env)
         with contextlib.ExitStack() as stack:
-            envs = stack.enter_context(self._environment(chooser, min(len(part), chooser.lanes)))
+            envs = stack.enter_context(self._environment(chooser, min(games, chooser.lanes)))
             if not isinstance(chooser, ServedChooser):
                 _check_autoreset(envs)
             opened = chooser.open(envs, self.policy_timeout)
             stack.callback(opened.close)
-            results = GameResults(len(part))
+            results = GameResults(games)
             recorder = ActionRecorder(envs) if self.record else None
-            meter = RegretMeter(envs, len(part)) if self.regret else None
+            meter = RegretMeter(envs, games) if self.regret else None
             report = None if progress is None else ProgressReport(progress)
             observers = [each for each in (results, recorder, meter, report) if each is not None]
             card = {
@@ -172,31 +235,14 @@ class Plan:
                 "twofold": version("twofold"),
                 "python": platform.python_version(),
             }
-            if seeds.secret is not None:
-                card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
-                if card.get("sandbox") == "off":
-                    card["seeds"] += ", and readable by the program"
             source: Source[Schedule, Segment]
             if isinstance(opened, OpenServed):
                 source = Rollouts(envs, opened.policy, observers)
             else:
                 assert isinstance(opened, CheckedChooser)
                 source = Steps(envs, opened, observers)
-            start = time.perf_counter()
-            schedule = Schedule(seeds, envs.num_envs, part.start)
-            play(source, schedule, [observer.add for observer in observers])
-            return Evaluation(
-                policy=chooser.name,
-                card=card,
-                seeds=seeds.games,
-                **results.fields(),
-                seconds=time.perf_counter() - start,
-                policy_seconds=opened.seconds,
-                log=None if recorder is None else recorder.log,
-                failures=results.sorted_failures() if chooser.may_fail else None,
-                player=dict(opened.summary()),
-                regret=None if meter is None else meter.result(),
-                secret=seeds.secret,
+            yield _Setup(
+                chooser, envs, opened, card, results, recorder, meter, tuple(observers), source
             )
 
     def _environment(
@@ -208,6 +254,12 @@ class Plan:
         """
         arguments = dict(self.env_arguments)
         if isinstance(self.env, str):
+            if self.regret and self.env.rpartition(":")[2] == Concentration.environment_id:
+                raise InvalidArgument(
+                    "regret requires 2048 on a board with at most nine cells; for Concentration, "
+                    "twofold.ceilings computes the expected results of optimal play",
+                    field="regret",
+                )
             if isinstance(chooser, ServedChooser):
                 arguments["autoreset_mode"] = AutoresetMode.DISABLED
             if self.regret:

@@ -156,7 +156,8 @@ class Rollouts:
         base = envs.unwrapped
         if not isinstance(base, Game2048VectorEnv):
             raise InvalidArgument(
-                "server-side policies play only 2048; pass a function for another game",
+                f"{policy.name} plays only 2048; in other games, pass a function, random or "
+                "fixed-order, and in Concentration also perfect-memory or last-k-memory:4",
                 field="policy",
             )
         self._envs, self._policy = base, policy
@@ -165,6 +166,11 @@ class Rollouts:
         # Few steps, so that lanes wait briefly in short games: random games take 5.6 steps on
         # 2 x 2, 31 on 3 x 3 and 118 on 4 x 4. Beyond 32 steps, the cost of a call is negligible.
         self._steps = min(32, 2 * base.game.rows * base.game.columns)
+
+    def check(self) -> None:
+        """Plays one step on new boards, because the service checks a policy in a rollout."""
+        self._envs.reset(seed=0)
+        self._envs.rollout(1, policy=self._policy)
 
     def begin(self, schedule: Schedule) -> None:
         """Resets each lane that begins an episode, with the episode's seed."""
