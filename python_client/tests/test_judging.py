@@ -291,7 +291,7 @@ def test_the_report_has_the_command_that_repeats_its_games(
     assert against.card["repeat with"] == command
     assert cli.main([*shlex.split(command)[1:], "--json"]) == 0
     again = json.loads(capsys.readouterr().out)["evaluations"][0]
-    assert again["score"] == first.summary["score"]
+    assert again["score"] == json.loads(first.to_json())["score"]
     assert again["rule_card"]["repeat with"] == command
 
 
