@@ -1,4 +1,4 @@
-"""Exact expected results of optimal play in Concentration, found by dynamic programming.
+"""Exact expected results of optimal play without peeks in Concentration.
 
     twofold.ceilings.concentration(preset="popgym-hard", memory=4)
 

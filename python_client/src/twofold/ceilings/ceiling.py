@@ -1,4 +1,4 @@
-"""Exact expected results of optimal play in Concentration, for any memory size."""
+"""Exact expected results of optimal play without peeks in Concentration, for any memory size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from twofold.games.concentration import Concentration, ConcentrationArguments
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The expected results of optimal play in Concentration, over all shuffles of the deck.
+    """The expected results of optimal play without peeks in Concentration, over all shuffles.
 
     Attributes:
         mean_return: The expected sum of an episode's rewards.
@@ -36,7 +36,7 @@ class Ceiling:
 def concentration(
     *, memory: int | None = None, **arguments: Unpack[ConcentrationArguments]
 ) -> Ceiling:
-    """Returns the exact expected results of optimal play in Concentration with limited memory.
+    """Returns the exact expected results of optimal play in Concentration without peeks.
 
         twofold.ceilings.concentration(preset="popgym-hard", memory=4).mean_return  # 0.0466
         twofold.ceilings.concentration(size=(4, 13), peeks=0).mean_turns            # 41.44
@@ -51,7 +51,8 @@ def concentration(
       pairs take no memory.
     - The player can't distinguish forgotten face-down cards. It can flip a random one, but can't
       flip them in order, because remembering positions would also take memory.
-    - The player flips only face-down cards and never peeks, so `peeks` has no effect.
+    - The player flips only face-down cards and never peeks, so `peeks` has no effect. A player who
+      peeks can do better, for example in the default game on 6 x 6 cards.
 
     Dynamic programming over all such states maximises the return, without rounding rewards to
     float32. Relative errors are about 1e-12. Small memories take seconds. A game close to the
