@@ -32,6 +32,20 @@ class PolicyFunction(Protocol):
 class PolicyWithMemory(PolicyFunction, Protocol):
     """A policy that remembers something about each game, such as `PerfectMemory`.
 
+        class CountsSteps:
+            steps = np.zeros(0, int)
+
+            def reset(self, lanes):
+                if len(self.steps) != len(lanes):  # another N: another evaluation
+                    self.steps = np.zeros(len(lanes), int)
+                self.steps[lanes] = 0
+
+            def __call__(self, observations, action_mask):
+                self.steps += 1
+                return action_mask.argmax(axis=1)
+
+        policy = CountsSteps()  # on the command line: counts_steps.py:policy
+
     `reset` tells the policy which boards begin an episode. The policy always gets all N boards in
     the same order, so row i is the same board in every call. For a board that is not in play, the
     mask is 0 and the action is ignored.
