@@ -41,8 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     player.add_argument(
         "policy",
         nargs="?",
-        help=f"{', '.join(NAMES)}; module:NAME or file.py:NAME for a Python function "
-        "(observations, action_mask) -> actions; or a Stable-Baselines3 model.zip",
+        help=f"{', '.join(NAMES)} (the last two for Concentration); module:NAME or file.py:NAME "
+        "for a Python function (observations, action_mask) -> actions; or a "
+        "Stable-Baselines3 model.zip",
     )
     player.add_argument(
         "--strategy",
@@ -89,8 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--regret",
         action="store_true",
-        help="report how much each move loses compared with optimal play; needs a board of at "
-        "most nine cells and its table from `twofold solve`",
+        help="report how much each move loses compared with optimal play; needs a 2048 board "
+        "of at most nine cells and its table from `twofold solve`",
     )
     add("--name", metavar="NAME", help="name of the first policy in the report and the plot")
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")

@@ -101,8 +101,8 @@ def evaluate(
         progress: A function called when episodes finish. Its arguments are three numbers: finished
             episodes, all episodes, and steps so far.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
-        regret: Whether to report how much the moves lose compared with optimal play, on boards with
-            at most nine cells. The service needs the table that `twofold solve` makes.
+        regret: Whether to report how much the moves lose compared with optimal play, on 2048 boards
+            with at most nine cells. The service needs the table that `twofold solve` makes.
         executor: The executor that plays the games, such as
             `twofold.integrations.ray.RayExecutor()` (default: this process).
         **env_arguments: Arguments of the environment `env`, such as size=3 or endpoint="tcp://…".
