@@ -163,11 +163,12 @@ class Interrupts:
         allowed = self._timer[0]
         if allowed and time.monotonic() - self._started > allowed:
             raise TimeoutError("the test takes too long")
+        codes = []
         while frame is not None:
-            code = frame.f_code
-            # Python drops exceptions of a destructor.
-            if code.co_name in ("__del__", "make"):
-                return
-            if code.co_filename.startswith(_PACKAGE):
-                raise KeyboardInterrupt
+            codes.append(frame.f_code)
             frame = frame.f_back
+        # Python drops the exceptions of everything that a destructor calls.
+        if not any(code.co_name in ("__del__", "make") for code in codes) and any(
+            code.co_filename.startswith(_PACKAGE) for code in codes
+        ):
+            raise KeyboardInterrupt

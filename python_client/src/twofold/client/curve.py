@@ -126,19 +126,14 @@ class HandshakeWatch:
     libzmq silently repeats a failed handshake, and reports the failure only to a socket's monitor.
     Monitoring of a socket ends with the first reply, because nobody reads the events of an idle
     connection.
-
-    Attributes:
-        is_unreachable: Whether all connection attempts of the newest socket have failed.
     """
-
-    is_unreachable = False
 
     def __init__(self, endpoint: str, keys: CurveKeys | None) -> None:
         self._endpoint, self._keys = endpoint, keys
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
         self._broken = 0
-        self._was_connected = self._has_answered = False
+        self._is_unreachable = self._was_connected = self._has_answered = False
 
     def attach(self, socket: zmq.Socket[bytes]) -> None:
         """Starts watching an unconnected socket; does nothing if the endpoint is not tcp."""
@@ -168,8 +163,21 @@ class HandshakeWatch:
 
     def succeeded(self) -> None:
         """Stops watching the socket, because a reply has arrived."""
-        self._has_answered = True
+        self._broken, self._has_answered = 0, True
         self.detach()
+
+    @property
+    def failure(self) -> str:
+        """A clause for messages that says why there is no connection; "" if there may be one."""
+        # All connection attempts of the newest socket have failed.
+        if self._is_unreachable:
+            return ", where nothing accepts connections,"
+        if self._broken:
+            return (
+                ", which disconnects during the handshake (it may require a key, or have too many "
+                "connections),"
+            )
+        return ""
 
     def check(self, is_last: bool) -> None:
         """Raises AuthenticationFailed if the server or this client has rejected the other's key.
@@ -180,9 +188,9 @@ class HandshakeWatch:
         while self._monitor is not None and self._monitor.poll(0):
             event = zmq.utils.monitor.recv_monitor_message(self._monitor)
             if event["event"] == zmq.EVENT_CONNECTED:
-                self._was_connected, self.is_unreachable = True, False
+                self._was_connected, self._is_unreachable = True, False
             elif event["event"] == zmq.EVENT_CONNECT_RETRIED:
-                self.is_unreachable = not self._was_connected
+                self._is_unreachable = not self._was_connected
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
                 self._broken += 1
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
@@ -192,7 +200,12 @@ class HandshakeWatch:
                         "pass no keys, or correct the address",
                         reason="not_encrypted",
                     )
-                raise self._no_key()
+                raise AuthenticationFailed(
+                    f"{self._endpoint} requires a key, or another program listens there; pass "
+                    "keys=twofold.CurveKeys.load(…), or the command-line options --curve-server "
+                    "and --curve-client",
+                    reason="no_key",
+                )
             elif event["value"] != _TEMPORARY:
                 key = "(none)" if self._keys is None else self._keys.public_key
                 raise AuthenticationFailed(
@@ -200,25 +213,12 @@ class HandshakeWatch:
                     "public key to the list that --curve-clients names",
                     reason="unauthorised",
                 )
-        # A server with a different key disconnects without giving a reason. So does one that
-        # requires a key, if it disconnects before libzmq has read its greeting. After the first
-        # reply, neither is the cause: the server is stopping, or a proxy waits for it.
-        if self._has_answered:
-            return
-        if self._keys is None:
-            if is_last and self._broken:
-                raise self._no_key()
-        elif self._broken >= (1 if is_last else _BROKEN_HANDSHAKES):
+        # A server with a different key disconnects without giving a reason. So does a server that
+        # is stopping, or a proxy that waits for it, so a client that has had a reply keeps trying.
+        enough = self._broken >= (1 if is_last else _BROKEN_HANDSHAKES)
+        if enough and self._keys is not None and not self._has_answered:
             raise AuthenticationFailed(
                 f"{self._endpoint} disconnects during the handshake: its key is not the given "
                 "server_key, or it does not encrypt; pass its current public key",
                 reason="server_key",
             )
-
-    def _no_key(self) -> AuthenticationFailed:
-        return AuthenticationFailed(
-            f"{self._endpoint} requires a key, or another program listens there; pass "
-            "keys=twofold.CurveKeys.load(…), or the command-line options --curve-server "
-            "and --curve-client",
-            reason="no_key",
-        )

@@ -158,9 +158,7 @@ class ZeroMQCarrier(Carrier):
                     return answer
                 self._handshakes.check(is_last=now >= deadline)
                 if now >= deadline:
-                    place = self.endpoint
-                    if self._handshakes.is_unreachable:
-                        place += ", where nothing accepts connections,"
+                    place = self.endpoint + self._handshakes.failure
                     advice = (
                         "the request stays pending, and repeating the call collects its reply"
                         if call.seq > 1
