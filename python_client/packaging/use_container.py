@@ -133,7 +133,8 @@ def use_compose() -> None:
     """Runs a trainer, checks a limit, and continues a session in a new server container."""
     play()
     stats = json.loads(in_trainer("twofold", "stats", "--json"))
-    assert stats["limits"]["max_bytes"] == 2**30, stats
+    # Half of 2 GiB, minus half of the server's own memory.
+    assert 2**30 - 2**26 < stats["limits"]["max_bytes"] < 2**30, stats
     token = in_trainer("python", "-c", BEGIN)
     docker("compose", "stop", "server")
     assert inspect(container("server"))["State"]["ExitCode"] == 0
