@@ -125,6 +125,20 @@ def test_a_server_that_disconnects_during_the_handshake_may_require_a_key() -> N
         Game2048VectorEnv(1, endpoint=endpoint, timeout=0.5)
 
 
+def test_a_server_that_disconnects_at_first_and_is_silent_later_is_only_silent() -> None:
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor() as pool:
+        starting = stack.enter_context(contextlib.ExitStack())
+        endpoint, ended = starting.enter_context(disconnecting(("127.0.0.1", 0)))
+        made = pool.submit(Game2048VectorEnv, 1, endpoint=endpoint, timeout=3)
+        assert ended.acquire(timeout=PATIENCE)
+        starting.close()
+        silent = stack.enter_context(context().socket(zmq.ROUTER))
+        silent.bind(endpoint)
+        assert silent.poll(int(PATIENCE * 1000))
+        with pytest.raises(errors.DeadlineExceeded, match=r"\d within the timeout"):
+            made.result()
+
+
 @pytest.mark.parametrize("name", [None, "alice"])
 def test_a_client_that_has_played_waits_behind_a_proxy_until_its_server_runs_again(
     keys: Keys, tmp_path: Path, name: str | None

@@ -1,6 +1,7 @@
 """Evaluation: all episodes count equally, intervals are right, and bad policies are reported."""
 
 import contextlib
+import dataclasses
 import io
 import json
 import math
@@ -750,6 +751,9 @@ def test_text_markdown_and_html_contain_figures_and_rule_card() -> None:
         (0.0, (0.0, 0.0), "0", "0 ... 0"),
         (0.0466, (0.0466, 0.0466), "0.04660", "0.04660 ... 0.04660"),
         (7.55, (math.nan, math.nan), "7.550", "-"),
+        (math.inf, (1.0, math.inf), "inf", "1 ... inf"),
+        (-math.inf, (-math.inf, -math.inf), "-inf", "-inf ... -inf"),
+        (math.nan, (1.5, 2.0), "-", "1.50 ... 2.00"),
         # The differences are rounding errors.
         (7.6, (7.6 - 1e-15, 7.6 + 1e-15), "7.600", "7.600 ... 7.600"),
     ],
@@ -758,6 +762,15 @@ def test_an_estimate_has_two_digits_of_half_its_interval(
     value: float, ends: tuple[float, float], mean: str, interval: str
 ) -> None:
     assert reports.estimate(value, ends) == (mean, interval)
+
+
+def test_a_comparison_of_small_scores_with_the_same_difference_shows_their_means() -> None:
+    a = twofold.evaluate("perfect-memory", env=CONCENTRATION, episodes=20, endpoint="embedded")
+    small = dataclasses.replace(a, scores=np.full(20, 0.04))
+    assert "mean scores   0.04000 and 0.04000" in str(small.compare(small))
+    assert "mean scores   0.04000 and 1.040" in str(
+        small.compare(dataclasses.replace(a, scores=np.full(20, 1.04)))
+    )
 
 
 def test_the_report_comparison_and_plot_of_small_scores_show_the_same_digits() -> None:

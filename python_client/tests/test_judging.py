@@ -295,6 +295,17 @@ def test_the_report_has_the_command_that_repeats_its_games(
     assert again["rule_card"]["repeat with"] == command
 
 
+def test_no_option_follows_two_dashes_in_the_command_that_repeats_the_games(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = ["evaluate", "--size", "2", "--episodes", "2", "--secret", "5" * 64, "--json"]
+    assert cli.main([*given, "--", "random"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    command = first["rule_card"]["repeat with"]
+    assert cli.main([*shlex.split(command)[1:-2], "--json", *shlex.split(command)[-2:]]) == 0
+    assert json.loads(capsys.readouterr().out)["score"] == first["score"]
+
+
 @sandboxed
 def test_the_scores_of_finished_games_are_shown_next_to_all_scores() -> None:
     source = f"""{SLIDE}

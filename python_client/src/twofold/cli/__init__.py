@@ -185,10 +185,12 @@ def _one_line(format_default: Callable[..., str]) -> Callable[..., str]:
     """Returns a function that formats Twofold's own warnings as one line, without their place."""
     package = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 
-    def format_warning(message: Warning | str, category: Any, path: str, *place: Any) -> str:
+    def format_warning(
+        message: Warning | str, category: Any, path: str, *place: Any, **line: Any
+    ) -> str:
         if path.startswith(package):
             return f"twofold: warning: {_text.printable(str(message))}\n"
-        return format_default(message, category, path, *place)
+        return format_default(message, category, path, *place, **line)
 
     return format_warning
 

@@ -338,11 +338,14 @@ def _command(arguments: argparse.Namespace, result: Evaluation) -> str:
             number = arguments.not_repeated[option].nargs
             for _ in range(1 if number is None else number):
                 next(words)
-    if arguments.episodes is None and arguments.protocol is None:
-        kept += ["--episodes", str(result.episodes)]
+    added = ["--secret", str(result.secret)]
     if arguments.num_envs is None:
-        kept += ["--num-envs", str(result.card["boards at once"])]
-    return shlex.join([*kept, "--secret", str(result.secret)])
+        added = ["--num-envs", str(result.card["boards at once"]), *added]
+    if arguments.episodes is None and arguments.protocol is None:
+        added = ["--episodes", str(result.episodes), *added]
+    # No option may follow "--".
+    end = kept.index("--") if "--" in kept else len(kept)
+    return shlex.join([*kept[:end], *added, *kept[end:]])
 
 
 def _report(

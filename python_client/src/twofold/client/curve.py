@@ -24,6 +24,7 @@ _BROKEN_HANDSHAKES = 3
 _EVENTS = (
     zmq.EVENT_CONNECTED
     | zmq.EVENT_CONNECT_RETRIED
+    | zmq.EVENT_HANDSHAKE_SUCCEEDED
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
     | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -173,8 +174,9 @@ class HandshakeWatch:
         if self._is_unreachable:
             return ", where nothing accepts connections,"
         if self._broken:
+            cause = "require a key" if self._keys is None else "have another key than server_key"
             return (
-                ", which disconnects during the handshake (it may require a key, or have too many "
+                f", which disconnects during the handshake (it may {cause}, or have too many "
                 "connections),"
             )
         return ""
@@ -191,6 +193,8 @@ class HandshakeWatch:
                 self._was_connected, self._is_unreachable = True, False
             elif event["event"] == zmq.EVENT_CONNECT_RETRIED:
                 self._is_unreachable = not self._was_connected
+            elif event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self._broken = 0
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
                 self._broken += 1
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:

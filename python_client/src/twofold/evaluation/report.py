@@ -26,25 +26,25 @@ _DECIMALS = 6
 def decimals(value: float, ends: Sequence[float], digits: int = 0) -> int:
     """Returns the number of decimals for an estimate and the ends of its interval.
 
-    Half of the interval's width gets two significant digits. There is at least one decimal, but
-    none if all three numbers are whole, or 10,000 or more.
+    Whole numbers get none. Otherwise, half of the interval's width gets two significant digits.
+    Numbers below 10,000 get at least one decimal, and no number gets more than six.
 
     Args:
         value: The estimate.
         ends: The ends of its interval, nan if unknown.
-        digits: The lowest number of significant digits of `value`. Without a width it is at least
-            four.
+        digits: The minimum number of significant digits of `value`; at least four if the interval
+            is unknown or has no width.
     """
-    numbers = [each for each in (value, *ends) if not math.isnan(each)]
+    numbers = [each for each in (value, *ends) if math.isfinite(each)]
     if all(each == int(each) for each in numbers):
         return 0
     places = 0 if min(map(abs, numbers)) >= 10_000 else 1
     half = (ends[1] - ends[0]) / 2
-    if half >= 10**-_DECIMALS:
+    if math.isfinite(half) and half >= 10**-_DECIMALS:
         places = max(places, 1 - math.floor(math.log10(half)))
     else:
         digits = max(digits, 4)
-    if value:
+    if value and math.isfinite(value):
         places = max(places, digits - 1 - math.floor(math.log10(abs(value))))
     return min(places, _DECIMALS)
 
@@ -56,8 +56,8 @@ def number(value: float, places: int = 1) -> str:
         value: The number.
         places: The highest number of decimals. Zeros at the end are omitted.
     """
-    if math.isnan(value):
-        return "-"
+    if not math.isfinite(value):
+        return "-" if math.isnan(value) else f"{value}"
     if value == int(value) or (abs(value) >= 10_000 and places <= 1):
         return f"{value:,.0f}"
     text = f"{value:,.{places}f}".rstrip("0")
@@ -134,7 +134,10 @@ def _regret(regret: dict[str, Any], style: Style) -> list[str]:
     for name, key in named.items():
         if key in regret:
             mean, ends = regret[key]["mean"], regret[key]["mean_interval"]
-            rows.append([name, *estimate(mean, ends, digits=4)])
+            if 0 < abs(mean) < 1e-3:
+                rows.append([name, figure(mean), interval(ends, figure)])
+            else:
+                rows.append([name, *estimate(mean, ends, digits=4)])
     unplayed = regret["unplayed"]
     if unplayed["games"]:
         games = "1 game" if unplayed["games"] == 1 else f"{unplayed['games']:,} games"

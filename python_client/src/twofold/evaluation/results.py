@@ -23,7 +23,13 @@ from twofold.evaluation import report
 from twofold.evaluation.action_log import ActionLog
 from twofold.evaluation.regret import Regret
 from twofold.evaluation.rule_card import RULES
-from twofold.evaluation.statistics import Interval, bootstrap_mean, quantile_interval, wilson
+from twofold.evaluation.statistics import (
+    UNKNOWN,
+    Interval,
+    bootstrap_mean,
+    quantile_interval,
+    wilson,
+)
 from twofold.recordings import Recording
 
 TILES = tuple(2**exponent for exponent in range(8, 17))
@@ -87,8 +93,8 @@ class Evaluation:
         """All reported statistics as plain numbers, with 95 % intervals.
 
         The entries `score` and `moves` contain mean, mean_interval (bootstrap), standard_deviation,
-        standard_error, median, median_interval (from six games on; before, nan), quantiles, min and
-        max.
+        standard_error, median, median_interval (order statistics; nan for fewer than six
+        games), quantiles, min and max.
 
         For each tile, `reached` contains the number of games that end with this or a higher tile,
         their share, and the share's interval (Wilson). `highest_tile` is the highest tile in any
@@ -387,13 +393,17 @@ class Comparison:
 
     def _figures(self) -> list[list[str]]:
         """Returns the report's rows. Each row has a name and a value."""
-        a, b = self.means
         verdict = "yes, the interval excludes 0" if self.is_significant else "no, it includes 0"
         correlation = "-" if math.isnan(self.correlation) else f"{self.correlation:.3f}"
         places = report.decimals(self.difference, self.difference_interval)
+        # A whole difference has no decimals, but its means may need some.
+        means = [
+            report.fixed(mean, places) if places else report.estimate(mean, UNKNOWN)[0]
+            for mean in self.means
+        ]
         difference, ends = report.estimate(self.difference, self.difference_interval)
         return [
-            ["mean scores", f"{report.fixed(a, places)} and {report.fixed(b, places)}"],
+            ["mean scores", f"{means[0]} and {means[1]}"],
             ["difference", f"{difference}, 95 % interval {ends}"],
             ["significant", f"at the 5 % level: {verdict}"],
             ["pairs", self._pairs()],
