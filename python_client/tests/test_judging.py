@@ -229,7 +229,6 @@ def test_a_judge_who_is_root_is_warned(user: int, monkeypatch: pytest.MonkeyPatc
     assert ["is judged by root" in str(each.message) for each in warned] == [True] * (user == 0)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="programs are judged on Linux")
 def test_the_command_prints_a_warning_of_its_own_as_one_line(tmp_path: Path) -> None:
     (tmp_path / "judged.py").write_text(FIRST_LEGAL)
     (tmp_path / "trusted.py").write_text(

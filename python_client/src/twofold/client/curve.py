@@ -134,7 +134,9 @@ class HandshakeWatch:
         self._socket: zmq.Socket[bytes] | None = None
         self._monitor: zmq.Socket[bytes] | None = None
         self._broken = 0
-        self._is_unreachable = self._was_connected = self._has_answered = False
+        # Whether all connection attempts of the newest socket have failed.
+        self._is_unreachable = False
+        self._was_connected = self._has_answered = False
 
     def attach(self, socket: zmq.Socket[bytes]) -> None:
         """Starts watching an unconnected socket; does nothing if the endpoint is not tcp."""
@@ -169,8 +171,7 @@ class HandshakeWatch:
 
     @property
     def failure(self) -> str:
-        """A clause for messages that says why there is no connection; "" if there may be one."""
-        # All connection attempts of the newest socket have failed.
+        """Why there is no connection, as a clause for a message; "" without a known reason."""
         if self._is_unreachable:
             return ", where nothing accepts connections,"
         if self._broken:

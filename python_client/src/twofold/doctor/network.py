@@ -154,7 +154,7 @@ def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[F
         yield ok("server", f"version {carrier.server_version}, {carrier.threads} threads")
     limits = carrier.limits
     sessions = f"{limits.max_sessions:,} sessions"
-    if keys:  # without keys, the server can't tell clients apart
+    if keys:  # The server distinguishes clients by their keys.
         sessions += f", {limits.max_sessions_per_client:,} of them for one key"
     yield ok(
         "limits",
