@@ -598,11 +598,14 @@ extension KernelSize {
 
 extension KernelSize {
     static func load(_ boards: UnsafeRawPointer, into block: KernelBlock, scratch: KernelScratch) {
-        for lane in 0..<64 { copy(boards + lane * cellCount, to: scratch.boards + lane * width, cellCount) }
-        // Rotates the index (lane, cell) by six bits.
-        interleave(scratch.boards, into: scratch.shuffled, quarter: width * 16, scratch)
-        interleave(scratch.shuffled, into: scratch.boards, quarter: width * 16, scratch)
-        interleave(scratch.boards, into: block.cells, quarter: width * 16, scratch)
+        let cells = block.cells
+        for lane in 0..<64 { copy(boards + lane * cellCount, to: cells + lane * width, cellCount) }
+        // Rotates the index (lane, cell) by six bits. Within the scratch memory, LLVM would not vectorise the loops, so
+        // each of them goes from the block to the scratch memory or back.
+        interleave(cells, into: scratch.shuffled, quarter: width * 16, scratch)
+        interleave(scratch.shuffled, into: cells, quarter: width * 16, scratch)
+        interleave(cells, into: scratch.shuffled, quarter: width * 16, scratch)
+        copy(scratch.shuffled, to: cells, width * 64)
     }
 
     static func move(

@@ -36,6 +36,7 @@ extension DataType {
         case .uint8: .uint8
         case .int8: .int8
         case .int32: .int32
+        case .uint32: preconditionFailure("no reply has arrays of this type")
         case .float32: .float32
         case .uint64: .uint64
         case .float64: .float64

@@ -19,6 +19,20 @@ extension Concentration {
 
     public var stateSize: Int { 48 + cards }
 
+    public var ownStateFields: [StateField] {
+        func field<Element: ArrayElement>(_ name: String, _ type: Element.Type, _ shape: [Int], _ offset: Int)
+            -> StateField
+        {
+            StateField(name, type, shape: shape, at: recordHeadSize + offset)
+        }
+        return [
+            field("matched", UInt32.self, [4], 0), field("visible", UInt32.self, [4], 16),
+            field("open_card", Int32.self, [], 32), field("turns", Int32.self, [], 36),
+            field("peeks", Int32.self, [], 40), field("last_action", Int32.self, [], 44),
+            field("deck", UInt8.self, [config.rows, config.columns], 48),
+        ]
+    }
+
     public func encode(_ state: CardTable, into bytes: UnsafeMutableRawBufferPointer) {
         func store(_ set: CardSet, _ offset: Int) {
             let (low, high) = (UInt64(truncatingIfNeeded: set.bits), UInt64(set.bits >> 64))

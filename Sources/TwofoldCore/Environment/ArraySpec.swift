@@ -53,6 +53,7 @@ extension Bool: ArrayElement { public static var dtype: DataType { .bool } }
 extension UInt8: ArrayElement { public static var dtype: DataType { .uint8 } }
 extension Int8: ArrayElement { public static var dtype: DataType { .int8 } }
 extension Int32: ArrayElement { public static var dtype: DataType { .int32 } }
+extension UInt32: ArrayElement { public static var dtype: DataType { .uint32 } }
 extension Float: ArrayElement { public static var dtype: DataType { .float32 } }
 extension UInt64: ArrayElement { public static var dtype: DataType { .uint64 } }
 extension Double: ArrayElement { public static var dtype: DataType { .float64 } }
@@ -64,6 +65,8 @@ public enum DataType: Sendable {
     case uint8
     case int8
     case int32
+    /// Only in the arrays of ``StateField``s, never in a reply.
+    case uint32
     case float32
     case uint64
     case float64
@@ -72,7 +75,7 @@ public enum DataType: Sendable {
     public var size: Int {
         switch self {
         case .bool, .uint8, .int8: 1
-        case .int32, .float32: 4
+        case .int32, .uint32, .float32: 4
         case .uint64, .float64: 8
         }
     }

@@ -35,6 +35,12 @@ public final class Batch {
     let engine: any BatchEngine
     let phases: LanePhases
     private let passes: [any StepPass]
+    /// The lanes' states as arrays of the caller: all fields, and those that ``resetArrays`` do not include.
+    let stateFields: (all: [StateField], rest: [StateField])
+    /// The arrays of the states that ``step(_:actions:into:finals:rest:)`` reads.
+    package let stateArrays: [ArraySpec]
+    /// The arrays among ``stateArrays`` that ``resetArrays`` do not include.
+    package let restArrays: [ArraySpec]
     private let actionCount: Int
     /// The number of bytes of one board in ``ResetInput/boards``.
     private let bytesPerBoard: Int
@@ -95,6 +101,11 @@ public final class Batch {
         nanosecondsPerLane = passes.reduce(engine.nanosecondsPerLane) { $0 + $1.nanosecondsPerLane }
         actionCount = game.actions.count
         bytesPerBoard = game.boardSpace.shape.reduce(1, *)
+        let resetArrays = resetArrays
+        let fields = game.stateFields
+        stateFields = (fields, fields.filter { !resetArrays.contains($0.spec) })
+        stateArrays = stateFields.all.map(\.spec)
+        restArrays = stateFields.rest.map(\.spec)
     }
 
     /// Makes a batch that plays with the readable rules, in a ``GameEngine``. Throws if the reward or an extra info is
@@ -103,6 +114,8 @@ public final class Batch {
         try self.init(game, options) { (plan) throws(EnvironmentError) in try GameEngine(plan) }
     }
 
+    /// Whether a step depends on more than the states of the lanes: on the return so far, or on a table.
+    var hasPasses: Bool { !passes.isEmpty }
     /// The number of boards.
     public var lanes: Int { options.lanes }
     /// The autoreset mode, which decides what happens to a lane after its episode has ended.
@@ -238,7 +251,7 @@ public final class Batch {
 
     /// Calls `body` for each block of 64 lanes. The last block may have fewer lanes.
     @inline(__always)
-    private func forEachBlock(_ body: @Sendable (_ block: Range<Int>, _ worker: Int) -> Void) {
+    func forEachBlock(_ body: @Sendable (_ block: Range<Int>, _ worker: Int) -> Void) {
         options.workers.run(lanes: lanes, nanosecondsPerLane: nanosecondsPerLane) { range, worker in
             for first in stride(from: range.lowerBound, to: range.upperBound, by: 64) {
                 body(first..<min(first + 64, range.upperBound), worker)
@@ -270,6 +283,16 @@ extension Batch {
         _ actions: UnsafeRawBufferPointer, skippingFinished: Bool
     ) throws(EnvironmentError) {
         try checkSeeded()
+        try checkActions(actions)
+        guard autoreset == .disabled, !skippingFinished else { return }
+        for lane in 0..<lanes where phases.isFinished(lane) {
+            throw .precondition(
+                "actions", lane: lane,
+                "the episode of lane \(lane) has ended and autoreset is disabled: reset the lane first")
+        }
+    }
+
+    func checkActions(_ actions: UnsafeRawBufferPointer) throws(EnvironmentError) {
         // Search for the lane only if an action is out of range.
         var largest: UInt8 = 0
         for lane in 0..<lanes { largest = max(largest, actions[lane]) }
@@ -277,12 +300,6 @@ extension Batch {
             throw .invalid(
                 "actions", lane: lane,
                 "action \(actions[lane]) of lane \(lane) is outside 0...\(actionCount - 1)")
-        }
-        guard autoreset == .disabled, !skippingFinished else { return }
-        for lane in 0..<lanes where phases.isFinished(lane) {
-            throw .precondition(
-                "actions", lane: lane,
-                "the episode of lane \(lane) has ended and autoreset is disabled: reset the lane first")
         }
     }
 
@@ -346,14 +363,14 @@ extension Batch {
     /// given, looks only at the lanes in that range. Pass the result to ``restart(_:in:keeping:)``.
     public func endedLanes(in arrays: BatchArrays, among range: Range<Int>? = nil) -> [Int] {
         var ended: [Int] = []
-        forEachEnded(in: arrays, among: range ?? 0..<lanes) { ended.append($0) }
+        arrays.forEachEnded(keys, among: range ?? 0..<lanes) { ended.append($0) }
         return ended
     }
 
     /// Returns the number of lanes whose episodes ended in the step that filled `arrays`.
     public func endedCount(in arrays: BatchArrays) -> Int {
         var count = 0
-        forEachEnded(in: arrays, among: 0..<lanes) { _ in count += 1 }
+        arrays.forEachEnded(keys, among: 0..<lanes) { _ in count += 1 }
         return count
     }
 
@@ -369,11 +386,14 @@ extension Batch {
         }
         return count
     }
+}
 
+extension BatchArrays {
+    /// Calls `body` with each lane in `range` whose episode ended in the step that filled the arrays.
     @inline(__always)
-    private func forEachEnded(in arrays: BatchArrays, among range: Range<Int>, _ body: (Int) -> Void) {
-        let terminated = UnsafeRawPointer(arrays.address(keys.terminated, lane: 0))
-        let truncated = UnsafeRawPointer(arrays.address(keys.truncated, lane: 0))
+    func forEachEnded(_ keys: BatchKeys, among range: Range<Int>, _ body: (Int) -> Void) {
+        let terminated = UnsafeRawPointer(address(keys.terminated, lane: 0))
+        let truncated = UnsafeRawPointer(address(keys.truncated, lane: 0))
         var lane = range.lowerBound
         // Look at eight lanes at once, because few episodes end at the same time.
         while lane + 8 <= range.upperBound {

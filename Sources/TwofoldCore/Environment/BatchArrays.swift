@@ -24,7 +24,7 @@ public struct BatchArrays: @unchecked Sendable {
     }
 
     /// Makes the arrays of `specs`. `address` returns the address of an array.
-    init(_ specs: [ArraySpec], at address: (_ array: Int) -> UnsafeMutableRawPointer) {
+    package init(_ specs: [ArraySpec], at address: (_ array: Int) -> UnsafeMutableRawPointer) {
         arrays = specs.indices.map { Rows(base: address($0), stride: specs[$0].bytesPerLane) }
     }
 
@@ -47,6 +47,15 @@ public struct BatchArrays: @unchecked Sendable {
         for array in 0..<(count ?? other.arrays.count) {
             address(array: array, lane: rows.lowerBound).copyMemory(
                 from: other.arrays[array].base, byteCount: rows.count * arrays[array].stride)
+        }
+    }
+
+    /// Copies the rows `rows` of the first `count` arrays to the same rows of `other`.
+    func copyRows(_ rows: Range<Int>, of count: Int, to other: BatchArrays) {
+        for array in 0..<count {
+            other.address(array: array, lane: rows.lowerBound).copyMemory(
+                from: address(array: array, lane: rows.lowerBound),
+                byteCount: rows.count * arrays[array].stride)
         }
     }
 

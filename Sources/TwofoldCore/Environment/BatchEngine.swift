@@ -33,6 +33,13 @@ package protocol BatchEngine: AnyObject, Sendable {
     /// Restores a lane from a checked record, and returns the lane's phase. If `seed` is given, a new random stream
     /// with this seed replaces the stream in the record.
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase
+
+    /// Throws if the caller's arrays hold a state that the engine can't play.
+    func check(_ states: CallerStates, lanes: Int) throws(EnvironmentError)
+    /// Replaces the states of a block of at most 64 lanes with checked states. Their phases go to `phases`.
+    func load(_ block: Range<Int>, from states: CallerStates, _ phases: LanePhases, worker: Int)
+    /// Writes the fields of `rest` for a block of at most 64 lanes, whose phases are in `phases`.
+    func store(_ block: Range<Int>, into rest: CallerStates, _ phases: LanePhases)
 }
 
 /// The arguments from which a batch makes the engine of a game.

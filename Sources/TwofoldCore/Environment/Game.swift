@@ -59,6 +59,9 @@ public protocol Game: Sendable {
     var rules: [Rule] { get }
     /// The size of a state in a snapshot, in bytes.
     var stateSize: Int { get }
+    /// The game's part of ``stateFields``; by default one array with the bytes of ``encode(_:into:)``. If a field has
+    /// the name, type and shape of an info or of the observation, both must have the same values.
+    var ownStateFields: [StateField] { get }
 
     /// Writes a state as ``stateSize`` bytes, with little-endian numbers.
     func encode(_ state: State, into bytes: UnsafeMutableRawBufferPointer)

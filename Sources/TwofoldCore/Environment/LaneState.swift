@@ -48,7 +48,36 @@ extension Game {
     }
 }
 
-private let recordHeadSize = 21
+let recordHeadSize = 21
+
+/// An array with one part of each lane's state, for callers that keep the state themselves. A lane's row holds the same
+/// bytes as the lane's record, starting at `offset`. Bytes of a record that belong to no field are 0.
+public struct StateField: Sendable {
+    let spec: ArraySpec
+    let offset: Int
+
+    init<Element: ArrayElement>(
+        _ name: String, _: Element.Type, shape: [Int] = [], at offset: Int
+    ) {
+        spec = ArraySpec(name, Element.dtype, shape: shape)
+        self.offset = offset
+    }
+}
+
+extension Game {
+    public var ownStateFields: [StateField] {
+        [StateField("state", UInt8.self, shape: [stateSize], at: recordHeadSize)]
+    }
+
+    /// The arrays that together hold a lane's whole state.
+    var stateFields: [StateField] {
+        [
+            StateField("generator", UInt32.self, shape: [4], at: 0),
+            StateField("phase", UInt8.self, at: 16),
+            StateField("episode_length", Int32.self, at: 17),
+        ] + ownStateFields
+    }
+}
 
 /// The maximum number of steps or moves in a record. It is small enough that no counter can overflow.
 let maxRecordedCount: Int32 = 1 << 30

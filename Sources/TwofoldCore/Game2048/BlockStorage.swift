@@ -112,6 +112,92 @@ final class BlockStorage: @unchecked Sendable {
     }
 }
 
+/// The numbers of the arrays with the states of 2048 boards, in the order of ``Game/stateFields``. The rest of a state
+/// consists of the first two.
+private enum StateArray {
+    static let (generator, phase, episodeLength, score, moves, board) = (0, 1, 2, 3, 4, 5)
+}
+
+// MARK: states in the caller's arrays
+
+extension BlockStorage {
+    /// Returns true if all states are so usual that they need no closer check.
+    func areUsual(_ states: BatchArrays, lanes: Int) -> Bool {
+        let phases = states.address(array: StateArray.phase, lane: 0).assumingMemoryBound(to: UInt8.self)
+        let cells = states.address(array: StateArray.board, lane: 0).assumingMemoryBound(to: UInt8.self)
+        var (phase, exponent): (UInt8, UInt8) = (0, 0)
+        for lane in 0..<lanes { phase = max(phase, phases[lane]) }
+        for cell in 0..<lanes * rows * columns { exponent = max(exponent, cells[cell]) }
+        // Bits 30 and 31 of a usual count are 0.
+        var counts: UInt32 = 0
+        for array in StateArray.episodeLength...StateArray.moves {
+            let memory = states.address(array: array, lane: 0)
+            for lane in 0..<lanes {
+                counts |= memory.loadUnaligned(fromByteOffset: 4 * lane, as: UInt32.self)
+            }
+        }
+        let words = states.address(array: StateArray.generator, lane: 0)
+        // Bit 63 becomes 1 if the four words of any lane are all 0.
+        var zeros: UInt64 = 0
+        for lane in 0..<lanes {
+            let word =
+                words.loadUnaligned(fromByteOffset: 16 * lane, as: UInt64.self)
+                | words.loadUnaligned(fromByteOffset: 16 * lane + 8, as: UInt64.self)
+            zeros |= (word &- 1) & ~word
+        }
+        return phase <= KernelPhase.truncated && exponent <= BoardRules.maxExponent
+            && counts < UInt32(maxRecordedCount) && zeros < 1 << 63
+    }
+
+    func load(
+        _ lanes: Range<Int>, from states: BatchArrays, phases: UnsafeMutablePointer<UInt8>,
+        scratch: KernelScratch
+    ) {
+        let (first, block) = (lanes.lowerBound, block(of: lanes.lowerBound))
+        func copy(_ array: Int, to memory: UnsafeMutableRawPointer, _ size: Int) {
+            memory.copyMemory(
+                from: states.address(array: array, lane: first), byteCount: lanes.count * size)
+        }
+        copy(StateArray.phase, to: phases + first, 1)
+        copy(StateArray.episodeLength, to: block.length, 4)
+        copy(StateArray.score, to: block.score, 4)
+        copy(StateArray.moves, to: block.moves, 4)
+        let generators = states.address(array: StateArray.generator, lane: first)
+        for lane in 0..<lanes.count {
+            let generator = generators.loadUnaligned(fromByteOffset: 16 * lane, as: SIMD4<UInt32>.self)
+            let words = block.words + lane
+            (words[0], words[64], words[128], words[192]) = (
+                generator.x, generator.y, generator.z, generator.w
+            )
+        }
+        let boards = states.address(array: StateArray.board, lane: first)
+        guard lanes.count < KernelBlock.lanes else {
+            return kernel.load(boards, into: block, scratch: scratch)
+        }
+        // The kernel reads 64 boards.
+        withUnsafeTemporaryAllocation(byteCount: KernelBlock.lanes * rows * columns, alignment: 16) {
+            padded in
+            padded.initializeMemory(as: UInt8.self, repeating: 0)
+            copy(StateArray.board, to: padded.baseAddress!, rows * columns)
+            kernel.load(UnsafeRawPointer(padded.baseAddress!), into: block, scratch: scratch)
+        }
+    }
+
+    func store(_ lanes: Range<Int>, into rest: BatchArrays, phases: UnsafeMutablePointer<UInt8>) {
+        let first = lanes.lowerBound
+        rest.address(array: StateArray.phase, lane: first)
+            .copyMemory(from: phases + first, byteCount: lanes.count)
+        let generators = rest.address(array: StateArray.generator, lane: first)
+        let block = block(of: first)
+        for lane in 0..<lanes.count {
+            let words = block.words + lane
+            generators.storeBytes(
+                of: SIMD4(words[0], words[64], words[128], words[192]), toByteOffset: 16 * lane,
+                as: SIMD4<UInt32>.self)
+        }
+    }
+}
+
 extension BatchArrays {
     /// Returns the addresses of row `row` in the arrays that both a step and a reset fill. The kernel writes 64 rows,
     /// starting at these addresses.

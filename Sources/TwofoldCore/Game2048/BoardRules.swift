@@ -49,6 +49,8 @@ public struct BoardRules: Sendable {
         (moveArrays, legalArrays, spawnArrays) = (move.specs, legal.specs, spawn.specs)
     }
 
+    /// The rows and columns of a board.
+    public var boardShape: [Int] { [rows, columns] }
     /// The number of cells of a board. A board has one byte per cell.
     public var cells: Int { rows * columns }
     /// The estimated time that one thread needs for one board, in nanoseconds.

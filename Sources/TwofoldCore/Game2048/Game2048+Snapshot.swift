@@ -22,6 +22,16 @@ extension Game2048 {
 
     public var stateSize: Int { 12 + config.rows * config.columns }
 
+    public var ownStateFields: [StateField] {
+        [
+            // The upper half of the score is always 0.
+            StateField("score", Int32.self, at: recordHeadSize),
+            StateField("moves", Int32.self, at: recordHeadSize + 8),
+            StateField(
+                "observation", UInt8.self, shape: [config.rows, config.columns], at: recordHeadSize + 12),
+        ]
+    }
+
     public func encode(_ state: State, into bytes: UnsafeMutableRawBufferPointer) {
         bytes.storeBytes(of: Int64(state.score).littleEndian, toByteOffset: 0, as: Int64.self)
         bytes.storeBytes(of: state.moves.littleEndian, toByteOffset: 8, as: Int32.self)

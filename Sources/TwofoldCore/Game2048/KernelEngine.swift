@@ -140,6 +140,23 @@ final class KernelEngine: BatchEngine {
 
     func check(_ record: UnsafeRawBufferPointer) throws(Reason) { _ = try game.decode(record) }
 
+    // MARK: states in the caller's arrays
+
+    /// Checks all records one by one only if a fast check finds an unusual number. A board without a legal action passes
+    /// the fast check: the next step ends its episode.
+    func check(_ states: CallerStates, lanes: Int) throws(EnvironmentError) {
+        guard !blocks.areUsual(states.arrays, lanes: lanes) else { return }
+        try checkRecords(states, lanes: lanes)
+    }
+
+    func load(_ block: Range<Int>, from states: CallerStates, _ phases: LanePhases, worker: Int) {
+        blocks.load(block, from: states.arrays, phases: phases.bytes, scratch: blocks.scratch(worker))
+    }
+
+    func store(_ block: Range<Int>, into rest: CallerStates, _ phases: LanePhases) {
+        blocks.store(block, into: rest.arrays, phases: phases.bytes)
+    }
+
     func load(_ lane: Int, from record: UnsafeRawBufferPointer, seed: UInt64?) -> LanePhase {
         // Every record was checked before the first lane was changed.
         var (state, phase) = try! game.decode(record)
