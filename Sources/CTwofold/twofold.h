@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 // The version of this interface. Another version has other functions or structures.
-#define TWOFOLD_INTERFACE 3
+#define TWOFOLD_INTERFACE 4
 
 // The status that a function returns.
 enum {

@@ -70,6 +70,19 @@ public struct EnvironmentService: Sendable {
     public func create(
         _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in }
     ) throws(ServiceError) -> (ServedEnvironment, CreateReply) {
+        let batch = try batch(request, reserve: reserve)
+        do throws(EnvironmentError) {
+            let session = try ServedEnvironment(request, batch, self)
+            return (session, session.createReply)
+        } catch {
+            throw ServiceError(error)
+        }
+    }
+
+    /// Makes the boards of a create request. Calls `reserve` before allocating their memory.
+    package func batch(
+        _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in }
+    ) throws(ServiceError) -> Batch {
         guard let entry = catalog.first(where: { $0.id == request.environmentID }) else {
             throw ServiceError(
                 .notFound, field: "environment_id",
@@ -84,11 +97,7 @@ public struct EnvironmentService: Sendable {
                 "extra_infos contains '\(unknown.prefix(100))', which this environment does not have; it has "
                     + entry.extraInfos.joined(separator: ", "))
         }
-        do throws(EnvironmentError) {
-            let environment = try entry.make(request, options, tables)
-            let session = try ServedEnvironment(request, environment, self)
-            return (session, session.createReply)
-        } catch {
+        do throws(EnvironmentError) { return try entry.make(request, options, tables) } catch {
             throw ServiceError(error)
         }
     }

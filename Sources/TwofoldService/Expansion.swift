@@ -42,7 +42,7 @@ public struct Expansion: Sendable {
                 "operation \(request.operation.rawValue) is not known to this server")
         }
         do throws(EnvironmentError) {
-            rules = BoardRules(try Game2048(.init(request.game2048)), workers: workers, engine: engine)
+            rules = try BoardRules(request.game2048, workers, engine)
         } catch {
             throw ServiceError(error)
         }
@@ -163,7 +163,28 @@ extension MoveAction {
     }
 }
 
+extension BoardRules {
+    init(
+        _ config: Game2048Config, _ workers: Workers, _ engine: Engine
+    ) throws(EnvironmentError) {
+        self.init(try Game2048(.init(config)), workers: workers, engine: engine)
+    }
+}
+
 extension EnvironmentService {
+    /// Returns the rules of 2048 for arrays of boards, with the config of a create request. Throws for other games.
+    package func boardRules(_ request: CreateRequest) throws(ServiceError) -> BoardRules {
+        guard request.environmentID == "twofold/Game2048-v0" else {
+            throw ServiceError(
+                .notFound, field: "environment_id",
+                "only twofold/Game2048-v0 has afterstates and spawns, not '\(request.environmentID.prefix(100))'"
+            )
+        }
+        do throws(EnvironmentError) { return try BoardRules(request.game2048, workers, engine) } catch {
+            throw ServiceError(error)
+        }
+    }
+
     /// Checks an expand request, which applies the rules to arrays of boards.
     public func expansion(_ request: ExpandRequest) throws(ServiceError) -> Expansion {
         try Expansion(request, limits: limits, workers: workers, engine: engine)

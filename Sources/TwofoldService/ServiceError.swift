@@ -1,4 +1,4 @@
-internal import TwofoldCore
+package import TwofoldCore
 public import TwofoldProtocol
 
 /// The refusal of a request, sent as the protocol's Error message.
@@ -31,7 +31,8 @@ public struct ServiceError: Error, Equatable, Sendable, CustomStringConvertible 
     /// The message.
     public var description: String { message }
 
-    init(_ error: EnvironmentError) {
+    /// The error of a request that an environment refuses.
+    package init(_ error: EnvironmentError) {
         let code: ErrorCode =
             switch error.kind {
             case .invalidArgument: .invalidArgument

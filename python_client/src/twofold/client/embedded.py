@@ -24,7 +24,7 @@ from twofold.v1 import envelope_pb2 as envelope
 # The statuses that the library's functions return.
 _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 
-_INTERFACE = 3
+_INTERFACE = 4
 # The initial size of the buffer for a reply's header. The buffer grows if a header needs more.
 _HEADER_BYTES = 4096
 # The initial size of the buffer for payloads whose size is unknown.
@@ -83,6 +83,24 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
+def library() -> ctypes.CDLL:
+    """Returns the library.
+
+    Raises:
+        Unavailable: There is no usable library.
+        ServerStartFailed: TWOFOLD_LIBRARY is invalid.
+    """
+    path = find_library()
+    if path is None:
+        raise Unavailable(no_library())
+    try:
+        return _load(path)
+    except Unavailable as error:
+        if "TWOFOLD_LIBRARY" in os.environ:
+            raise ServerStartFailed(str(error)) from None
+        raise
+
+
 def _start() -> tuple[ctypes.CDLL, int]:
     """Starts a service for the life of this process; returns the library and the service's id.
 
@@ -90,20 +108,12 @@ def _start() -> tuple[ctypes.CDLL, int]:
         Unavailable: There is no usable library.
         ServerStartFailed: TWOFOLD_LIBRARY, or a variable that configures the service, is invalid.
     """
-    path = find_library()
-    if path is None:
-        raise Unavailable(no_library())
-    try:
-        library = _load(path)
-    except Unavailable as error:
-        if "TWOFOLD_LIBRARY" in os.environ:
-            raise ServerStartFailed(str(error)) from None
-        raise
+    loaded = library()
     number, message = ctypes.c_uint64(), ctypes.create_string_buffer(500)
-    if library.twofold_create(number, message, len(message)) != _ANSWERED:
+    if loaded.twofold_create(number, message, len(message)) != _ANSWERED:
         reason = message.value.decode(errors="replace")
         raise ServerStartFailed(f"the service in this process can't start: {reason}")
-    return library, number.value
+    return loaded, number.value
 
 
 # The size of an action of each dtype in bytes, negative for signed dtypes.
@@ -152,8 +162,8 @@ class EmbeddedCarrier(Carrier):
                 started = _start()
                 # A signal handler may meanwhile have started a service and made boards there.
                 _service = _service or started
-            library, self._number = _service
-        self._call, self._step = library.twofold_call, library.twofold_step
+            loaded, self._number = _service
+        self._call, self._step = loaded.twofold_call, loaded.twofold_step
         self._buffers = BufferPool()
         # Steps have a separate reply structure, because the size of their payloads is constant.
         self._reply, self._step_reply = _Reply(), _Reply()

@@ -1,0 +1,370 @@
+public import CTwofold
+internal import Platform
+internal import Synchronization
+internal import TwofoldCore
+internal import TwofoldProtocol
+internal import TwofoldService
+internal import TwofoldSessions
+
+// The functions of xla.h, which XLA calls from compiled programs. Each is a pure function of its arguments, because all
+// state is in them. Only this file uses XLA's pointers: it checks them and turns them into arrays.
+
+private let seedArrays = ExpectedArrays([ArraySpec("seeds", .uint32, shape: [2])])
+private let actionArrays = ExpectedArrays([ArraySpec("actions", .uint8)])
+
+@_cdecl("twofold_xla_reset")
+public func xlaReset(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
+    answer(frame) { (call) throws(ServiceError) in
+        let lanes = try call.lanes(of: seedArrays)
+        try call.withEnvironment(lanes: lanes) { (environment) throws(ServiceError) in
+            var results = call.results(lanes)
+            let rest = try results.next(environment.rest)
+            let arrays = try results.next(environment.reset)
+            try results.end()
+            let seeds = UnsafeRawBufferPointer(start: call.data(0), count: 8 * lanes)
+            try checked { () throws(EnvironmentError) in
+                try environment.batch.reset(seeds: seeds, into: arrays, rest: rest)
+            }
+        }
+    }
+}
+
+@_cdecl("twofold_xla_step")
+public func xlaStep(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
+    answer(frame) { (call) throws(ServiceError) in
+        let lanes = try call.lanes(of: actionArrays)
+        try call.withEnvironment(lanes: lanes) { (environment) throws(ServiceError) in
+            var arguments = call.arguments(lanes)
+            _ = try arguments.next(actionArrays)
+            let states = try arguments.next(environment.states)
+            try arguments.end()
+            var results = call.results(lanes)
+            let rest = try results.next(environment.rest)
+            let arrays = try results.next(environment.step)
+            let finals = environment.restarts ? try results.next(environment.reset) : nil
+            try results.end()
+            let actions = UnsafeRawBufferPointer(start: call.data(0), count: lanes)
+            try checked { () throws(EnvironmentError) in
+                try environment.batch.step(states, actions: actions, into: arrays, finals: finals, rest: rest)
+            }
+        }
+    }
+}
+
+@_cdecl("twofold_xla_afterstates")
+public func xlaAfterstates(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
+    answer(frame) { (call) throws(ServiceError) in
+        try call.withEnvironment(lanes: 1) { (environment) throws(ServiceError) in
+            let rules = try environment.rules()
+            let boards = ExpectedArrays([ArraySpec("boards", .uint8, shape: rules.boardShape)])
+            let lanes = try call.lanes(of: boards)
+            guard lanes > 0 else { return }
+            var results = call.results(lanes)
+            let arrays = try results.next(ExpectedArrays(rules.afterstateArrays))
+            try results.end()
+            try checked { () throws(EnvironmentError) in
+                try rules.afterstates(call.boards(rules, lanes), into: arrays)
+            }
+        }
+    }
+}
+
+@_cdecl("twofold_xla_spawn")
+public func xlaSpawn(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
+    answer(frame) { (call) throws(ServiceError) in
+        try call.withEnvironment(lanes: 1) { (environment) throws(ServiceError) in
+            let rules = try environment.rules()
+            let boards = ExpectedArrays([ArraySpec("boards", .uint8, shape: rules.boardShape)])
+            let lanes = try call.lanes(of: boards)
+            guard lanes > 0 else { return }
+            var arguments = call.arguments(lanes)
+            _ = try arguments.next(boards)
+            _ = try arguments.next(seedArrays)
+            try arguments.end()
+            var results = call.results(lanes)
+            let arrays = try results.next(ExpectedArrays(rules.spawnArrays))
+            try results.end()
+            let seeds = UnsafeRawBufferPointer(start: call.data(1), count: 8 * lanes)
+            try checked { () throws(EnvironmentError) in
+                try rules.spawn(call.boards(rules, lanes), seeds: seeds, into: arrays)
+            }
+        }
+    }
+}
+
+/// Calls `body`, and turns its error into a service's error.
+private func checked(_ body: () throws(EnvironmentError) -> Void) throws(ServiceError) {
+    do throws(EnvironmentError) { try body() } catch { throw ServiceError(error) }
+}
+
+// MARK: working memory
+
+/// The working memory of calls: a batch for each combination of rules and number of lanes. It holds no state between
+/// two calls, and is only kept because making it takes longer than a step.
+///
+/// `@unchecked Sendable` because only the call that has taken it from the list of idle ones uses it.
+private final class WorkingEnvironment: @unchecked Sendable {
+    /// The encoded request to create the environment.
+    let request: [UInt8]
+    let lanes: Int
+    let batch: Batch
+    let (states, rest, reset, step): (ExpectedArrays, ExpectedArrays, ExpectedArrays, ExpectedArrays)
+    /// Whether a step restarts the lanes whose episodes ended.
+    let restarts: Bool
+    private let service: EnvironmentService
+    private let create: CreateRequest
+    private var boardRules: BoardRules?
+
+    init(_ request: UnsafeRawBufferPointer, lanes: Int) throws(ServiceError) {
+        guard var create = Request(frame: request)?.create else {
+            throw ServiceError(.invalidArgument, field: "request", "request is not an encoded create request")
+        }
+        create.numEnvs = UInt64(lanes)
+        let settings: ServiceSettings
+        do throws(Reason) { settings = try ServiceSettings() } catch {
+            throw ServiceError(.invalidArgument, field: "", error.description)
+        }
+        self.request = Array(request)
+        self.lanes = lanes
+        self.create = create
+        service = settings.service(MemoryBudget(limit: settings.limits.maxBytes))
+        batch = try service.batch(create)
+        states = ExpectedArrays(batch.stateArrays)
+        rest = ExpectedArrays(batch.restArrays)
+        reset = ExpectedArrays(batch.resetArrays)
+        step = ExpectedArrays(batch.stepArrays)
+        restarts = batch.autoreset == .sameStep
+        try checked { () throws(EnvironmentError) in try batch.checkStateless() }
+    }
+
+    /// Returns the rules of 2048 for arrays of boards. Throws for other games.
+    func rules() throws(ServiceError) -> BoardRules {
+        if let boardRules { return boardRules }
+        let rules = try service.boardRules(create)
+        boardRules = rules
+        return rules
+    }
+
+    // A program has few calls, so a short list is enough. The lock is held for less than a microsecond.
+    private static let most = 16
+    private static let idle = Mutex<[WorkingEnvironment]>([])
+
+    /// Returns an idle environment with this request and number of lanes, or a new one.
+    static func take(_ request: UnsafeRawBufferPointer, lanes: Int) throws(ServiceError) -> WorkingEnvironment
+    {
+        let found = idle.withLock { idle -> WorkingEnvironment? in
+            idle.lastIndex { $0.lanes == lanes && $0.request.elementsEqual(request) }.map {
+                idle.remove(at: $0)
+            }
+        }
+        if let found { return found }
+        return try WorkingEnvironment(request, lanes: lanes)
+    }
+
+    static func give(_ environment: WorkingEnvironment) {
+        idle.withLock { idle in
+            if idle.count == most { idle.removeFirst() }
+            idle.append(environment)
+        }
+    }
+}
+
+// MARK: the frame of a call
+
+/// Answers XLA's question for metadata, or makes the call.
+private func answer(
+    _ frame: UnsafeMutablePointer<twofold_xla_frame>?, _ body: (XLACall) throws(ServiceError) -> Void
+) -> OpaquePointer? {
+    guard let frame else { return nil }
+    var extensions = frame.pointee.extension_start
+    while let found = extensions {
+        if found.pointee.type == TWOFOLD_XLA_METADATA {
+            found.withMemoryRebound(to: twofold_xla_metadata_extension.self, capacity: 1) { metadata in
+                // Any minor version will do, because Twofold uses only what all of them have.
+                metadata.pointee.metadata.pointee.version.major_version = 0
+                metadata.pointee.metadata.pointee.version.minor_version =
+                    frame.pointee.api?.pointee.version.minor_version ?? 1
+                metadata.pointee.metadata.pointee.traits = 0
+            }
+            return nil
+        }
+        extensions = found.pointee.next
+    }
+    guard let api = frame.pointee.api else { return nil }
+    do throws(ServiceError) {
+        guard frame.pointee.struct_size >= MemoryLayout<twofold_xla_frame>.size else {
+            throw ServiceError(
+                .invalidArgument, field: "", "this version of XLA has call frames that Twofold does not know")
+        }
+        try body(XLACall(frame: frame.pointee))
+        return nil
+    } catch {
+        let code =
+            switch error.code {
+            case .resourceExhausted: TWOFOLD_XLA_RESOURCE_EXHAUSTED
+            case .failedPrecondition: TWOFOLD_XLA_FAILED_PRECONDITION
+            default: TWOFOLD_XLA_INVALID_ARGUMENT
+            }
+        return error.description.withCString { message in
+            var arguments = twofold_xla_error_args()
+            arguments.struct_size = MemoryLayout<twofold_xla_error_args>.size
+            arguments.message = message
+            arguments.code = Int32(code)
+            return api.pointee.create_error(&arguments)
+        }
+    }
+}
+
+/// A call's arguments, results and attributes.
+private struct XLACall {
+    let frame: twofold_xla_frame
+
+    /// Calls `body` with working memory for the rules in the attribute `request`. Does nothing without lanes.
+    func withEnvironment(
+        lanes: Int, _ body: (WorkingEnvironment) throws(ServiceError) -> Void
+    ) throws(ServiceError) {
+        guard lanes > 0 else { return }
+        let environment = try WorkingEnvironment.take(try request(), lanes: lanes)
+        defer { WorkingEnvironment.give(environment) }
+        try body(environment)
+    }
+
+    private func request() throws(ServiceError) -> UnsafeRawBufferPointer {
+        let attributes = frame.attributes
+        for index in 0..<Int(attributes.size) {
+            guard let name = attributes.names[index]?.pointee,
+                UnsafeRawBufferPointer(start: name.ptr, count: name.len).elementsEqual("request".utf8),
+                attributes.types[index] == TWOFOLD_XLA_ATTRIBUTE_ARRAY,
+                let array = attributes.values[index]?.assumingMemoryBound(to: twofold_xla_array.self).pointee,
+                array.dtype == TWOFOLD_XLA_U8
+            else { continue }
+            return UnsafeRawBufferPointer(start: array.data, count: array.size)
+        }
+        throw ServiceError(
+            .invalidArgument, field: "request", "the attribute request is missing; expected an array of uint8"
+        )
+    }
+
+    /// Returns the number of lanes: the product of the leading axes of the first argument.
+    func lanes(of first: ExpectedArrays) throws(ServiceError) -> Int {
+        guard frame.arguments.size > 0, let buffer = frame.arguments.buffers[0] else {
+            throw ServiceError(.invalidArgument, field: "", "the call has no arguments")
+        }
+        return try first.lanes(buffer.pointee, 0)
+    }
+
+    /// Returns the address of an argument.
+    func data(_ argument: Int) -> UnsafeMutableRawPointer? { frame.arguments.buffers[argument]?.pointee.data }
+
+    /// Returns the first argument as boards.
+    func boards(_ rules: BoardRules, _ count: Int) -> BoardInput {
+        BoardInput(UnsafeRawBufferPointer(start: data(0), count: count * rules.cells), count: count)
+    }
+
+    func arguments(_ lanes: Int) -> BufferList {
+        BufferList(buffers: frame.arguments, lanes: lanes, kind: "arguments")
+    }
+    func results(_ lanes: Int) -> BufferList {
+        BufferList(buffers: frame.results, lanes: lanes, kind: "results")
+    }
+}
+
+/// The arguments or results of a call, which are taken one after another.
+private struct BufferList {
+    let buffers: twofold_xla_buffers
+    let lanes: Int
+    let kind: StaticString
+    private var taken = 0
+
+    init(buffers: twofold_xla_buffers, lanes: Int, kind: StaticString) {
+        (self.buffers, self.lanes, self.kind) = (buffers, lanes, kind)
+    }
+
+    /// Takes the next arrays, which must be as expected.
+    mutating func next(_ expected: ExpectedArrays) throws(ServiceError) -> BatchArrays {
+        let first = taken
+        taken += expected.specs.count
+        guard taken <= Int(buffers.size) else { throw wrongCount }
+        for index in expected.specs.indices {
+            let found = try expected.lanes(buffers.buffers[first + index]!.pointee, index)
+            guard found == lanes else {
+                let name = expected.specs[index].name
+                throw ServiceError(
+                    .invalidArgument, field: name, "\(name) has \(found) lanes; expected \(lanes)")
+            }
+        }
+        return BatchArrays(expected.specs) { buffers.buffers[first + $0]!.pointee.data }
+    }
+
+    /// Throws unless all arrays have been taken.
+    func end() throws(ServiceError) { guard taken == Int(buffers.size) else { throw wrongCount } }
+
+    private var wrongCount: ServiceError {
+        ServiceError(
+            .invalidArgument, field: "", "the call has \(buffers.size) \(kind); expected \(taken) so far")
+    }
+}
+
+/// The types and shapes that arrays must have, in a form whose check takes a few nanoseconds.
+private struct ExpectedArrays: Sendable {
+    let specs: [ArraySpec]
+    private let rows: [Row]
+
+    private struct Row {
+        let dtype: Int32
+        let rank: Int
+        /// The axes of one lane's row, from the last to the first; 1 for an axis that it does not have.
+        let axes: (Int64, Int64, Int64)
+    }
+
+    init(_ specs: [ArraySpec]) {
+        self.specs = specs
+        rows = specs.map { spec in
+            let axes = spec.shape.reversed().map(Int64.init) + [1, 1, 1]
+            return Row(dtype: spec.dtype.xla, rank: spec.shape.count, axes: (axes[0], axes[1], axes[2]))
+        }
+    }
+
+    /// Returns the number of lanes of a buffer, which must have the type and the trailing axes of array `index`.
+    @inline(__always)
+    func lanes(_ buffer: twofold_xla_buffer, _ index: Int) throws(ServiceError) -> Int {
+        let row = rows[index]
+        let rank = Int(buffer.rank)
+        guard buffer.dtype == row.dtype, rank >= row.rank,
+            row.rank < 1 || buffer.dims[rank - 1] == row.axes.0,
+            row.rank < 2 || buffer.dims[rank - 2] == row.axes.1,
+            row.rank < 3 || buffer.dims[rank - 3] == row.axes.2
+        else { throw wrong(buffer, index) }
+        var lanes = 1
+        for axis in 0..<rank - row.rank { lanes &*= Int(buffer.dims[axis]) }
+        return lanes
+    }
+
+    private func wrong(_ buffer: twofold_xla_buffer, _ index: Int) -> ServiceError {
+        let spec = specs[index]
+        let shape = (0..<Int(buffer.rank)).map { "\(buffer.dims[$0])" }.joined(separator: ", ")
+        let expected = (["…"] + spec.shape.map { "\($0)" }).joined(separator: ", ")
+        return ServiceError(
+            .invalidArgument, field: spec.name,
+            "\(spec.name) has XLA's type \(buffer.dtype) and the shape (\(shape)); expected \(spec.dtype) and the "
+                + "shape (\(expected))")
+    }
+}
+
+extension DataType {
+    /// The number of the type in XLA's interface.
+    fileprivate var xla: Int32 {
+        let number =
+            switch self {
+            case .bool: TWOFOLD_XLA_PRED
+            case .uint8: TWOFOLD_XLA_U8
+            case .int8: TWOFOLD_XLA_S8
+            case .int32: TWOFOLD_XLA_S32
+            case .uint32: TWOFOLD_XLA_U32
+            case .float32: TWOFOLD_XLA_F32
+            case .uint64: TWOFOLD_XLA_U64
+            case .float64: TWOFOLD_XLA_F64
+            }
+        return Int32(number)
+    }
+}
