@@ -22,7 +22,7 @@ ROOMS = [
     {"__init__", "__main__"},
     {"cli"},
     {"datasets", "doctor", "evaluation", "integrations", "recordings", "testing"},
-    {"rules"},
+    {"jax", "rules"},
     {"envs"},
     {"policies"},
     {"judging"},

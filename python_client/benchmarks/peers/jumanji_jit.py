@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import Any
 
-import jax  # type: ignore[import-not-found]
+import jax
 import jumanji  # type: ignore[import-not-found]
 import numpy as np
 from jumanji.wrappers import AutoResetWrapper, VmapWrapper  # type: ignore[import-not-found]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax  # type: ignore[import-not-found]
+import jax
 import numpy as np
 import pgx  # type: ignore[import-not-found]
 from numpy.typing import NDArray

@@ -9,8 +9,8 @@ import dataclasses
 from importlib.metadata import version
 from typing import Any
 
-import jax  # type: ignore[import-not-found]
-import jax.numpy as jnp  # type: ignore[import-not-found]
+import jax
+import jax.numpy as jnp
 import jumanji  # type: ignore[import-not-found]
 import numpy as np
 from recorder import Recorder, arguments, boards_of_all_kinds, choose

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax  # type: ignore[import-not-found]
-import jax.numpy as jnp  # type: ignore[import-not-found]
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pgx  # type: ignore[import-not-found]
 from pgx.play2048 import _legal_action_mask  # type: ignore[import-not-found]
