@@ -131,8 +131,8 @@ try:
 except twofold.errors.ServerStartFailed as error:
     print(error)
 for module in pkgutil.walk_packages(twofold.__path__, "twofold."):
-    # Those below integrations need their library.
-    if module.name != "twofold.__main__" and not module.name.startswith("twofold.integrations."):
+    # Those below integrations need their library, and so does twofold.jax.
+    if not module.name.startswith(("twofold.__main__", "twofold.integrations.", "twofold.jax")):
         importlib.import_module(module.name)
 """
 
