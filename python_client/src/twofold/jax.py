@@ -23,6 +23,7 @@ from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.embedded import library
 from twofold.envs import BY_ID
+from twofold.envs.episodes import EPISODE, RETURN
 from twofold.envs.seeding import consecutive
 from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument
@@ -169,6 +170,7 @@ def make(env: str, num_envs: int = 1, **arguments: Any) -> JaxEnv:
     return JaxEnv(env, _arguments.integer("num_envs", num_envs, 1, 2**31 - 1), arguments)
 
 
+_OF_MORE_THAN_A_MOVE = (EPISODE, RETURN, "optimal_value", "action_values", "regret")
 _POINTLESS = ("copy", "endpoint", "keys", "mask_key", "observation_key", "recover", "timeout")
 
 
@@ -194,6 +196,13 @@ class JaxEnv:
         self.game, others = BY_ID[env].spec.split(arguments)
         others.setdefault("autoreset_mode", AutoresetMode.SAME_STEP)
         settings = Settings.read("twofold.jax.make", self.game, {**others, "endpoint": "embedded"})
+        for name in settings.extra_infos:
+            if name in _OF_MORE_THAN_A_MOVE:
+                raise InvalidArgument(
+                    f"extra_infos contains {name!r}, which depends on earlier steps or on a table; "
+                    "for JAX, expected infos that depend on the move alone",
+                    field="extra_infos",
+                )
         if settings.form.keys is not None:
             raise InvalidArgument(
                 "obs is 'dict'; expected 'array', 'one_hot', 'one_hot_last' or 'flat', because a "
