@@ -400,7 +400,8 @@ class JaxEnv:
         planes = self._form.planes
         is_first = form == "one_hot"
         numbers = jnp.minimum(boards, planes - 1).astype(np.int32)
-        return jax.nn.one_hot(numbers, planes, axis=len(lead) if is_first else -1)
+        axis = len(lead) if is_first else -1
+        return jax.nn.one_hot(numbers, planes, dtype=np.float32, axis=axis)
 
     # ---- search ----------------------------------------------------------------------------------
 
