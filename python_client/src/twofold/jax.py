@@ -382,10 +382,14 @@ class JaxEnv:
         order = self.game.server_order
         if order is None and actions.dtype == np.uint8:
             return actions
-        # The library refuses 255, so a wrong number never becomes a legal action.
-        is_known = (actions >= 0) & (actions < self.num_actions)
-        numbers = actions if order is None else jnp.asarray(order)[actions % len(order)]
-        return jnp.where(is_known, numbers, 255).astype(np.uint8)
+        if actions.dtype.itemsize < 4:
+            actions = actions.astype(np.int32)  # int8 can't be compared with 256
+        numbers = actions
+        if order is not None:
+            known = jnp.asarray(order, actions.dtype)[actions % len(order)]
+            numbers = jnp.where(actions < len(order), known, actions)
+        # The library refuses 255, so a number that is not a byte never becomes a legal action.
+        return jnp.where((actions >= 0) & (actions < 256), numbers, 255).astype(np.uint8)
 
     def _user_order(self, mask: Array) -> Array:
         order = self.game.server_order
