@@ -22,6 +22,7 @@ from gymnasium.vector import AutoresetMode
 from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.embedded import library
+from twofold.client.payloads import make_space
 from twofold.envs import BY_ID
 from twofold.envs.episodes import EPISODE, RETURN
 from twofold.envs.seeding import consecutive
@@ -216,12 +217,14 @@ class JaxEnv:
             create.CopyFrom(session.create)
         finally:
             session.close()
+        self.num_actions = int(spec.action_space.discrete.n)
+        # Refuses planes for observations without rows and columns.
+        settings.form.space(make_space(spec.observation_space), self.num_actions)
         create.client_arguments = ""
         request = envelope.Request(create=create).SerializeToString(deterministic=True)
         self._request = np.frombuffer(request, np.uint8)
         self.num_envs, self._form = num_envs, settings.form
         self.autoreset_mode = settings.autoreset_mode
-        self.num_actions = int(spec.action_space.discrete.n)
         self.reward_terms = tuple(spec.reward_terms)
         self._reset_arrays = _specs(spec.reset)
         self._step_arrays = _specs(spec.step)
