@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -403,7 +404,8 @@ class JaxEnv:
         if form == "array":
             return boards
         if form == "flat":
-            return boards.reshape(*lead, -1).astype(np.float32)
+            shape = (*lead, math.prod(boards.shape[len(lead) :]))
+            return boards.reshape(shape).astype(np.float32)
         planes = self._form.planes
         is_first = form == "one_hot"
         numbers = jnp.minimum(boards, planes - 1).astype(np.int32)
@@ -479,7 +481,7 @@ class JaxEnv:
             sums to 1, or to 0 for a full board.
         """
         boards = self._check_boards(afterstates)
-        empty = boards.reshape(*boards.shape[:-2], -1) == 0
+        empty = boards.reshape(*boards.shape[:-2], self.game.rows * self.game.columns) == 0
         each = empty / jnp.maximum(empty.sum(-1, keepdims=True), 1)
         # As in the library, the probability has 32 bits.
         config = envelope.Request.FromString(self._request.tobytes()).create.game2048
