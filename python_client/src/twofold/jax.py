@@ -275,7 +275,7 @@ class JaxEnv:
         if seeds is None:
             words = jax.random.bits(key, (self.num_envs, 2), "uint32")
         else:
-            words = _seed_words(seeds, self.num_envs)
+            words = _seed_words(seeds, (self.num_envs,))
         return self._reset(words)  # type: ignore[no-any-return]
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -456,9 +456,11 @@ class JaxEnv:
         if seeds is None:
             words = jax.random.bits(key, (*lead, 2), "uint32")
         else:
-            words = _seed_words(seeds, int(np.prod(lead)))
+            words = _seed_words(seeds, lead)
             if words.shape[:-1] != lead:
-                words = words.reshape(*lead, 2)
+                raise InvalidArgument(
+                    f"seeds have shape {words.shape[:-1]}; expected {lead}", field="seeds"
+                )
         return self._spawn(boards, words)  # type: ignore[no-any-return]
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -548,8 +550,8 @@ def _specs(layout: environment.PayloadLayout) -> dict[str, _Spec]:
     }
 
 
-def _seed_words(seeds: Any, num_envs: int) -> Array:
-    """Returns seeds as uint32 (…, 2), the low word first."""
+def _seed_words(seeds: Any, lead: tuple[int, ...]) -> Array:
+    """Returns seeds as uint32 (…, 2), the low word first; one integer seeds boards (*lead,)."""
     if isinstance(seeds, jax.Array):
         if seeds.dtype == np.uint32 and seeds.ndim and seeds.shape[-1] == 2:
             return seeds
@@ -561,7 +563,8 @@ def _seed_words(seeds: Any, num_envs: int) -> Array:
             field="seeds",
         )
     if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
-        numbers = consecutive(_arguments.integer("seeds", seeds, 0), num_envs)
+        first = _arguments.integer("seeds", seeds, 0)
+        numbers = consecutive(first, math.prod(lead)).reshape(lead)
     else:
         array = _arguments.array("seeds", seeds)
         given = _arguments.integers("seeds", array, array.shape)
