@@ -99,7 +99,7 @@ test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium 
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'playwright >=1.45'
 	cd python_client && ../$(VENV)/bin/python -m pytest tests/test_replay_page.py
 
-TRAINERS ?= sb3 torchrl tianshou rllib exports trl mcp jax
+TRAINERS ?= sb3 torchrl tianshou rllib jax exports trl mcp
 
 .PHONY: trainers training
 trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests with training libraries, JAX, Minari and Hugging Face; installs them (1 GB each).
@@ -111,7 +111,7 @@ trainers: server $(TRAINERS:%=.build/trainers/%/installed) ## Run the tests with
 openenv-test: ## Run the tests of the games for OpenEnv's clients; installs OpenEnv.
 	$(MAKE) trainers TRAINERS=openenv
 
-training: server $(patsubst %,.build/trainers/%/installed,$(filter-out exports trl mcp jax,$(TRAINERS))) ## Train with each library and print the table of results (hours).
+training: server $(patsubst %,.build/trainers/%/installed,$(filter-out jax exports trl mcp,$(TRAINERS))) ## Train with each library and print the table of results (hours).
 	$(PYTHON) python_client/benchmarks/training/compare.py $(TRAINING_ARGS)
 
 .PHONY: score-per-second regret published

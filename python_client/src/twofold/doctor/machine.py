@@ -22,7 +22,7 @@ _MIN_MEMORY = 256 << 20
 # The packages of the extras whose versions matter most in bug reports.
 _OPTIONAL = (
     *("torch", "stable-baselines3", "sb3-contrib", "torchrl", "tianshou", "ray", "trl"),
-    *("matplotlib", "pyarrow", "rich"),
+    *("jax", "matplotlib", "pyarrow", "rich"),
 )
 # A coarser clock, in seconds, would make deadlines noticeably late.
 _COARSEST_CLOCK = 0.016
