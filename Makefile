@@ -156,6 +156,10 @@ bench: server $(VENV)/installed ## Compare the server with its peers and the tra
 	$(SERVER) bench
 	$(VENV)/bin/python python_client/benchmarks/end_to_end.py $(BENCH_ARGS)
 
+.PHONY: bench-jax
+bench-jax: server $(VENV)/installed ## Compare twofold.jax with pgx and Jumanji inside lax.scan (ten minutes).
+	$(VENV)/bin/python python_client/benchmarks/scans.py $(BENCH_ARGS)
+
 certify: server $(VENV)/installed ## Check the rules against exact values and other packages (ten minutes).
 	$(VENV)/bin/python python_client/certify/certify.py $(CERTIFY_ARGS)
 

@@ -9,6 +9,8 @@ import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from figures import REPOSITORY
+
 SIZES = (1, 16, 256, 4096, 65536)
 # The board counts for the parts of a step, for the learner, and for the two halves.
 SPLIT_SIZES = (1, 4096)
@@ -62,6 +64,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "jumanji": ("jumanji==1.1.2", "jax[cpu]==0.10.2"),
     "numba": ("numba==0.68.1",),
     "pgx": ("pgx==2.6.0", "jax[cpu]==0.10.2"),
+    "twofold-jax": ("jax[cpu]==0.10.2", "--editable", str(REPOSITORY / "python_client")),
 }
 
 CONTESTANTS = (

@@ -37,7 +37,6 @@ from contestants import (
     ALONE,
     BESIDE,
     CONTESTANTS,
-    ENVIRONMENTS,
     HALVES_SIZES,
     LEARNER_SIZE,
     LEARNERS,
@@ -47,6 +46,7 @@ from contestants import (
     TARGETS,
     Contestant,
 )
+from environments import VENVS
 from figures import REPOSITORY
 from idle import cost
 from rounds import Rounds
@@ -55,8 +55,6 @@ from twofold_client import tcp_server
 
 from twofold.client.lookup import find_program
 from twofold.errors import ServerStartFailed
-
-VENVS = REPOSITORY / ".build" / "bench-venvs"
 
 
 def main() -> int:
@@ -80,7 +78,7 @@ def measure(arguments: argparse.Namespace) -> int:
         "seconds": arguments.seconds,
         **machine.describe(),
     }
-    pythons, run["packages"] = install(arguments.only)
+    pythons, run["packages"] = environments.install(arguments.only)
     # jax compiles each shape for seconds; later runs reuse the results in this folder.
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(VENVS / "jax-cache"))
     rounds = Rounds(pythons, logs)
@@ -113,30 +111,6 @@ def look_closer(run: dict[str, Any], sizes: list[int], rounds: int, *, is_quick:
             run["halves"].append({"size": size, "ratio": gain.ratio, **gain._asdict()})
     seconds = (2.0, 0.5) if is_quick else (60.0, 5.0)
     run["idle"] = [cost(endpoint, *seconds)._asdict() for endpoint in ("private", "embedded")]
-
-
-def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, list[str]]]:
-    """Creates the missing virtual environments.
-
-    Returns:
-        Each contestant's interpreter, or why it has none; and the packages of each
-        virtual environment.
-    """
-    pythons: dict[str, Path | str] = {NOTHING.name: Path(sys.executable)}
-    packages = {"twofold": environments.packages(Path(sys.executable))}
-    for contestant in chosen:
-        name = contestant.environment
-        if name is None:
-            pythons[contestant.name] = Path(sys.executable)
-            continue
-        try:
-            python = environments.python_of(VENVS / name, ENVIRONMENTS[name])
-            packages[name] = environments.packages(python)
-            pythons[contestant.name] = python
-        except environments.InstallationFailed as failure:
-            print(f"{name}: not installed: {failure}", file=sys.stderr)
-            pythons[contestant.name] = f"not installed: {failure}"
-    return pythons, packages
 
 
 def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> None:

@@ -8,12 +8,41 @@ import sys
 import venv
 from pathlib import Path
 
+from contestants import ENVIRONMENTS, NOTHING, Contestant
+from figures import REPOSITORY
+
+VENVS = REPOSITORY / ".build" / "bench-venvs"
+
 # Enough for jax's 100 MB from a slow mirror. A slower peer is reported as not installed.
 INSTALL_SECONDS = 900
 
 
 class InstallationFailed(Exception):
     """The error for a virtual environment that can't be created. The message says why."""
+
+
+def install(chosen: list[Contestant]) -> tuple[dict[str, Path | str], dict[str, list[str]]]:
+    """Creates the missing virtual environments.
+
+    Returns:
+        Each contestant's interpreter, or why it has none; and the packages of each
+        virtual environment.
+    """
+    pythons: dict[str, Path | str] = {NOTHING.name: Path(sys.executable)}
+    packages = {"twofold": packages_of(Path(sys.executable))}
+    for contestant in chosen:
+        name = contestant.environment
+        if name is None:
+            pythons[contestant.name] = Path(sys.executable)
+            continue
+        try:
+            python = python_of(VENVS / name, ENVIRONMENTS[name])
+            packages[name] = packages_of(python)
+            pythons[contestant.name] = python
+        except InstallationFailed as failure:
+            print(f"{name}: not installed: {failure}", file=sys.stderr)
+            pythons[contestant.name] = f"not installed: {failure}"
+    return pythons, packages
 
 
 def python_of(folder: Path, requirements: tuple[str, ...]) -> Path:
@@ -40,7 +69,7 @@ def python_of(folder: Path, requirements: tuple[str, ...]) -> Path:
     return python
 
 
-def packages(python: Path) -> list[str]:
+def packages_of(python: Path) -> list[str]:
     """Returns the installed packages, as `pip freeze` lists them."""
     return _run(python, "freeze").splitlines()
 

@@ -464,6 +464,20 @@ def optimum_infos(rows: Sequence[Row]) -> str:
     return markdown(["games", *heads], lines, "lr")
 
 
+def scans(rows: Iterable[Row]) -> str:
+    """Returns the table of rates inside `jax.lax.scan` (millions of steps/s, ratios)."""
+    labels = {"twofold": "Twofold", "pgx": "pgx", "jumanji": "Jumanji"}
+    lines: dict[str, list[str]] = {}
+    sizes = []
+    for row in rows:
+        ratio = "" if row["package"] == "twofold" else f" ({significant(row['ratio'])} x)"
+        label = f"{labels[row['package']]}, {row['actions']} actions"
+        lines.setdefault(label, []).append(f"{significant(row['rate'] / 1e6)}{ratio}")
+        sizes.append(row["size"])
+    heads = [f"{size:,}" for size in sorted(set(sizes))]
+    return markdown(["boards N", *heads], ([label, *cells] for label, cells in lines.items()), "lr")
+
+
 def campaigns(rows: Iterable[Row]) -> str:
     """Returns the table of simulation campaigns that found no violation."""
     lines = [

@@ -285,6 +285,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "loops": lambda: bench().loops(),
     "split": lambda: bench().split(),
     "engines": lambda: bench().engines(),
+    "jax": measured("jax", tables.scans),
     "demo": measured("demo", tables.demo),
     "agents": measured("agents", tables.agents),
     "trainings": lambda: tables.trainings(row for row in rows("learning") if "agent" in row),
