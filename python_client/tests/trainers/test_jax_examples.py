@@ -1,4 +1,4 @@
-"""The example that trains inside JAX."""
+"""The example that trains inside JAX, and the programs on the pages about JAX."""
 
 import json
 import re
@@ -20,6 +20,10 @@ import jax
 import jax.numpy as jnp
 import ppo_jax
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PROGRAM = re.compile(
+    r"<!-- no-run: needs jax; .*? -->\n```python\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 QUICK = ["--num-envs", "64", "--num-steps", "16", "--hidden", "64"]
 
 
@@ -61,3 +65,10 @@ def test_illegal_actions_have_no_probability() -> None:
     assert values.shape == (2,)
     np.testing.assert_array_equal(jnp.exp(log_probs) > 0, mask)
     np.testing.assert_allclose(jnp.exp(log_probs).sum(axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("page", ["guides/jax.md", "coming_from/pgx.md", "coming_from/jumanji.md"])
+def test_the_programs_on_a_page_run(page: str) -> None:
+    blocks = PROGRAM.findall((DOCS / page).read_text())
+    assert blocks
+    exec("\n".join(blocks), {})
