@@ -90,7 +90,10 @@ swift-tests: server ## Build everything, including the Swift tests.
 test-swift: swift-tests ## Run the Swift tests.
 	$(SWIFT_TESTS) $(SWIFT_TEST_ARGS)
 
-# One more process than processors, because many tests wait.
+# One more process than processors, because many tests wait. The tests start hundreds of Python processes. Each loads
+# compiled modules, also where the environment forbids Python to write them, and starts no threads for linear algebra.
+test-python: export PYTHONDONTWRITEBYTECODE :=
+test-python: export OPENBLAS_NUM_THREADS := 1
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
 	cd python_client && $(PYTEST) --numprocesses $$(($$(nproc) + 1)) -m "not long"
 
