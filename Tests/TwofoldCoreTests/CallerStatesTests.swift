@@ -61,10 +61,10 @@ import Testing
                     guard let finals = one.finals else { continue }
                     for spec in finals.specs {
                         var expected = batch.bytes(spec.name)
-                        for (lane, rows) in batch.finals {
+                        for lane in batch.finals.lanes {
                             let first = lane * spec.bytesPerLane
                             expected.replaceSubrange(
-                                first..<first + spec.bytesPerLane, with: rows[spec.name]!)
+                                first..<first + spec.bytesPerLane, with: batch.finals[lane]![spec.name]!)
                         }
                         if finals[spec.name] != expected {
                             Issue.record("\(spec.name) is wrong in the finals")

@@ -43,10 +43,10 @@ import Testing
         /// Makes the same call on each batch, and checks that all bytes of the replies are equal.
         func each(_ what: String, _ call: (TestBatch) throws -> Void) throws {
             for batch in all { try call(batch) }
-            let readable = reference.reply
             for (kernel, engine) in zip(kernels, KernelTests.kernels) {
-                #expect(kernel.finals == reference.finals, "\(engine), \(what)")
-                let fast = kernel.reply
+                if kernel.finals != reference.finals { Issue.record("\(engine), \(what): the finals differ") }
+                if kernel.hasReply(of: reference) { continue }
+                let (fast, readable) = (kernel.reply, reference.reply)
                 try #require(fast.keys == readable.keys)
                 for name in fast.keys.sorted() where fast[name] != readable[name] {
                     let differing = (0..<kernel.lanes).first {
@@ -217,7 +217,7 @@ import Testing
                 for step in 0..<(lanes >= 200 ? 60 : 20 * size.0 * size.1) {
                     let actions = (0..<lanes).map { _ in UInt8(generator.next(below: 4)) }
                     try engines.each("step \(step)") { try $0.step(actions) }
-                    ended += engines.reference.finals.count
+                    ended += engines.reference.finals.lanes.count
                     if step % 50 == 0 { try engines.each("observe \(step)") { try $0.observe() } }
                 }
                 #expect(ended > 0, "no episode has ended")

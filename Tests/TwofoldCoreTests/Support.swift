@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Testing
 
 @testable import TwofoldCore
@@ -15,12 +16,28 @@ let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMa
 ///     fill | observation | fill … | action_mask | fill … | …
 ///     1 B                  gap B                  gap B
 final class TestBatch {
+    /// The final arrays of some lanes, which can be compared as a whole.
+    struct Finals: Equatable {
+        fileprivate(set) var lanes: [Int] = []
+        /// The arrays with a row for each of the lanes, keyed by array name.
+        fileprivate var arrays: [String: [UInt8]] = [:]
+
+        /// One lane's arrays, keyed by array name; nil if its episode has not ended.
+        subscript(lane: Int) -> [String: [UInt8]]? {
+            guard let row = lanes.firstIndex(of: lane) else { return nil }
+            return arrays.mapValues { bytes in
+                let size = bytes.count / lanes.count
+                return Array(bytes[row * size..<(row + 1) * size])
+            }
+        }
+    }
+
     let environment: Batch
     private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
-    private var reported: [String: (spec: ArraySpec, offset: Int)] = [:]
-    /// The final arrays of the episodes that ended in the last step, keyed by lane and array name; SAME_STEP only.
-    private(set) var finals: [Int: [String: [UInt8]]] = [:]
+    private var reported: [(spec: ArraySpec, offset: Int)] = []
+    /// The final arrays of the episodes that ended in the last step; SAME_STEP only.
+    private(set) var finals = Finals()
 
     private static let gap = 5
 
@@ -97,18 +114,13 @@ final class TestBatch {
         environment.restart(
             ended, in: arrays,
             keeping: BatchArrays(memory, specs: specs, offsets: offsets, lanes: ended.count))
-        for (row, lane) in ended.enumerated() {
-            var arrays: [String: [UInt8]] = [:]
-            for (spec, offset) in zip(specs, offsets) {
-                let first = offset + row * spec.bytesPerLane
-                arrays[spec.name] = Array(memory[first..<first + spec.bytesPerLane])
-            }
-            let named = arrays.removeValue(forKey: "lanes")!.enumerated().reduce(0) {
-                $0 | Int($1.1) << ($1.0 * 8)
-            }
-            if named != lane { Issue.record("the finals name lane \(named) instead of \(lane)") }
-            finals[lane] = arrays
+        finals.lanes = Array(ended)
+        for (spec, offset) in zip(specs, offsets) {
+            finals.arrays[spec.name] = Array(memory[offset..<offset + spec.bytesPerLane * ended.count])
         }
+        let named = finals.arrays.removeValue(forKey: "lanes")!
+        let expected = ended.flatMap { lane in (0..<8).map { UInt8(truncatingIfNeeded: lane >> ($0 * 8)) } }
+        if named != expected { Issue.record("the finals name the lanes \(named) instead of \(expected)") }
         for (spec, offset) in zip(specs, offsets) {
             let behind = offset + spec.bytesPerLane * ended.count
             for index in behind..<behind + TestBatch.gap where memory[index] != fill {
@@ -134,10 +146,10 @@ final class TestBatch {
             offsets.append(end)
             end += spec.bytesPerLane * lanes + TestBatch.gap
         }
-        (reported, finals) = ([:], [:])
+        (reported, finals) = ([], Finals())
         try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes))
         for (spec, offset) in zip(specs, offsets) {
-            reported[spec.name] = (spec, offset)
+            reported.append((spec, offset))
             let size = spec.bytesPerLane * lanes
             for index in offset + size..<offset + size + TestBatch.gap where memory[index] != fill {
                 Issue.record("a write after the array \(spec.name)")
@@ -149,22 +161,39 @@ final class TestBatch {
     // MARK: the last reply
 
     /// The names of the last reply's arrays.
-    var names: Set<String> { Set(reported.keys) }
+    var names: Set<String> { Set(reported.map(\.spec.name)) }
+
+    private func find(_ name: String) -> (spec: ArraySpec, offset: Int) {
+        reported.first { $0.spec.name == name }!
+    }
 
     /// Returns one lane's bytes in one array.
     func bytes(_ name: String, lane: Int) -> [UInt8] {
-        let (spec, offset) = reported[name]!
+        let (spec, offset) = find(name)
         return Array(memory[offset + lane * spec.bytesPerLane..<offset + (lane + 1) * spec.bytesPerLane])
     }
 
     /// Returns all bytes of one array.
     func bytes(_ name: String) -> [UInt8] {
-        let (spec, offset) = reported[name]!
+        let (spec, offset) = find(name)
         return Array(memory[offset..<offset + spec.bytesPerLane * lanes])
     }
 
     /// All bytes of the last reply, keyed by array name.
-    var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: reported.keys.map { ($0, bytes($0)) }) }
+    var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: names.map { ($0, bytes($0)) }) }
+
+    /// Returns true if another batch's last reply has the same arrays, in the same order and with the same bytes.
+    func hasReply(of other: TestBatch) -> Bool {
+        reported.count == other.reported.count
+            && zip(reported, other.reported).allSatisfy { mine, others in
+                let size = mine.spec.bytesPerLane * lanes
+                if mine.spec.name != others.spec.name || size != others.spec.bytesPerLane * other.lanes {
+                    return false
+                }
+                let left = memory.baseAddress! + mine.offset
+                return memcmp(left, other.memory.baseAddress! + others.offset, size) == 0
+            }
+    }
 
     /// Loads one element of one array.
     private func load<Value: BitwiseCopyable>(
@@ -172,7 +201,7 @@ final class TestBatch {
     )
         -> Value
     {
-        let (spec, offset) = reported[name]!
+        let (spec, offset) = find(name)
         precondition(dtypes.contains(spec.dtype), "\(name) does not consist of \(Value.self)")
         return memory.loadUnaligned(
             fromByteOffset: offset + lane * spec.bytesPerLane + element * spec.dtype.size, as: Value.self)

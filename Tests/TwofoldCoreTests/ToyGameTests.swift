@@ -113,12 +113,12 @@ import Testing
         try batch.reset(seed: 0)
         let late = Set((0..<lanes).filter { $0 % 3 == 1 || $0 == lanes - 1 })
         try batch.step([UInt8](repeating: 1, count: lanes))
-        #expect(batch.finals.isEmpty)
+        #expect(batch.finals.lanes.isEmpty)
         try batch.reset(mask: (0..<lanes).map { late.contains($0) ? 1 : 0 })
         try batch.step([UInt8](repeating: 1, count: lanes))
-        #expect(Set(batch.finals.keys) == Set(0..<lanes).subtracting(late))
+        #expect(Set(batch.finals.lanes) == Set(0..<lanes).subtracting(late))
         try batch.step([UInt8](repeating: 1, count: lanes))
-        #expect(Set(batch.finals.keys) == late)
+        #expect(Set(batch.finals.lanes) == late)
     }
 
     @Test func `any game resets by mask, seed and given board`() throws {
