@@ -18,8 +18,8 @@ MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mo
 
 
 def check(make: Callable[[], VectorEnv[Any, Any, Any]], **keywords: Any) -> Report:
-    """Returns the report of a run of 150 steps, without the warnings."""
-    keywords = {"steps": 150} | keywords
+    """Returns the report of a run of 60 steps, without the warnings."""
+    keywords = {"steps": 60} | keywords
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return check_vector_env(make, **keywords)
@@ -47,7 +47,7 @@ def test_a_correct_environment_passes_every_check(mode: AutoresetMode) -> None:
     ids=lambda one: getattr(one, "__name__", getattr(one, "name", "")),
 )
 def test_gymnasiums_own_environments_pass(kind: type[Any], mode: AutoresetMode) -> None:
-    report = check(lambda: kind([Walk] * 3, autoreset_mode=mode), steps=120)
+    report = check(lambda: kind([Walk] * 3, autoreset_mode=mode))
     assert skipped(report) <= {"autoreset_ignores_the_action"}
     (remark,) = report.remarks
     assert "removes 'reset_mask' from the user's options" in remark.message
@@ -97,7 +97,7 @@ def test_twofold_passes(name: str, mode: AutoresetMode) -> None:
     def make() -> VectorEnv[Any, Any, Any]:
         return OURS[name](5, max_episode_steps=30, autoreset_mode=mode, endpoint="embedded")
 
-    report = check(make)
+    report = check(make, steps=150)
     not_here = {"autoreset_ignores_the_action"} if mode is not AutoresetMode.NEXT_STEP else set()
     assert set(report.passed) == set(CHECKS) - not_here
     assert skipped(report) == not_here
@@ -105,9 +105,7 @@ def test_twofold_passes(name: str, mode: AutoresetMode) -> None:
 
 
 def test_twofold_passes_with_more_boards_than_a_block_has() -> None:
-    report = check(
-        lambda: twofold.Game2048VectorEnv(70, max_episode_steps=12, endpoint="embedded"), steps=60
-    )
+    report = check(lambda: twofold.Game2048VectorEnv(70, max_episode_steps=12, endpoint="embedded"))
     assert report.remarks == []
     assert skipped(report) == set()
 
@@ -142,7 +140,7 @@ def test_every_check_finds_something() -> None:
 
 def test_gymnasiums_async_workers_without_shared_memory_keep_a_pending_autoreset() -> None:
     with pytest.raises(ConformanceError, match="is the autoreset still pending"):
-        check(lambda: AsyncVectorEnv([Walk] * 3, shared_memory=False), steps=120)
+        check(lambda: AsyncVectorEnv([Walk] * 3, shared_memory=False))
 
 
 def test_memory_that_gymnasiums_statistics_return_is_found() -> None:
@@ -156,7 +154,7 @@ def test_memory_that_gymnasiums_statistics_return_is_found() -> None:
 
 def test_a_buffer_that_gymnasium_was_asked_to_reuse_is_found() -> None:
     with pytest.raises(ConformanceError, match="data_not_reused"):
-        check(lambda: SyncVectorEnv([Walk] * 3, copy=False), steps=120)
+        check(lambda: SyncVectorEnv([Walk] * 3, copy=False))
 
 
 def test_anything_but_a_vector_environment_is_refused() -> None:
@@ -219,7 +217,7 @@ def test_a_policy_plays_to_the_end() -> None:
     def always_left(observations: Any, infos: dict[str, Any]) -> Any:
         return np.zeros(3, np.int64)
 
-    report = check(WalkVectorEnv, policy=always_left, steps=60)
+    report = check(WalkVectorEnv, policy=always_left)
     assert "autoreset" in report.passed
 
 
