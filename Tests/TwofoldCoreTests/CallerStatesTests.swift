@@ -169,6 +169,23 @@ import Testing
         }
     }
 
+    @Test
+    func `the kernel ends the episode of a board without a legal action, whatever the other lanes hold`()
+        throws
+    {
+        guard EveryEngine.current != .reference else { return }
+        let boards = CallerBoards(try Rules.game2048.makeBatch(BatchOptions(lanes: 2)))
+        try boards.reset(seeds: [1, 2])
+        boards.setState("observation", 0, (0..<16).map { UInt8(1 + ($0 + $0 / 4) % 2) })
+        for score: [UInt8] in [[0, 0, 0, 0], [0, 0, 0, 64]] {
+            boards.setState("score", 1, score)
+            let states = boards.states
+            try boards.step([1, 1])
+            #expect(boards.results["terminated"] == [1, 0])
+            boards.states = states
+        }
+    }
+
     @Test func `a wrong action is refused with its lane, and nothing is written`() throws {
         for rules in Rules.allCases {
             let boards = CallerBoards(try rules.makeBatch(BatchOptions(lanes: 66)))

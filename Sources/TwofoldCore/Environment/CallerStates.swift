@@ -53,16 +53,14 @@ package struct CallerStates: Sendable {
 /// The states of any engine, by way of the records of single lanes.
 extension BatchEngine {
     package func check(_ states: CallerStates, lanes: Int) throws(EnvironmentError) {
-        try checkRecords(states, lanes: lanes)
+        for lane in 0..<lanes { try checkRecord(of: lane, in: states) }
     }
 
-    func checkRecords(_ states: CallerStates, lanes: Int) throws(EnvironmentError) {
-        for lane in 0..<lanes {
-            do throws(Reason) {
-                try states.withRecord(lane) { (record) throws(Reason) in try check(record) }
-            } catch {
-                throw .invalid("state", lane: lane, "the state of lane \(lane) \(error)")
-            }
+    func checkRecord(of lane: Int, in states: CallerStates) throws(EnvironmentError) {
+        do throws(Reason) {
+            try states.withRecord(lane) { (record) throws(Reason) in try check(record) }
+        } catch {
+            throw .invalid("state", lane: lane, "the state of lane \(lane) \(error)")
         }
     }
 

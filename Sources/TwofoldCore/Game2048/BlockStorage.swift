@@ -121,25 +121,28 @@ private enum StateArray {
 // MARK: states in the caller's arrays
 
 extension BlockStorage {
-    /// Returns true if all states are so usual that they need no closer check.
-    func areUsual(_ states: BatchArrays, lanes: Int) -> Bool {
-        let phases = states.address(array: StateArray.phase, lane: 0).assumingMemoryBound(to: UInt8.self)
-        let cells = states.address(array: StateArray.board, lane: 0).assumingMemoryBound(to: UInt8.self)
+    /// Returns true if the states of these lanes are so usual that they need no closer check.
+    func areUsual(_ states: BatchArrays, _ lanes: Range<Int>) -> Bool {
+        func address(_ array: Int) -> UnsafeMutableRawPointer {
+            states.address(array: array, lane: lanes.lowerBound)
+        }
+        let phases = address(StateArray.phase).assumingMemoryBound(to: UInt8.self)
+        let cells = address(StateArray.board).assumingMemoryBound(to: UInt8.self)
         var (phase, exponent): (UInt8, UInt8) = (0, 0)
-        for lane in 0..<lanes { phase = max(phase, phases[lane]) }
-        for cell in 0..<lanes * rows * columns { exponent = max(exponent, cells[cell]) }
+        for lane in 0..<lanes.count { phase = max(phase, phases[lane]) }
+        for cell in 0..<lanes.count * rows * columns { exponent = max(exponent, cells[cell]) }
         // Bits 30 and 31 of a usual count are 0.
         var counts: UInt32 = 0
         for array in StateArray.episodeLength...StateArray.moves {
-            let memory = states.address(array: array, lane: 0)
-            for lane in 0..<lanes {
+            let memory = address(array)
+            for lane in 0..<lanes.count {
                 counts |= memory.loadUnaligned(fromByteOffset: 4 * lane, as: UInt32.self)
             }
         }
-        let words = states.address(array: StateArray.generator, lane: 0)
+        let words = address(StateArray.generator)
         // Bit 63 becomes 1 if the four words of any lane are all 0.
         var zeros: UInt64 = 0
-        for lane in 0..<lanes {
+        for lane in 0..<lanes.count {
             let word =
                 words.loadUnaligned(fromByteOffset: 16 * lane, as: UInt64.self)
                 | words.loadUnaligned(fromByteOffset: 16 * lane + 8, as: UInt64.self)

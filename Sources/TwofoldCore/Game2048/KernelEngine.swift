@@ -142,11 +142,13 @@ final class KernelEngine: BatchEngine {
 
     // MARK: states in the caller's arrays
 
-    /// Checks all records one by one only if a fast check finds an unusual number. A board without a legal action passes
-    /// the fast check: the next step ends its episode.
+    /// Checks the record of each lane that has an unusual number, after a fast check of all lanes together. A board
+    /// without a legal action is not unusual: the next step ends its episode. (The readable rules refuse this board.)
     func check(_ states: CallerStates, lanes: Int) throws(EnvironmentError) {
-        guard !blocks.areUsual(states.arrays, lanes: lanes) else { return }
-        try checkRecords(states, lanes: lanes)
+        guard !blocks.areUsual(states.arrays, 0..<lanes) else { return }
+        for lane in 0..<lanes where !blocks.areUsual(states.arrays, lane..<lane + 1) {
+            try checkRecord(of: lane, in: states)
+        }
     }
 
     func load(_ block: Range<Int>, from states: CallerStates, _ phases: LanePhases, worker: Int) {
