@@ -3,8 +3,9 @@
 jax_scan.py twofold|pgx|jumanji given|random N
 
 The actions are given (drawn in advance), or drawn inside the scan among the legal ones. A step
-includes the new episodes of ended boards. The scan carries all results of a step, so XLA can't
-leave any of them out.
+includes the new episodes of ended boards, and all of its results are computed: the scan carries
+those of pgx and Jumanji, so that XLA can't leave any of them out. Twofold's step is one call, which
+always computes all results, so the scan carries only those that it needs.
 """
 
 from __future__ import annotations
@@ -34,10 +35,16 @@ def twofold(num_envs: int) -> Functions:
 
     env = twofold.jax.make("twofold/Game2048-v0", num_envs)
 
-    def step(boards: Any, actions: Any, key: Any) -> Any:
-        return env.step(boards[0], actions)
+    def needed(state: Any, timestep: Any) -> Any:
+        return state, timestep.action_mask, timestep.reward
 
-    return env.reset, step, lambda boards: (boards[1].action_mask, boards[1].reward)
+    def reset(key: Any) -> Any:
+        return needed(*env.reset(key))
+
+    def step(boards: Any, actions: Any, key: Any) -> Any:
+        return needed(*env.step(boards[0], actions))
+
+    return reset, step, lambda boards: (boards[1], boards[2])
 
 
 def pgx(num_envs: int) -> Functions:
@@ -85,6 +92,8 @@ class Scan:
         self._key, now, choose = jax.random.split(jax.random.PRNGKey(0), 3)
         self._boards = jax.jit(reset)(now)
         given = jax.random.randint(choose, (self.steps_per_call, num_envs), 0, 4)
+        if package == "twofold":
+            given = given.astype(np.uint8)  # the dtype that needs no conversion
 
         def step_once(boards: Any, inputs: tuple[Any, Any]) -> Any:
             key, chosen = inputs
