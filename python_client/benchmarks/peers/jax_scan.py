@@ -87,7 +87,7 @@ class Scan:
 
     def __init__(self, package: str, actions: str, num_envs: int) -> None:
         # A call takes long in comparison with its start.
-        self.steps_per_call = max(64, 4096 // num_envs)
+        self.steps_per_call = min(8192, max(64, 65_536 // num_envs))
         reset, step, show = {"twofold": twofold, "pgx": pgx, "jumanji": jumanji}[package](num_envs)
         self._key, now, choose = jax.random.split(jax.random.PRNGKey(0), 3)
         self._boards = jax.jit(reset)(now)
