@@ -160,7 +160,7 @@ bench: server $(VENV)/installed ## Compare the server with its peers and the tra
 	$(VENV)/bin/python python_client/benchmarks/end_to_end.py $(BENCH_ARGS)
 
 .PHONY: bench-jax
-bench-jax: server $(VENV)/installed ## Compare twofold.jax with pgx and Jumanji inside lax.scan (ten minutes).
+bench-jax: server $(VENV)/installed ## Compare twofold.jax with pgx and Jumanji inside lax.scan (five minutes).
 	$(VENV)/bin/python python_client/benchmarks/scans.py $(BENCH_ARGS)
 
 certify: server $(VENV)/installed ## Check the rules against exact values and other packages (ten minutes).
