@@ -54,17 +54,11 @@ public func xlaStep(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> Opaque
 @_cdecl("twofold_xla_afterstates")
 public func xlaAfterstates(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
     answer(frame) { (call) throws(ServiceError) in
-        try call.withEnvironment(lanes: 1) { (environment) throws(ServiceError) in
-            let rules = try environment.rules()
-            let boards = ExpectedArrays([ArraySpec("boards", .uint8, shape: rules.boardShape)])
-            let lanes = try call.lanes(of: boards)
-            guard lanes > 0 else { return }
-            var results = call.results(lanes)
+        try call.withBoards { (rules, boards, arguments, results) throws(ServiceError) in
+            try arguments.end()
             let arrays = try results.next(ExpectedArrays(rules.afterstateArrays))
             try results.end()
-            try checked { () throws(EnvironmentError) in
-                try rules.afterstates(call.boards(rules, lanes), into: arrays)
-            }
+            try checked { () throws(EnvironmentError) in try rules.afterstates(boards, into: arrays) }
         }
     }
 }
@@ -72,21 +66,14 @@ public func xlaAfterstates(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) ->
 @_cdecl("twofold_xla_spawn")
 public func xlaSpawn(_ frame: UnsafeMutablePointer<twofold_xla_frame>?) -> OpaquePointer? {
     answer(frame) { (call) throws(ServiceError) in
-        try call.withEnvironment(lanes: 1) { (environment) throws(ServiceError) in
-            let rules = try environment.rules()
-            let boards = ExpectedArrays([ArraySpec("boards", .uint8, shape: rules.boardShape)])
-            let lanes = try call.lanes(of: boards)
-            guard lanes > 0 else { return }
-            var arguments = call.arguments(lanes)
-            _ = try arguments.next(boards)
+        try call.withBoards { (rules, boards, arguments, results) throws(ServiceError) in
             _ = try arguments.next(seedArrays)
             try arguments.end()
-            var results = call.results(lanes)
             let arrays = try results.next(ExpectedArrays(rules.spawnArrays))
             try results.end()
-            let seeds = UnsafeRawBufferPointer(start: call.data(1), count: 8 * lanes)
+            let seeds = UnsafeRawBufferPointer(start: call.data(1), count: 8 * arguments.lanes)
             try checked { () throws(EnvironmentError) in
-                try rules.spawn(call.boards(rules, lanes), seeds: seeds, into: arrays)
+                try rules.spawn(boards, seeds: seeds, into: arrays)
             }
         }
     }
@@ -229,6 +216,23 @@ private struct XLACall {
         try body(environment)
     }
 
+    /// Calls `body` with the rules of 2048 in the attribute `request`, the boards in the first argument, the other
+    /// arguments, and the results. Does nothing without boards.
+    func withBoards(
+        _ body: (BoardRules, BoardInput, inout BufferList, inout BufferList) throws(ServiceError) -> Void
+    ) throws(ServiceError) {
+        try withEnvironment(lanes: 1) { (environment) throws(ServiceError) in
+            let rules = try environment.rules()
+            let expected = ExpectedArrays([ArraySpec("boards", .uint8, shape: rules.boardShape)])
+            let count = try lanes(of: expected)
+            guard count > 0 else { return }
+            var (arguments, results) = (self.arguments(count), self.results(count))
+            _ = try arguments.next(expected)
+            let bytes = UnsafeRawBufferPointer(start: data(0), count: count * rules.cells)
+            try body(rules, BoardInput(bytes, count: count), &arguments, &results)
+        }
+    }
+
     private func request() throws(ServiceError) -> UnsafeRawBufferPointer {
         let attributes = frame.attributes
         for index in 0..<Int(attributes.size) {
@@ -255,11 +259,6 @@ private struct XLACall {
 
     /// Returns the address of an argument.
     func data(_ argument: Int) -> UnsafeMutableRawPointer? { frame.arguments.buffers[argument]?.pointee.data }
-
-    /// Returns the first argument as boards.
-    func boards(_ rules: BoardRules, _ count: Int) -> BoardInput {
-        BoardInput(UnsafeRawBufferPointer(start: data(0), count: count * rules.cells), count: count)
-    }
 
     func arguments(_ lanes: Int) -> BufferList {
         BufferList(buffers: frame.arguments, lanes: lanes, kind: "arguments")

@@ -35,12 +35,9 @@ public final class Batch {
     let engine: any BatchEngine
     let phases: LanePhases
     private let passes: [any StepPass]
-    /// The lanes' states as arrays of the caller: all fields, and those that ``resetArrays`` do not include.
+    /// The fields of the lanes' states, for a caller that keeps the states: all of them, and those that
+    /// ``resetArrays`` do not include.
     let stateFields: (all: [StateField], rest: [StateField])
-    /// The arrays of the states that ``step(_:actions:into:finals:rest:)`` reads.
-    package let stateArrays: [ArraySpec]
-    /// The arrays among ``stateArrays`` that ``resetArrays`` do not include.
-    package let restArrays: [ArraySpec]
     private let actionCount: Int
     /// The number of bytes of one board in ``ResetInput/boards``.
     private let bytesPerBoard: Int
@@ -104,8 +101,6 @@ public final class Batch {
         let resetArrays = resetArrays
         let fields = game.stateFields
         stateFields = (fields, fields.filter { !resetArrays.contains($0.spec) })
-        stateArrays = stateFields.all.map(\.spec)
-        restArrays = stateFields.rest.map(\.spec)
     }
 
     /// Makes a batch that plays with the readable rules, in a ``GameEngine``. Throws if the reward or an extra info is

@@ -76,6 +76,11 @@ extension BatchEngine {
 }
 
 extension Batch {
+    /// The arrays of the states that ``step(_:actions:into:finals:rest:)`` reads.
+    package var stateArrays: [ArraySpec] { stateFields.all.map(\.spec) }
+    /// The arrays among ``stateArrays`` that ``resetArrays`` do not include.
+    package var restArrays: [ArraySpec] { stateFields.rest.map(\.spec) }
+
     /// Throws if a step depends on more than the states: on the return so far, or on a table.
     package func checkStateless() throws(EnvironmentError) {
         guard !hasPasses else {

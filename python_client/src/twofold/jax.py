@@ -23,7 +23,7 @@ from gymnasium.vector import AutoresetMode
 from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.client.embedded import library
-from twofold.client.payloads import make_space
+from twofold.client.payloads import DTYPES, make_space
 from twofold.envs import BY_ID
 from twofold.envs.episodes import EPISODE, RETURN
 from twofold.envs.seeding import board_seeds, consecutive
@@ -91,9 +91,6 @@ class ConcentrationState(NamedTuple):
     """uint8 (…, rows, columns): the symbol of each card."""
 
 
-State = Game2048State | ConcentrationState
-
-
 class _Layout(NamedTuple):
     """The state of a game for the library."""
 
@@ -117,13 +114,6 @@ _LAYOUTS = {
         {**_WORDS, "matched": (4,), "visible": (4,)},
         {**_HEAD, "matched": np.uint32, "visible": np.uint32, "deck": np.uint8},
     ),
-}
-_DTYPES = {
-    environment.DATA_TYPE_BOOL: np.bool_,
-    environment.DATA_TYPE_UINT8: np.uint8,
-    environment.DATA_TYPE_INT8: np.int8,
-    environment.DATA_TYPE_INT32: np.int32,
-    environment.DATA_TYPE_FLOAT32: np.float32,
 }
 
 
@@ -276,7 +266,8 @@ class JaxEnv:
             words = jax.random.bits(key, (self.num_envs, 2), "uint32")
         else:
             words = _seed_words(seeds, (self.num_envs,))
-        return self._reset(words)  # type: ignore[no-any-return]
+        state, timestep = self._reset(words)
+        return state, timestep
 
     @functools.partial(jax.jit, static_argnums=0)
     def _reset(self, words: Array) -> tuple[Any, TimeStep]:
@@ -303,7 +294,8 @@ class JaxEnv:
         Raises:
             InvalidArgument: An argument has a wrong dtype or shape.
         """
-        return self._step(state, actions)  # type: ignore[no-any-return]
+        state, timestep = self._step(state, actions)
+        return state, timestep
 
     @functools.partial(jax.jit, static_argnums=0)
     def _step(self, state: Any, actions: Array) -> tuple[Any, TimeStep]:
@@ -424,7 +416,8 @@ class JaxEnv:
             The afterstates, uint8 (…, 4, rows, columns); the scores of the merges, float32 (…, 4);
             and the legal actions, int8 (…, 4). An illegal action leaves the board unchanged.
         """
-        return self._expand(self._check_boards(boards))  # type: ignore[no-any-return]
+        after, rewards, mask = self._expand(self._check_boards(boards))
+        return after, rewards, mask
 
     @functools.partial(jax.jit, static_argnums=0)
     def _expand(self, boards: Array) -> tuple[Array, Array, Array]:
@@ -461,7 +454,8 @@ class JaxEnv:
                 raise InvalidArgument(
                     f"seeds have shape {words.shape[:-1]}; expected {lead}", field="seeds"
                 )
-        return self._spawn(boards, words)  # type: ignore[no-any-return]
+        spawned, outcomes = self._spawn(boards, words)
+        return spawned, outcomes
 
     @functools.partial(jax.jit, static_argnums=0)
     def _spawn(self, boards: Array, words: Array) -> tuple[Array, Array]:
@@ -486,8 +480,8 @@ class JaxEnv:
         empty = boards.reshape(*boards.shape[:-2], self.game.rows * self.game.columns) == 0
         each = empty / jnp.maximum(empty.sum(-1, keepdims=True), 1)
         # As in the library, the probability has 32 bits.
-        config = envelope.Request.FromString(self._request.tobytes()).create.game2048
-        four = np.floor(config.four_probability * 2**32 + 0.5) / 2**32
+        probability = self.game.request.game2048.four_probability
+        four = np.floor(probability * 2**32 + 0.5) / 2**32
         return jnp.concatenate([each * (1 - four), each * four], axis=-1).astype(np.float32)
 
     def _check_boards(self, boards: Array) -> Array:
@@ -545,7 +539,7 @@ class _Spec(NamedTuple):
 def _specs(layout: environment.PayloadLayout) -> dict[str, _Spec]:
     """Returns the arrays of a reply, without the axis of the boards."""
     return {
-        array.name: _Spec(tuple(map(int, array.shape[1:])), np.dtype(_DTYPES[array.dtype]))
+        array.name: _Spec(tuple(map(int, array.shape[1:])), DTYPES[array.dtype])
         for array in layout.arrays
     }
 

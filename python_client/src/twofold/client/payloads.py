@@ -58,7 +58,7 @@ def _count_unused() -> int:
 
 _UNUSED = _count_unused()
 
-_DTYPES: dict[int, np.dtype[Any]] = {
+DTYPES: dict[int, np.dtype[Any]] = {  # by the protocol's number
     environment.DATA_TYPE_BOOL: np.dtype(np.bool_),
     environment.DATA_TYPE_UINT8: np.dtype(np.uint8),
     environment.DATA_TYPE_INT8: np.dtype(np.int8),
@@ -135,9 +135,9 @@ def make_space(wire: environment.Space) -> gym.Space[Any]:
 
 
 def _dtype(wire: int) -> np.dtype[Any]:
-    if wire not in _DTYPES:
+    if wire not in DTYPES:
         raise ProtocolError(
             f"the server uses data type {wire}, which this client does not know; install the "
             "server's version of twofold"
         )
-    return _DTYPES[wire]
+    return DTYPES[wire]
