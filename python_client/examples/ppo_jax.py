@@ -4,7 +4,7 @@
     python ppo_jax.py                        # ten minutes on two cores
     python ppo_jax.py --evaluate runs/ppo-jax-1/model.npz
 
-The network, the boards and the default options are those of ppo.py, which uses PyTorch. Here, one
+It has the network, the boards and the default options of ppo.py, which uses PyTorch. Here, one
 jitted function plays a batch of steps, estimates the advantages and trains the network. The games
 are steps of `jax.lax.scan`. The learning curve goes to a JSON file.
 """

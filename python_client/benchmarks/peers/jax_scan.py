@@ -3,9 +3,9 @@
 jax_scan.py twofold|pgx|jumanji given|random N
 
 The actions are given (drawn in advance), or drawn inside the scan among the legal ones. A step
-includes the new episodes of ended boards, and all of its results are computed: the scan carries
-those of pgx and Jumanji, so that XLA can't leave any of them out. Twofold's step is one call, which
-always computes all results, so the scan carries only those that it needs.
+starts a new episode on each ended board, and computes all of its results. XLA omits results that
+nothing uses, so the scan carries every result of pgx and Jumanji. Twofold's step is one call, which
+always computes everything. There, the scan carries only what the next step needs.
 """
 
 from __future__ import annotations

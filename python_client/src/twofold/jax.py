@@ -4,9 +4,9 @@
     state, timestep = env.reset(jax.random.key(0))
     state, timestep = env.step(state, actions)
 
-A step is a pure function of the boards' states and the actions, and JAX calls it as a native
-function of libtwofold.so, on the CPU. Its results have the same bytes as those of the vector
-environment with the same arguments, seeds and actions.
+A step is a pure function of the boards' states and the actions. JAX calls it natively, in
+libtwofold.so, on the CPU. With the same arguments, seeds and actions, the vector environment
+returns the same bytes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ConcentrationState(NamedTuple):
     visible: Array
     """uint32 (…, 4): the cards that lie face up, without matched ones."""
     open_card: Array
-    """int32: the card that waits for its pair; -1 if there is none."""
+    """int32: the open card, whose pair is to be found; -1 if no card is open."""
     turns: Array
     """int32: the number of turns in the episode."""
     peeks: Array
@@ -121,8 +121,8 @@ class TimeStep(NamedTuple):
     """The results of a reset or a step: arrays (…), with an element for each board."""
 
     observation: Array
-    """(…, *shape): the observation, in the form that `obs` requests. With SAME_STEP, an ended
-    episode is followed by the first observation of the next."""
+    """(…, *shape): the observation, in the form that `obs` requests. With SAME_STEP, the step that
+    ends an episode returns the first observation of the next."""
     reward: Array
     """float32; 0 after a reset."""
     terminated: Array
@@ -148,7 +148,7 @@ def make(env: str, num_envs: int = 1, **arguments: Any) -> JaxEnv:
         num_envs: The number of boards that `reset` makes from one key.
         arguments: The arguments of `gymnasium.make_vec` for this environment that affect results:
             the game's own, `reward`, `max_episode_steps`, `obs` ("array", "one_hot",
-            "one_hot_last" or "flat"), `extra_infos` (those that depend on the move alone) and
+            "one_hot_last" or "flat"), `extra_infos` (only infos that depend on the move alone) and
             `autoreset_mode`, by default SAME_STEP.
 
     Raises:
@@ -435,8 +435,8 @@ class JaxEnv:
         Args:
             afterstates: uint8 (…, rows, columns): exponents.
             key: A key of `jax.random`.
-            seeds: The seeds instead of a key, as for `reset`; the tile is the one that
-                `twofold.rules.spawn` places with this seed.
+            seeds: Seeds instead of a key, as for `reset`. `twofold.rules.spawn` places the same
+                tile for the same seed.
 
         Returns:
             The boards, uint8 (…, rows, columns); and the outcomes, int32 (…): the cell of a 2,
