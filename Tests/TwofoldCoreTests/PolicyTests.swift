@@ -6,6 +6,19 @@ extension Deadline {
     fileprivate static func after(_ time: Duration) -> Deadline { Deadline(after: time, on: .system) }
 }
 
+extension NTupleNetwork {
+    /// Returns the value of a board.
+    fileprivate func value(_ board: [UInt8]) -> Float {
+        var value = Float.nan
+        NTupleBlock.with(features) { block in
+            block.store(board, at: 0)
+            block.evaluate(1, with: values)
+            value = block.values[0]
+        }
+        return value
+    }
+}
+
 /// Tests the core's policies and rollouts. On every engine, a rollout must equal a loop of separate steps.
 @Suite struct PolicyTests {
     /// The results of a rollout: the concatenated rows of each array.
@@ -475,7 +488,7 @@ extension Deadline {
                 table += tuple.reduce(1) { size, _ in size * 6 }
             }
             // All weights are multiples of 1/16, so that the order of the additions does not change the sum.
-            #expect(board.withUnsafeBufferPointer { network.value($0.baseAddress!) } == value)
+            #expect(network.value(board) == value)
         }
     }
 
@@ -502,9 +515,7 @@ extension Deadline {
                     rows: 4, columns: 4, exponents: cell("observation", step, lane, results, lanes))
                 let worth = Direction.allCases.map { direction -> Float in
                     let slide = Slide(board, towards: direction)
-                    let value = slide.afterstate.exponents.withUnsafeBufferPointer {
-                        network.value($0.baseAddress!)
-                    }
+                    let value = network.value(slide.afterstate.exponents)
                     return slide.moved ? Float(slide.mergeScore) + value : -.infinity
                 }
                 let action = Int(cell("action", step, lane, results, lanes)[0])

@@ -2,6 +2,8 @@
 public struct AfterstateArrays: Sendable {
     /// The name, type and shape of each array.
     public let specs: [ArraySpec]
+    /// The number of actions.
+    let actions: Int
     /// The afterstate of each action. An illegal action leaves the board unchanged.
     let boards: ArrayKey<UInt8>
     /// The default reward of the game for each action.
@@ -11,6 +13,7 @@ public struct AfterstateArrays: Sendable {
 
     /// Makes the arrays for a game with this number of actions and boards of this shape.
     init(actions: Int, shape: [Int]) {
+        self.actions = actions
         var arrays = ArrayList()
         boards = arrays.add("boards", shape: [actions] + shape)
         rewards = arrays.add("rewards", shape: [actions])

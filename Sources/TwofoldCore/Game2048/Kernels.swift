@@ -19,6 +19,20 @@ enum Kernels {
         }
         return Kernel2048.kernel(rows: rows, columns: columns)
     }
+
+    /// The version of `findPlaces` for this processor.
+    static let findPlaces: PlaceFinder = {
+        #if canImport(Kernel2048AVX2)
+        if Engine.hasAVX2 { return Kernel2048AVX2.findPlaces }
+        #endif
+        return Kernel2048.findPlaces
+    }()
+
+    typealias PlaceFinder =
+        @Sendable (
+            _ cells: UnsafeBufferPointer<Int>, _ columns: UnsafePointer<UInt8>, _ stride: Int, _ base: UInt32,
+            _ table: UInt32, _ count: Int, _ places: UnsafeMutablePointer<UInt32>
+        ) -> Void
 }
 
 extension Engine {

@@ -22,6 +22,19 @@ public final class AfterstateMemory: Sendable {
         try batch.afterstates(into: memory.arrays)
     }
 
+    /// Writes the afterstates of a block of at most 64 lanes, all of which have been reset.
+    func fill(_ block: Range<Int>, from batch: Batch, worker: Int) {
+        batch.engine.afterstates(block, into: memory.arrays, worker: worker)
+    }
+
+    /// Calls `body` for each legal action of a lane, in ascending order.
+    @inline(__always)
+    func forEachLegal(_ lane: Int, _ body: (_ action: Int) -> Void) {
+        let mask = memory.arrays.address(arrays.mask, lane: lane)
+        for action in 0..<arrays.actions
+        where mask.load(fromByteOffset: action, as: Int8.self) != 0 { body(action) }
+    }
+
     @inline(__always)
     func reward(_ lane: Int, _ action: Int) -> Float {
         memory.arrays.address(arrays.rewards, lane: lane).load(fromByteOffset: action * 4, as: Float.self)

@@ -52,83 +52,28 @@ public final class NTupleNetwork: @unchecked Sendable {
         }
     }
 
-    /// The allowed number of tuples, and the allowed number of cells in each tuple.
-    private static let limits = (tuples: 1...256, cells: 1...12)
-
-    /// A tuple, as applied to one image of the board.
-    private struct Feature {
-        /// The index of the feature's first cell in `featureCells`.
-        let first: Int
-        /// The number of cells in the feature.
-        let count: Int
-        /// The index of the first weight of the tuple's table.
-        let table: Int
-    }
-
-    /// The tuples and the indexing of their tables.
-    public let form: Form
-    /// The number of cells on a board.
-    let cells: Int
-    /// The total size of the weights in bytes.
-    public let bytes: Int
+    /// The weights that a board selects.
+    let features: NTupleFeatures
     /// The size, in bytes, of the weights that have arrived.
     public private(set) var received = 0
     private let memory: OwnedMemory
     private var weights: UnsafeMutableRawPointer { memory.start }
-    private let features: [[Feature]]
-    /// The cells of all features, stored consecutively.
-    private let featureCells: [Int]
 
     /// Makes a network for boards of this size, without its weights. Throws if an argument is invalid; the error names
     /// the argument.
     public init(
         _ form: Form, rows: Int, columns: Int, maxBytes: Int
     ) throws(EnvironmentError) {
-        guard Self.limits.tuples.contains(form.tuples.count) else {
-            throw .invalid(
-                "tuples",
-                "there are \(form.tuples.count) tuples; expected 1...\(Self.limits.tuples.upperBound)")
-        }
-        for (index, tuple) in form.tuples.enumerated() {
-            guard Self.limits.cells.contains(tuple.count), Set(tuple).count == tuple.count,
-                tuple.allSatisfy({ (0..<rows * columns).contains($0) })
-            else {
-                throw .invalid(
-                    "tuples",
-                    "tuple \(index) has cells \(tuple.prefix(Self.limits.cells.upperBound + 1)); expected "
-                        + "1...\(Self.limits.cells.upperBound) different cells, numbered 0...\(rows * columns - 1)"
-                )
-            }
-        }
-        guard (2...32).contains(form.exponents) else {
-            throw .invalid("exponents", "exponents is \(form.exponents); it has to be in 2...32")
-        }
-        guard let bytes = form.bytes, bytes <= maxBytes else {
-            throw .exhausted(
-                "tuples",
-                "the network's weights take \(form.bytes.map(String.init) ?? "too many") bytes; this server "
-                    + "allows \(maxBytes) bytes for a session's policy (--max-policy-bytes)")
-        }
-        self.form = form
-        self.bytes = bytes
-        cells = rows * columns
-        let images = form.isSymmetric ? boardImages(rows: rows, columns: columns) : [Array(0..<cells)]
-        var featureCells: [Int] = []
-        var features: [[Feature]] = []
-        var table = 0
-        for tuple in form.tuples {
-            features.append(
-                images.map { image in
-                    featureCells += tuple.map { image[$0] }
-                    return Feature(first: featureCells.count - tuple.count, count: tuple.count, table: table)
-                })
-            table += tuple.reduce(1) { size, _ in size * form.exponents }
-        }
-        self.featureCells = featureCells
-        self.features = features
-        memory = try OwnedMemory(byteCount: bytes, for: "tuples")
+        features = try NTupleFeatures(form, rows: rows, columns: columns, maxBytes: maxBytes)
+        memory = try OwnedMemory(byteCount: features.bytes, for: "tuples")
     }
 
+    /// The tuples and the indexing of their tables.
+    public var form: Form { features.form }
+    /// The number of cells on a board.
+    var cells: Int { features.cells }
+    /// The total size of the weights in bytes.
+    public var bytes: Int { features.bytes }
     /// Whether all weights have arrived.
     public var isComplete: Bool { received == bytes }
 
@@ -152,43 +97,6 @@ public final class NTupleNetwork: @unchecked Sendable {
         body(UnsafeRawBufferPointer(start: weights, count: received))
     }
 
-    /// Returns the value of a board. Sums in Float: first each tuple's weights over the images, then these sums over
-    /// the tuples.
-    @inline(__always)
-    func value(_ board: UnsafePointer<UInt8>) -> Float {
-        let weights = weights.assumingMemoryBound(to: Float.self)
-        let (base, largest) = (form.exponents, UInt8(form.exponents - 1))
-        return featureCells.withUnsafeBufferPointer { cells in
-            var value: Float = 0
-            for tuple in features {
-                var sum: Float = 0
-                for feature in tuple {
-                    var place = 0
-                    for index in stride(
-                        from: feature.first + feature.count - 1, through: feature.first, by: -1)
-                    {
-                        place = place &* base &+ Int(min(board[cells[index]], largest))
-                    }
-                    sum += weights[feature.table &+ place]
-                }
-                value += sum
-            }
-            return value
-        }
-    }
-}
-
-/// Returns the images of a board: the rotations and reflections that have the same shape as the board. Each image lists
-/// the board's cells in the order in which they appear in the image, row by row. On a square board, the images are the
-/// board, its transpose, the board after a quarter turn, the transpose of that image, and so on.
-func boardImages(rows: Int, columns: Int) -> [[Int]] {
-    let symmetries: [Symmetry] = [
-        [], .transposes, [.transposes, .flips], .mirrors, [.flips, .mirrors],
-        [.transposes, .flips, .mirrors], [.transposes, .mirrors], .flips,
-    ]
-    return symmetries.filter { rows == columns || !$0.contains(.transposes) }.map { symmetry in
-        (0..<rows * columns).sorted {
-            symmetry.cell($0, rows, columns) < symmetry.cell($1, rows, columns)
-        }
-    }
+    /// The weights. All have arrived if ``isComplete``.
+    var values: UnsafePointer<Float> { UnsafePointer(weights.assumingMemoryBound(to: Float.self)) }
 }

@@ -23,21 +23,14 @@ public final class NTuplePolicy: Policy {
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         try afterstates.fill(from: view.batch)
         let (network, afterstates) = (network, afterstates)
-        // A lane takes only a few microseconds, so the search runs groups of 64 lanes.
+        // A lane takes less than a microsecond, so the search runs groups of 64 lanes.
         let groups = (view.lanes + 63) / 64
         try search.run(lanes: groups, until: deadline) { group, _ in
-            for lane in group * 64..<min(view.lanes, group * 64 + 64) {
-                var best = -Float.infinity
-                var chosen = 0
-                view.forEachLegal(lane) { action in
-                    let board = afterstates.board(lane, action, cells: network.cells)
-                    let value = afterstates.reward(lane, action) + network.value(board)
-                    if value > best {
-                        best = value
-                        chosen = action
-                    }
+            NTupleBlock.with(network.features) { block in
+                let lanes = group * 64..<min(view.lanes, group * 64 + 64)
+                block.forEachBest(lanes, of: afterstates, with: network.values) { lane, best in
+                    view.choose(best?.action ?? 0, lane: lane)
                 }
-                view.choose(chosen, lane: lane)
             }
             return true
         }

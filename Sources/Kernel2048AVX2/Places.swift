@@ -1,0 +1,1 @@
+../Kernel2048/Places.swift
