@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 // The version of this interface. Another version has other functions or structures.
-#define TWOFOLD_INTERFACE 4
+#define TWOFOLD_INTERFACE 5
 
 // The status that a function returns.
 enum {
@@ -67,6 +67,40 @@ typedef struct {
     twofold_reply *reply;
 } twofold_steps;
 
+// A network that learns, and the boards on which it plays. The caller owns all memory, so the library keeps nothing
+// between two calls: with one thread, the results are a pure function of the arguments.
+typedef struct {
+    // The encoded twofold.v1.Request to create the boards of 2048, which states their number and the rules, and the
+    // encoded twofold.v1.NTupleForm of the network.
+    const uint8_t *request;
+    size_t request_size;
+    const uint8_t *form;
+    size_t form_size;
+    // The number of threads, 1 ... 1024. Several threads share the weights without locks.
+    uint32_t threads;
+    // The factor of all corrections, above 0 and at most 1.
+    float learning_rate;
+    // The number of steps on each board.
+    uint64_t steps;
+    // uint64 [num_envs]: the seeds of new games, or NULL to continue from `state`.
+    const uint8_t *seeds;
+    // float32 [weight_count]: the weights, table by table.
+    float *weights;
+    // float32 [weight_count, 2]: for each weight, the sum of its errors, and the sum of their magnitudes.
+    float *errors;
+    // uint8 [state_size]: the boards, and the afterstate of each board's last move.
+    uint8_t *state;
+    size_t weight_count;
+    size_t state_size;
+    // Results, which each call adds to: the steps on each board, the moves on all boards, the games that ended, the sum of
+    // their scores, and the games among them that reached the goal.
+    uint64_t played;
+    uint64_t moves;
+    uint64_t episodes;
+    uint64_t score;
+    uint64_t goals;
+} twofold_learner;
+
 // Returns the library's TWOFOLD_INTERFACE.
 uint32_t twofold_interface(void);
 
@@ -94,5 +128,9 @@ int32_t twofold_call(
 // action that is out of range. Actions are read only if their number equals the number of boards. A repeat
 // must use this function, too.
 int32_t twofold_step(const twofold_steps *steps, uint64_t seq, const void *actions);
+
+// Plays with a network of n-tuples, and improves it after each move. Without `weights`, only checks the arguments, and
+// writes the sizes that `weights` and `state` must have. The reply has no payload; its header is empty, or the refusal.
+int32_t twofold_learn(twofold_learner *learner, twofold_reply *reply);
 
 #endif

@@ -1,6 +1,7 @@
 public import CTwofold
 internal import Platform
 internal import Synchronization
+internal import TwofoldCore
 internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
@@ -155,6 +156,53 @@ public func step(
     return room.put(answer, isStep: true)
 }
 
+@_cdecl("twofold_learn")
+public func learn(
+    _ learner: UnsafeMutablePointer<twofold_learner>?, _ reply: UnsafeMutablePointer<twofold_reply>?
+) -> Int32 {
+    guard let reply, let room = ReplyBuffers(reply), let learner else { return status(TWOFOLD_BAD_ARGUMENT) }
+    do throws(ServiceError) {
+        guard try learner.run() else { return status(TWOFOLD_BAD_ARGUMENT) }
+        return room.put([])
+    } catch {
+        var reply = Reply()
+        reply.error = error.wire
+        return room.put(reply.frame)
+    }
+}
+
+extension UnsafeMutablePointer<twofold_learner> {
+    /// Checks the sizes, or lets the network learn. Returns false if a pointer is missing or a size is impossible.
+    fileprivate func run() throws(ServiceError) -> Bool {
+        let given = pointee
+        guard let request = given.request, let form = given.form, (1...1024).contains(given.threads) else {
+            return false
+        }
+        let learner = try EmbeddedLearner(
+            request: UnsafeRawBufferPointer(start: request, count: given.request_size),
+            form: UnsafeRawBufferPointer(start: form, count: given.form_size), threads: Int(given.threads),
+            rate: given.learning_rate)
+        guard let weights = given.weights else {
+            (pointee.weight_count, pointee.state_size) = (learner.weightCount, learner.stateSize)
+            return true
+        }
+        guard let errors = given.errors, let state = given.state, given.weight_count == learner.weightCount,
+            given.state_size == learner.stateSize, let steps = Int(exactly: given.steps)
+        else { return false }
+        let counts = try learner.run(
+            steps: steps,
+            seeds: given.seeds.map { UnsafeRawBufferPointer(start: $0, count: 8 * learner.lanes) },
+            weights: .init(values: weights, errors: errors),
+            state: UnsafeMutableRawBufferPointer(start: state, count: given.state_size))
+        pointee.played &+= given.steps
+        pointee.moves &+= UInt64(counts.moves)
+        pointee.episodes &+= UInt64(counts.episodes)
+        pointee.score &+= UInt64(counts.score)
+        pointee.goals &+= UInt64(counts.goals)
+        return true
+    }
+}
+
 /// The caller's memory for a reply.
 private struct ReplyBuffers {
     private let reply: UnsafeMutablePointer<twofold_reply>
@@ -184,6 +232,14 @@ private struct ReplyBuffers {
     func ask(for size: Int) -> Int32 {
         (reply.pointee.header_size, reply.pointee.payload_size) = (Self.longestHeader, size)
         return status(TWOFOLD_TOO_SMALL)
+    }
+
+    /// Copies the header of a reply without a payload.
+    func put(_ frame: [UInt8]) -> Int32 {
+        (reply.pointee.header_size, reply.pointee.payload_size) = (frame.count, 0)
+        guard frame.count <= header.count else { return status(TWOFOLD_TOO_SMALL) }
+        header.copyBytes(from: frame)
+        return status(TWOFOLD_ANSWERED)
     }
 
     /// Copies a reply into the caller's memory, or returns TWOFOLD_TOO_SMALL if the reply does not fit.

@@ -103,14 +103,9 @@ private final class WorkingEnvironment: @unchecked Sendable {
     private var boardRules: BoardRules?
 
     init(_ request: UnsafeRawBufferPointer, lanes: Int) throws(ServiceError) {
-        guard var create = Request(frame: request)?.create else {
-            throw ServiceError(.invalidArgument, field: "request", "request is not an encoded create request")
-        }
+        var create = try CreateRequest(ofCaller: request)
         create.numEnvs = UInt64(lanes)
-        let settings: ServiceSettings
-        do throws(Reason) { settings = try ServiceSettings() } catch {
-            throw ServiceError(.invalidArgument, field: "", error.description)
-        }
+        let settings = try ServiceSettings.ofProcess()
         self.request = Array(request)
         self.lanes = lanes
         self.create = create

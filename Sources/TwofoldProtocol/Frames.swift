@@ -34,6 +34,14 @@ extension Reply {
     }
 }
 
+extension NTupleForm {
+    /// Decodes a network's form. Returns nil if the bytes are not a form.
+    public init?(frame: UnsafeRawBufferPointer) {
+        guard let form = try? NTupleForm(serializedBytes: [UInt8](frame)) else { return nil }
+        self = form
+    }
+}
+
 extension SavedSession {
     /// Decodes the contents of a file. Returns nil if the bytes are not a saved session.
     public init?(bytes: Data) {

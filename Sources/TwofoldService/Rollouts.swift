@@ -1,7 +1,7 @@
 internal import FoundationEssentials
-internal import TwofoldCore
+package import TwofoldCore
 internal import TwofoldOptimum
-internal import TwofoldProtocol
+package import TwofoldProtocol
 
 /// The rollouts of one environment: its policies, the policies' random streams, and the network sent by the client.
 ///
@@ -71,7 +71,7 @@ final class Rollouts {
                 throw .invalid("policy", "the policy 'ntuple' needs a game that has a board and afterstates")
             }
             let fresh = try NTupleNetwork(
-                Self.form(form), rows: shape[0], columns: shape[1], maxBytes: budget.maxBytes)
+                NTupleNetwork.Form(form), rows: shape[0], columns: shape[1], maxBytes: budget.maxBytes)
             network = fresh
             last = nil
         case .weights(let piece):
@@ -92,7 +92,7 @@ final class Rollouts {
     /// Returns the policies' memory in bytes after the request; nil if the request does not change it.
     func bytes(after request: PolicyRequest) -> Int? {
         // A new network removes the last policy and its tables. A network that is too large is refused later.
-        guard case .network(let form) = request.part, let bytes = Self.form(form).bytes,
+        guard case .network(let form) = request.part, let bytes = NTupleNetwork.Form(form).bytes,
             bytes <= budget.maxBytes
         else { return nil }
         return bytes
@@ -120,12 +120,6 @@ final class Rollouts {
     private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
         let room = max(0, budget.maxBytes - (network?.bytes ?? 0))
         return wanted.tableBytes == 0 ? min(16 << 20, room) : Int(clamping: wanted.tableBytes)
-    }
-
-    private static func form(_ form: NTupleForm) -> NTupleNetwork.Form {
-        NTupleNetwork.Form(
-            tuples: form.tuples.map { $0.cells.map(Int.init) }, exponents: Int(form.exponents),
-            isSymmetric: form.symmetric)
     }
 
     /// The size, in bytes, of the weights that `save(into:)` copies.
@@ -270,6 +264,15 @@ final class Rollouts {
                 environment, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
                 tableBytes: bytes, heuristic: try heuristic(wanted), workers: budget.workers)
         }
+    }
+}
+
+extension NTupleNetwork.Form {
+    /// Makes a form from a request's message, without checking it.
+    package init(_ form: NTupleForm) {
+        self.init(
+            tuples: form.tuples.map { $0.cells.map(Int.init) }, exponents: Int(form.exponents),
+            isSymmetric: form.symmetric)
     }
 }
 

@@ -1,0 +1,79 @@
+internal import Platform
+internal import TwofoldCore
+internal import TwofoldProtocol
+internal import TwofoldService
+internal import TwofoldSessions
+
+/// A learner for callers in the same process, made from a request for its boards and a network's form.
+struct EmbeddedLearner {
+    private let learner: NTupleLearner
+    /// The number of boards.
+    let lanes: Int
+    var weightCount: Int { learner.weightCount }
+    var stateSize: Int { learner.stateSize }
+
+    init(
+        request: UnsafeRawBufferPointer, form: UnsafeRawBufferPointer, threads: Int, rate: Float
+    ) throws(ServiceError) {
+        let create = try CreateRequest(ofCaller: request)
+        guard let form = NTupleForm(frame: form) else {
+            throw ServiceError(.invalidArgument, field: "tuples", "form is not an encoded network form")
+        }
+        var settings = try ServiceSettings.ofProcess()
+        settings.threads = threads
+        let batch = try settings.service(MemoryBudget(limit: settings.limits.maxBytes)).batch(create)
+        do throws(EnvironmentError) {
+            learner = try NTupleLearner(
+                batch, NTupleNetwork.Form(form), rate: rate, maxBytes: settings.policyBudget.maxBytes)
+        } catch {
+            throw ServiceError(error)
+        }
+        // Each weight has two errors.
+        let bytes = 12 * learner.weightCount
+        guard bytes <= settings.limits.maxBytes else {
+            throw ServiceError(
+                .resourceExhausted, field: "tuples",
+                "the network and its learning rates take \(bytes) bytes; this process allows "
+                    + "\(settings.limits.maxBytes) (TWOFOLD_MAX_BYTES)")
+        }
+        lanes = batch.lanes
+    }
+
+    /// Starts games from the seeds, or continues from the state. Plays, learns, and writes the state.
+    func run(
+        steps: Int, seeds: UnsafeRawBufferPointer?, weights: NTupleLearner.Weights,
+        state: UnsafeMutableRawBufferPointer
+    ) throws(ServiceError) -> NTupleLearner.Counts {
+        do throws(EnvironmentError) {
+            if let seeds {
+                try learner.start(seeds: seeds)
+            } else {
+                try learner.restore(UnsafeRawBufferPointer(state))
+            }
+            let counts = try learner.run(steps: steps, weights)
+            try learner.save(into: state)
+            return counts
+        } catch {
+            throw ServiceError(error)
+        }
+    }
+}
+
+extension CreateRequest {
+    /// Decodes a create request of a caller that has no session.
+    init(ofCaller request: UnsafeRawBufferPointer) throws(ServiceError) {
+        guard let create = Request(frame: request)?.create else {
+            throw ServiceError(.invalidArgument, field: "request", "request is not an encoded create request")
+        }
+        self = create
+    }
+}
+
+extension ServiceSettings {
+    /// Returns the settings in the environment variables of this process.
+    static func ofProcess() throws(ServiceError) -> ServiceSettings {
+        do throws(Reason) { return try ServiceSettings() } catch {
+            throw ServiceError(.invalidArgument, error.description)
+        }
+    }
+}
