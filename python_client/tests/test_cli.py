@@ -72,7 +72,7 @@ def test_a_name_means_the_same_in_every_subcommand() -> None:
     assert all(
         not connection & options(each).keys() or connection <= options(each).keys() for each in OWN
     )
-    shows = ["evaluate", "write-dataset", "export", "verify"]
+    shows = ["evaluate", "train", "write-dataset", "export", "verify"]
     assert [each for each in OWN if "--quiet" in options(each)] == shows
 
 

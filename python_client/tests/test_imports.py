@@ -21,6 +21,7 @@ PACKAGE = Path(twofold.__file__).parent
 ROOMS = [
     {"__init__", "__main__"},
     {"cli"},
+    {"learning"},
     {"datasets", "doctor", "evaluation", "integrations", "recordings", "testing"},
     {"jax", "rules"},
     {"envs"},

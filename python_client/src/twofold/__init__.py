@@ -17,6 +17,7 @@ try:
     from twofold import datasets as datasets
     from twofold import envs
     from twofold import errors as errors
+    from twofold import learning as learning
     from twofold import policies as policies
     from twofold import recordings as recordings
     from twofold import rules as rules
@@ -31,6 +32,7 @@ try:
     from twofold.errors import RequestError, TransportError, TwofoldError
     from twofold.evaluation import Evaluation, evaluate
     from twofold.games.encoding import one_hot, tile_values
+    from twofold.learning import Training, train
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] == "twofold":
         raise
@@ -49,6 +51,7 @@ __all__ = [
     "Game2048VectorEnv",
     "RequestError",
     "Rollout",
+    "Training",
     "TransportError",
     "TwofoldEnv",
     "TwofoldError",
@@ -58,12 +61,14 @@ __all__ = [
     "datasets",
     "errors",
     "evaluate",
+    "learning",
     "one_hot",
     "policies",
     "recordings",
     "resume",
     "rules",
     "tile_values",
+    "train",
     "worker_seeds",
 ]
 

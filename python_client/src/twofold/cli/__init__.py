@@ -35,6 +35,7 @@ SUBCOMMANDS = {
         "twofold.cli.evaluate",
         "evaluate a policy over whole games, or judge a program or chat model",
     ),
+    "train": ("twofold.cli.train", "train an n-tuple network to play 2048"),
     "replay": ("twofold.cli.replay", "show and verify a recorded game"),
     "write-dataset": ("twofold.cli.write_dataset", "play with a policy and save every transition"),
     "export": ("twofold.cli.export", "write a dataset for Minari or Hugging Face"),

@@ -54,12 +54,17 @@ def add_game_arguments(parser: argparse.ArgumentParser, add: Callable[..., objec
     add("--size", metavar="SIZE", help="4, or 3x5 for rows x columns (default: 4, or the preset's)")
     add("--max-episode-steps", **SHARED_ARGUMENTS["max_episode_steps"].flag)
     for game in GAMES:
-        add = parser.add_argument_group(game.spec.name.capitalize()).add_argument
-        for name in _flags(game.spec):
-            add(f"--{name.replace('_', '-')}", **game.spec.known_arguments[name].flag)
+        group = parser.add_argument_group(game.spec.name.capitalize())
+        add_rules(game.spec, group.add_argument)
 
 
-def _flags(game: type[GameSpec]) -> list[str]:
+def add_rules(game: type[GameSpec], add: Callable[..., object]) -> None:
+    """Adds the arguments that only this game has."""
+    for name in flags(game):
+        add(f"--{name.replace('_', '-')}", **game.known_arguments[name].flag)
+
+
+def flags(game: type[GameSpec]) -> list[str]:
     """Returns the names of the arguments that only this game has and that have a flag."""
     return [
         name
@@ -76,7 +81,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     given: dict[str, Any] = {}
     for env, game in BY_ID.items():
-        for name in _flags(game.spec):
+        for name in flags(game.spec):
             value = getattr(arguments, name)
             if value is not None and arguments.env in BY_ID and arguments.env != env:
                 flag = name.replace("_", "-")
@@ -87,16 +92,25 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     given["max_episode_steps"] = arguments.max_episode_steps
     given = {name: value for name, value in given.items() if value is not None}
     if arguments.size is not None:
-        try:
-            sides = tuple(int(side) for side in arguments.size.split("x"))
-        except ValueError:
-            sides = ()
-        if len(sides) not in (1, 2):
-            raise InvalidArgument(
-                f"--size is {arguments.size!r}; expected 4, or 3x5 for rows x columns", field="size"
-            )
-        given["size"] = sides[0] if len(sides) == 1 else sides
+        given["size"] = read_size(arguments.size)
     return given | endpoint.service_arguments(arguments)
+
+
+def read_size(text: str) -> int | tuple[int, ...]:
+    """Returns the value of --size.
+
+    Raises:
+        InvalidArgument: It is malformed.
+    """
+    try:
+        sides = tuple(int(side) for side in text.split("x"))
+    except ValueError:
+        sides = ()
+    if len(sides) not in (1, 2):
+        raise InvalidArgument(
+            f"--size is {text!r}; expected 4, or 3x5 for rows x columns", field="size"
+        )
+    return sides[0] if len(sides) == 1 else sides
 
 
 @contextlib.contextmanager

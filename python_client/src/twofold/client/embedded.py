@@ -6,8 +6,9 @@ import ctypes
 import os
 import threading
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,21 @@ from twofold.client.carrier import DONE, Answer, Call, Carrier, Steps, Unavailab
 from twofold.client.lookup import VERSION, find_library, no_library
 from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.surroundings import SYSTEM, Surroundings
-from twofold.errors import DeadlineExceeded, ProtocolError, ServerStartFailed
+from twofold.errors import (
+    DeadlineExceeded,
+    ProtocolError,
+    ResourceExhausted,
+    ServerStartFailed,
+    from_reply,
+)
 from twofold.v1 import envelope_pb2 as envelope
+from twofold.v1 import environment_pb2 as environment
+from twofold.v1 import rollout_pb2 as wire
 
 # The statuses that the library's functions return.
 _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 
-_INTERFACE = 4
+_INTERFACE = 5
 # The initial size of the buffer for a reply's header. The buffer grows if a header needs more.
 _HEADER_BYTES = 4096
 # The initial size of the buffer for payloads whose size is unknown.
@@ -59,6 +68,31 @@ class _Steps(ctypes.Structure):
     ]
 
 
+class _Learner(ctypes.Structure):
+    """`twofold_learner`: a network that learns, and the boards on which it plays."""
+
+    _fields_: ClassVar[list[tuple[str, type[Any]]]] = [
+        ("request", ctypes.c_char_p),
+        ("request_size", ctypes.c_size_t),
+        ("form", ctypes.c_char_p),
+        ("form_size", ctypes.c_size_t),
+        ("threads", ctypes.c_uint32),
+        ("learning_rate", ctypes.c_float),
+        ("steps", ctypes.c_uint64),
+        ("seeds", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("errors", ctypes.c_void_p),
+        ("state", ctypes.c_void_p),
+        ("weight_count", ctypes.c_size_t),
+        ("state_size", ctypes.c_size_t),
+        ("played", ctypes.c_uint64),
+        ("moves", ctypes.c_uint64),
+        ("episodes", ctypes.c_uint64),
+        ("score", ctypes.c_uint64),
+        ("goals", ctypes.c_uint64),
+    ]
+
+
 def _load(path: Path) -> ctypes.CDLL:
     """Loads the library at a path; each call into the library releases the GIL.
 
@@ -80,6 +114,7 @@ def _load(path: Path) -> ctypes.CDLL:
     library.twofold_create.argtypes = [ctypes.POINTER(number), text, size]
     library.twofold_call.argtypes = [number, text, size, text, size, reply]
     library.twofold_step.argtypes = [ctypes.POINTER(_Steps), number, text]
+    library.twofold_learn.argtypes = [ctypes.POINTER(_Learner), reply]
     return library
 
 
@@ -266,3 +301,119 @@ class EmbeddedCarrier(Carrier):
 
     def close(self) -> None:
         """Does nothing, because the service keeps running for other sessions."""
+
+
+class Counts(NamedTuple):
+    """The counts of a learner since its first start."""
+
+    played: int
+    """The number of steps on each board."""
+    moves: int
+    """The number of moves on all boards; a step that starts an episode plays none."""
+    episodes: int
+    """The number of episodes that ended."""
+    score: int
+    """The sum of their scores."""
+    goals: int
+    """The number of them that reached the goal."""
+
+
+class EmbeddedLearner:
+    """Boards of 2048 in this process, and an n-tuple network that learns on them.
+
+    All memory belongs to this object. With one thread, everything that the learner computes is a
+    pure function of the arguments and the arrays.
+
+    Args:
+        create: The request to create the boards.
+        form: The form of the network.
+        threads: The number of threads. Several threads share the weights without locks.
+        learning_rate: The factor of all corrections, above 0 and at most 1.
+
+    Attributes:
+        weights: float32 (weights,): the tables of the tuples, one after another; 0 at first.
+        errors: float32 (weights, 2): for each weight, the sum of its errors and the sum of their
+            magnitudes.
+        state: uint8: the boards, and the afterstate of each board's last move. Call `start` first,
+            or copy the state of another learner here.
+        counts: The counts since the first start.
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
+        ResourceExhausted: The network is larger than the limits or the memory of this process.
+        Unavailable, ServerStartFailed: There is no usable library.
+    """
+
+    def __init__(
+        self,
+        create: environment.CreateRequest,
+        form: wire.NTupleForm,
+        *,
+        threads: int,
+        learning_rate: float,
+    ) -> None:
+        self._learn = library().twofold_learn
+        self._header = ctypes.create_string_buffer(_HEADER_BYTES)
+        self._reply = _Reply(
+            header=ctypes.addressof(self._header), header_capacity=len(self._header)
+        )
+        request = envelope.Request(create=create).SerializeToString(deterministic=True)
+        network = form.SerializeToString(deterministic=True)
+        self._learner = _Learner(
+            request=request,
+            request_size=len(request),
+            form=network,
+            form_size=len(network),
+            threads=threads,
+            learning_rate=learning_rate,
+        )
+        self._call()  # checks the arguments and reports the sizes
+        count = self._learner.weight_count
+        try:
+            self.weights = np.zeros(count, np.float32)
+            self.errors = np.zeros((count, 2), np.float32)
+            self.state = np.zeros(self._learner.state_size, np.uint8)
+        except MemoryError:
+            raise ResourceExhausted(
+                f"the network and its learning rates take {12 * count:,} bytes, which this process "
+                "can't allocate; use fewer or smaller tuples",
+                field="tuples",
+            ) from None
+
+    def start(self, seeds: NDArray[np.uint64]) -> None:
+        """Starts a new episode on each board, from its seed, uint64 (num_envs,)."""
+        self._run(0, seeds.ctypes.data)
+
+    def run(self, steps: int) -> None:
+        """Plays this number of steps on each board and learns from each.
+
+        A step on a board whose episode has ended starts the next episode and plays no move. The
+        call ends only when all steps are done.
+        """
+        self._run(steps, None)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts since the first start. The library counts, so no interrupt can lose a step."""
+        return Counts(*(getattr(self._learner, name) for name in Counts._fields))
+
+    @counts.setter
+    def counts(self, counts: Iterable[int]) -> None:
+        for name, value in zip(Counts._fields, counts, strict=True):
+            setattr(self._learner, name, value)
+
+    def _run(self, steps: int, seeds: int | None) -> None:
+        learner = self._learner
+        learner.steps, learner.seeds = steps, seeds
+        learner.weights, learner.errors = self.weights.ctypes.data, self.errors.ctypes.data
+        learner.state = self.state.ctypes.data
+        self._call()
+
+    def _call(self) -> None:
+        status = self._learn(self._learner, self._reply)
+        if status != _ANSWERED:
+            raise ProtocolError(f"the library did not learn: it returned status {status}")
+        header = ctypes.string_at(self._header, self._reply.header_size)
+        reply = envelope.Reply.FromString(header)
+        if reply.HasField("error"):
+            raise from_reply(reply.error)

@@ -9,7 +9,8 @@ stream, never from the board's. See the page "The policies of the service".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any, ClassVar
@@ -212,12 +213,7 @@ class NTuple(Policy):
     ) -> None:
         self.exponents = _arguments.integer("exponents", exponents, 2, 32)
         self.symmetric = _arguments.boolean("symmetric", symmetric)
-        given = _arguments.elements("tuples", tuples, "a list of tuples of cells")
-        self.tuples = tuple(tuple(_cells(index, cells)) for index, cells in enumerate(given))
-        if not 1 <= len(self.tuples) <= 256:
-            raise InvalidArgument(
-                f"tuples contains {len(self.tuples)} tuples; expected 1 ... 256", field="tuples"
-            )
+        self.tuples = read_tuples("tuples", tuples)
         given = _arguments.elements("weights", weights, "a list of tables")
         tables = [_arguments.array("weights", table) for table in given]
         if len(tables) != len(self.tuples):
@@ -250,14 +246,18 @@ class NTuple(Policy):
         size = sum(table.nbytes for table in self.weights) / 1e6
         return super().card | {"symmetry_averaging": self.symmetric, "weights_mb": size}
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Writes the network to a numpy .npz file, which appears only when it is complete."""
+    def arrays(self) -> dict[str, Any]:
+        """Returns the arrays of the network's file, by name."""
         arrays: dict[str, Any] = {"exponents": self.exponents, "symmetric": self.symmetric}
         for index, (cells, table) in enumerate(zip(self.tuples, self.weights, strict=True)):
             arrays[f"tuple_{index}"] = np.array(cells, np.uint8)
             arrays[f"weights_{index}"] = table
+        return arrays
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the network to a numpy .npz file, which appears only when it is complete."""
         with _text.whole_file(path) as file:
-            np.savez(file, **arrays)
+            np.savez(file, **self.arrays())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> NTuple:
@@ -267,29 +267,42 @@ class NTuple(Policy):
             InvalidArgument: The file has another format or is damaged; `field` is "path".
             OSError: The file can't be read.
         """
-        with _text.open_file(path, "path") as file:
-            try:
-                if not file.peek(2).startswith(b"PK"):  # numpy would take it for a pickle
-                    raise InvalidArgument("it is not a zip")
-                with np.load(file, allow_pickle=False) as arrays:
-                    # The zip's directory has no checksum, so damage there could hide an array: in
-                    # its name, which opening compares with the name in front of the array, or in
-                    # a comment that contains the next names.
-                    for each in arrays.zip.infolist():
-                        arrays.zip.open(each).close()
-                        if each.comment:
-                            raise InvalidArgument(f"{each.filename} has a comment")
-                    count = sum(name.startswith("tuple_") for name in arrays.files)
-                    return cls(
-                        [arrays[f"tuple_{index}"].tolist() for index in range(count)],
-                        [arrays[f"weights_{index}"] for index in range(count)],
-                        exponents=int(arrays["exponents"]),
-                        symmetric=bool(arrays["symmetric"]),
-                    )
-            except Exception as error:  # numpy, zipfile and zlib each raise their own
-                raise InvalidArgument(
-                    f"{path} is not a readable n-tuple network: {error}", field="path"
-                ) from error
+        with read_arrays(path, "n-tuple network") as arrays:
+            count = sum(name.startswith("tuple_") for name in arrays.files)
+            return cls(
+                [arrays[f"tuple_{index}"].tolist() for index in range(count)],
+                [arrays[f"weights_{index}"] for index in range(count)],
+                exponents=int(arrays["exponents"]),
+                symmetric=bool(arrays["symmetric"]),
+            )
+
+
+@contextlib.contextmanager
+def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
+    """Opens a numpy .npz file whose `content` the body reads.
+
+    Raises:
+        InvalidArgument: The body failed, or the file has another format or is damaged; `field` is
+            "path".
+        OSError: The file can't be read.
+    """
+    with _text.open_file(path, "path") as file:
+        try:
+            if not file.peek(2).startswith(b"PK"):  # numpy would take it for a pickle
+                raise InvalidArgument("it is not a zip")
+            with np.load(file, allow_pickle=False) as arrays:
+                # The zip's directory has no checksum, so damage there could hide an array: in its
+                # name, which opening compares with the name in front of the array, or in a comment
+                # that contains the next names.
+                for each in arrays.zip.infolist():
+                    arrays.zip.open(each).close()
+                    if each.comment:
+                        raise InvalidArgument(f"{each.filename} has a comment")
+                yield arrays
+        except Exception as error:  # numpy, zipfile and zlib each raise their own
+            raise InvalidArgument(
+                f"{path} is not a readable {content}: {error}", field="path"
+            ) from error
 
 
 NAMES: dict[str, Policy] = {
@@ -301,16 +314,41 @@ NAMES: dict[str, Policy] = {
 }
 
 
-def _cells(index: int, cells: Sequence[int]) -> list[int]:
-    listed = _arguments.elements("tuples", cells, "a list of tuples of cells")
-    numbers = [_arguments.integer("tuples", cell, 0, 63) for cell in listed]
+def read_tuples(name: str, tuples: object) -> tuple[tuple[int, ...], ...]:
+    """Returns an argument's tuples of cells, 1 ... 256 tuples.
+
+    Raises:
+        InvalidArgument: The argument is wrong; `field` is its name, `lane` the tuple's index.
+    """
+    given = _arguments.elements(name, tuples, "a list of tuples of cells")
+    if not 1 <= len(given) <= 256:
+        raise InvalidArgument(
+            f"{name} contains {len(given)} tuples; expected 1 ... 256", field=name
+        )
+    return tuple(tuple(_cells(name, index, cells)) for index, cells in enumerate(given))
+
+
+def _cells(name: str, index: int, cells: object) -> list[int]:
+    listed = _arguments.elements(name, cells, "a list of tuples of cells")
+    numbers = [_arguments.integer(name, cell, 0, 63) for cell in listed]
     if not 1 <= len(numbers) <= 12 or len(set(numbers)) != len(numbers):
         raise InvalidArgument(
-            f"tuples[{index}] is {numbers}; expected 1 ... 12 different cells",
-            field="tuples",
+            f"{name}[{index}] is {numbers}; expected 1 ... 12 different cells",
+            field=name,
             lane=index,
         )
     return numbers
+
+
+def network_form(
+    tuples: Sequence[Sequence[int]], exponents: int, *, symmetric: bool
+) -> wire.NTupleForm:
+    """Returns the form of a network as a message."""
+    return wire.NTupleForm(
+        tuples=[wire.NTuple(cells=bytes(cells)) for cells in tuples],
+        exponents=exponents,
+        symmetric=symmetric,
+    )
 
 
 def upload(session: Session, network: NTuple) -> None:
@@ -320,11 +358,7 @@ def upload(session: Session, network: NTuple) -> None:
     """
     if session.network is not network:
         session.network = None
-        form = wire.NTupleForm(
-            tuples=[wire.NTuple(cells=bytes(cells)) for cells in network.tuples],
-            exponents=network.exponents,
-            symmetric=network.symmetric,
-        )
+        form = network_form(network.tuples, network.exponents, symmetric=network.symmetric)
         _send(session, wire.PolicyRequest(network=form), None)
         session.network = network
     end = 0

@@ -1,0 +1,44 @@
+"""Tuples of cells for n-tuple networks."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+PATTERNS: dict[str, tuple[tuple[int, ...], ...]] = {
+    name: tuple(tuple(int(cell, 16) for cell in cells) for cells in text.split())
+    for name, text in {
+        # Yeh et al., "Multi-stage temporal difference learning for 2048-like games", 2016.
+        "yeh": "012345 456789 012456 45689a",
+        # Matsuzaki, "Systematic selection of n-tuple networks with consideration of interinfluence
+        # for game 2048", 2016, in the order of TDL2048.
+        "matsuzaki": "012456 456789 012345 234569 01259a 345678 134567 01489a",
+        # Szubert and Jaśkowski, "Temporal difference learning of n-tuple networks for the game
+        # 2048", 2014: two lines and two rectangles.
+        "szubert": "0123 4567 012456 45689a",
+    }.items()
+}
+"""Published tuples for boards of 4 x 4, by name. Cells are numbered row by row."""
+
+
+def default_tuples(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
+    """Returns the tuples for boards of a size without published tuples.
+
+    A board of at most six cells is a single tuple. The tuples of a larger board are its rectangles
+    of 2 x 3 and 3 x 2 cells. Of several rectangles that are images of each other, there is one.
+    """
+    if (rows, columns) == (4, 4):
+        return PATTERNS["yeh"]
+    cells = np.arange(rows * columns).reshape(rows, columns)
+    if cells.size <= 6:
+        return (tuple(cells.ravel().tolist()),)
+    found: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for height, width in ((2, 3), (3, 2)):
+        for row, column in itertools.product(range(rows - height + 1), range(columns - width + 1)):
+            mask = np.zeros((rows, columns), bool)
+            mask[row : row + height, column : column + width] = True
+            turned = [np.rot90(board, quarter) for board in (mask, mask.T) for quarter in range(4)]
+            images = [tuple(cells[image]) for image in turned if image.shape == cells.shape]
+            found.setdefault(min(images), tuple(cells[mask].tolist()))
+    return tuple(found.values())

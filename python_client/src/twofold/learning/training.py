@@ -1,0 +1,431 @@
+"""The function `train`, which lets an n-tuple network learn 2048."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+
+from twofold import _arguments
+from twofold.envs.json_form import as_json
+from twofold.envs.seeding import consecutive
+from twofold.envs.settings import Settings
+from twofold.errors import InvalidArgument
+from twofold.evaluation import Evaluation, evaluate, report
+from twofold.games.game2048 import Game2048
+from twofold.learning import checkpoints
+from twofold.learning.patterns import PATTERNS, default_tuples
+from twofold.policies import NTuple
+from twofold.policies.served_policies import network_form, read_tuples
+from twofold.v1 import environment_pb2 as environment
+
+if TYPE_CHECKING:
+    from twofold.client.embedded import EmbeddedLearner
+
+Patterns: TypeAlias = "str | Sequence[Sequence[int]] | None"
+
+# The boards of one thread. More boards make no learner faster, and new weights reach them later.
+_BOARDS_OF_A_THREAD = 64
+# The duration of one call of the library in seconds. Ctrl-C takes effect between two calls.
+_CALL_SECONDS = 0.1
+_DEFAULT_SECONDS = 120.0
+
+
+class Point(NamedTuple):
+    """A point of a learning curve."""
+
+    seconds: float
+    """The seconds of training so far, without evaluations and checkpoints."""
+    steps: int
+    """The steps of all boards together so far. A step that starts an episode counts, too."""
+    episodes: int
+    """The episodes that have ended so far."""
+    mean_score: float
+    """The mean score of the episodes that have ended since the previous point."""
+    goal_share: float
+    """The share of these episodes that reached the goal."""
+
+
+class Progress(Protocol):
+    """A function that `train` calls about ten times a second."""
+
+    def __call__(self, done: float, total: float, steps: int, /) -> None:
+        """Reports the work done and all work, in seconds or in steps; and the steps so far."""
+        ...
+
+
+@dataclass(frozen=True)
+class Training:
+    """The result of `train`.
+
+    Attributes:
+        policy: The network, for `twofold.evaluate` and `VectorEnv.rollout`.
+        seconds: The seconds of training, without evaluations and checkpoints.
+        steps: The steps of all boards together.
+        episodes: The number of episodes that ended.
+        curve: The mean score over time.
+        evaluations: The point of the curve and the evaluation for each of the intervals
+            `evaluate_every`.
+    """
+
+    policy: NTuple
+    seconds: float
+    steps: int
+    episodes: int
+    curve: tuple[Point, ...]
+    evaluations: tuple[tuple[Point, Evaluation], ...]
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Plots the learning curve and returns the matplotlib Figure.
+
+        Args:
+            path: The file to save the plot to, if any. Its suffix selects the format.
+
+        Raises:
+            MissingDependency: matplotlib is not installed.
+            InvalidArgument: matplotlib does not support the file's suffix.
+        """
+        curve = self.curve
+        return report.plot_curve(
+            [point.seconds for point in curve], [point.mean_score for point in curve], path
+        )
+
+
+def train(
+    patterns: Patterns = None,
+    *,
+    seconds: float | None = None,
+    steps: int | None = None,
+    threads: int = 1,
+    num_envs: int | None = None,
+    seed: int = 0,
+    learning_rate: float = 1.0,
+    initial_value: float = 0.0,
+    exponents: int = 16,
+    file: str | PathLike[str] | None = None,
+    save_every: float = 300.0,
+    resume: bool = False,
+    evaluate_every: float | None = None,
+    episodes: int = 500,
+    progress: Progress | None = None,
+    evaluated: Callable[[Point, Evaluation], None] | None = None,
+    **env_arguments: Any,
+) -> Training:
+    """Trains an n-tuple network to play 2048, in this process.
+
+        training = twofold.train(seconds=600, threads=2, file="agent.npz")
+        print(twofold.evaluate(training.policy))
+
+    The network learns the value of afterstates by TD(0) with temporal coherence: after each move,
+    it moves the value of the last afterstate towards the highest reward + value of an afterstate on
+    the next board. The reward is the raw score. The page "A strong baseline in one
+    call" describes the method.
+
+    With one thread, the weights are a pure function of the arguments and the number of steps. Two
+    or more threads share the weights without locks, so each run gives other weights, which are as
+    good.
+
+    Args:
+        patterns: The tuples of cells: a name from `twofold.learning.PATTERNS`, or a list of tuples
+            of 1 ... 12 cells, numbered row by row (default: "yeh" on 4 x 4, else the rectangles of
+            2 x 3 cells). Each tuple has exponents ** cells weights, for all images of the board.
+        seconds: The duration of training (default: 120, if `steps` is not given).
+        steps: The number of steps of all boards together, rounded up to whole steps.
+        threads: The number of threads, each with the same number of boards.
+        num_envs: The number of boards (default: 64 for each thread).
+        seed: The seed of the first board; board i has seed + i.
+        learning_rate: The factor of all corrections, above 0 and at most 1.
+        initial_value: The value of every board before training. A high value, such as 320,000,
+            makes the network try moves that it has not tried (optimistic initialisation).
+        exponents: The number of distinct exponents, 2 ... 32; larger exponents count as the
+            largest.
+        file: The file for the network and the state of the training. `twofold.policies.NTuple.load`
+            and the policy "ntuple:FILE" read it.
+        save_every: The seconds of training between two saves. The file is also saved at the end,
+            and when Ctrl-C interrupts the training.
+        resume: Whether to continue the training in `file`. `seconds` and `steps` include the
+            training before; all other arguments must be the same, except `threads`.
+        evaluate_every: The seconds of training between two evaluations (default: none).
+        episodes: The number of games in each evaluation.
+        progress: A function for the progress, see `Progress`.
+        evaluated: A function that receives each evaluation, and its point on the curve.
+        **env_arguments: The rules of 2048, such as size=3 or four_probability=0.2.
+
+    Returns:
+        The trained network, and the learning curve.
+
+    Raises:
+        InvalidArgument: An argument is wrong; `field` names it.
+        ResourceExhausted: The network is larger than the limits or the memory of this process.
+        OSError: The file can't be read or written.
+        TransportError: The library was not found, or can't start.
+    """
+    plan = _Plan.read(
+        patterns,
+        threads=threads,
+        num_envs=num_envs,
+        seed=seed,
+        learning_rate=learning_rate,
+        initial_value=initial_value,
+        exponents=exponents,
+        env_arguments=env_arguments,
+    )
+    if seconds is None and steps is None:
+        seconds = _DEFAULT_SECONDS
+    limit = math.inf if seconds is None else _arguments.seconds("seconds", seconds)
+    played = math.inf
+    if steps is not None:
+        played = math.ceil(_arguments.integer("steps", steps, 1, 2**62) / plan.num_envs)
+    save_every = _arguments.seconds("save_every", save_every)
+    if evaluate_every is not None:
+        evaluate_every = _arguments.seconds("evaluate_every", evaluate_every)
+    episodes = _arguments.integer("episodes", episodes, 1)
+    _arguments.progress(progress)
+    if _arguments.boolean("resume", resume) and file is None:
+        raise InvalidArgument("resume needs file, which holds the training", field="file")
+
+    learner = plan.learner()
+    run = _Run(plan, learner)
+    if resume and file is not None:
+        run.resume(file)
+    else:
+        learner.start(consecutive(plan.seed, plan.num_envs))
+        learner.weights += np.float32(plan.initial_value / plan.features)
+    next_save, next_evaluation = run.seconds + save_every, math.inf
+    if evaluate_every is not None:
+        next_evaluation = (run.seconds // evaluate_every + 1) * evaluate_every
+    try:
+        while run.seconds < limit and learner.counts.played < played:
+            run.step(min(_CALL_SECONDS, limit - run.seconds), played - learner.counts.played)
+            if progress is not None:
+                total = run.steps(played) if seconds is None else limit
+                done = run.steps(learner.counts.played) if seconds is None else run.seconds
+                progress(min(done, total), total, run.steps(learner.counts.played))
+            if evaluate_every is not None and run.seconds >= next_evaluation:
+                run.evaluate(episodes, evaluated)
+                next_evaluation += evaluate_every
+            if file is not None and run.seconds >= next_save:
+                run.save(file)
+                next_save = run.seconds + save_every
+    finally:
+        if file is not None:
+            run.save(file)
+    return run.result()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The checked arguments that determine a training."""
+
+    game: Game2048
+    tuples: tuple[tuple[int, ...], ...]
+    threads: int
+    num_envs: int
+    seed: int
+    learning_rate: float
+    initial_value: float
+    exponents: int
+
+    @classmethod
+    def read(
+        cls,
+        patterns: Patterns,
+        *,
+        threads: object,
+        num_envs: object,
+        seed: object,
+        learning_rate: object,
+        initial_value: object,
+        exponents: object,
+        env_arguments: Mapping[str, Any],
+    ) -> _Plan:
+        """Checks the arguments of `train`, which describes them and the errors."""
+        if "endpoint" in env_arguments:
+            raise InvalidArgument(
+                "endpoint is given, but a network learns only in this process, because a long "
+                "request would hold the server; omit it",
+                field="endpoint",
+            )
+        game, others = Game2048.split(env_arguments)
+        Settings.read("train", game, others)
+        for name in others:
+            raise InvalidArgument(f"{name} has no meaning for training; omit it", field=name)
+        checked_threads = _arguments.integer("threads", threads, 1, 1024)
+        if num_envs is None:
+            num_envs = _BOARDS_OF_A_THREAD * checked_threads
+        return cls(
+            game=game,
+            tuples=_tuples(patterns, game),
+            threads=checked_threads,
+            num_envs=_arguments.integer("num_envs", num_envs, 1, 2**31 - 1),
+            seed=_arguments.integer("seed", seed, 0, 2**64 - 1),
+            learning_rate=_arguments.real("learning_rate", learning_rate),
+            initial_value=_arguments.real("initial_value", initial_value, -1e9, 1e9),
+            exponents=_arguments.integer("exponents", exponents, 2, 32),
+        )
+
+    @property
+    def features(self) -> int:
+        """The number of weights in the value of a board."""
+        images = 8 if self.game.rows == self.game.columns else 4
+        return images * len(self.tuples)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the arguments that must be the same to continue a training."""
+        return {
+            "patterns": [list(cells) for cells in self.tuples],
+            "num_envs": self.num_envs,
+            "seed": self.seed,
+            "learning_rate": self.learning_rate,
+            "initial_value": self.initial_value,
+            "exponents": self.exponents,
+            **as_json(self.game.arguments),
+        }
+
+    def learner(self) -> EmbeddedLearner:
+        """Makes the learner."""
+        # because: clients of a server also run on systems without the library
+        from twofold.client.embedded import EmbeddedLearner
+
+        create = environment.CreateRequest()
+        create.CopyFrom(self.game.request)
+        create.num_envs = self.num_envs
+        form = network_form(self.tuples, self.exponents, symmetric=True)
+        return EmbeddedLearner(create, form, threads=self.threads, learning_rate=self.learning_rate)
+
+
+def _tuples(patterns: Patterns, game: Game2048) -> tuple[tuple[int, ...], ...]:
+    if patterns is None:
+        return default_tuples(game.rows, game.columns)
+    if not isinstance(patterns, str):
+        return read_tuples("patterns", patterns)
+    if patterns not in PATTERNS:
+        raise InvalidArgument(
+            f"patterns is {patterns!r}; expected {', '.join(map(repr, PATTERNS))}, or a list of "
+            "tuples of cells",
+            field="patterns",
+        )
+    if (game.rows, game.columns) != (4, 4):
+        raise InvalidArgument(
+            f"patterns is {patterns!r}, which is for boards of 4 x 4; omit it, or pass a list of "
+            "tuples of cells",
+            field="patterns",
+        )
+    return PATTERNS[patterns]
+
+
+class _Run:
+    """The progress of a training."""
+
+    def __init__(self, plan: _Plan, learner: EmbeddedLearner) -> None:
+        self.plan, self.learner = plan, learner
+        self.seconds = 0.0
+        self.curve: list[Point] = []
+        self.evaluations: list[tuple[Point, Evaluation]] = []
+        # The number of episodes, their score and the goals at the last point of the curve.
+        self._last = (0, 0, 0)
+        # The steps per second on each board in the last call.
+        self._rate = 100.0
+
+    def step(self, seconds: float, most: float) -> None:
+        """Plays for about this time, and at most this number of steps on each board."""
+        steps = int(max(1, min(self._rate * seconds, most)))
+        start = time.perf_counter()
+        self.learner.run(steps)
+        passed = time.perf_counter() - start
+        self.seconds += passed
+        self._rate = steps / max(passed, 1e-6)
+        last = self.curve[-1].seconds if self.curve else 0.0
+        if self.seconds - last >= max(0.5, self.seconds / 200):
+            self.add_point()
+
+    def steps(self, played: float) -> int:
+        """Returns the steps of all boards together, from the steps on each board."""
+        return int(played * self.plan.num_envs)
+
+    def add_point(self) -> None:
+        """Adds a point to the curve, if an episode has ended since the last one."""
+        counts = self.learner.counts
+        now = counts.episodes, counts.score, counts.goals
+        episodes, score, goals = (new - old for new, old in zip(now, self._last, strict=True))
+        if episodes:
+            self._last = now
+            self.curve.append(
+                Point(
+                    self.seconds,
+                    self.steps(counts.played),
+                    counts.episodes,
+                    score / episodes,
+                    goals / episodes,
+                )
+            )
+
+    def network(self) -> NTuple:
+        """Returns the network with the current weights, which it shares with the learner."""
+        sizes = [self.plan.exponents ** len(cells) for cells in self.plan.tuples]
+        tables = np.split(self.learner.weights, np.cumsum(sizes)[:-1])
+        return NTuple(self.plan.tuples, tables, exponents=self.plan.exponents)
+
+    def evaluate(
+        self, episodes: int, evaluated: Callable[[Point, Evaluation], None] | None
+    ) -> None:
+        """Evaluates the network on the first games of every evaluation."""
+        self.add_point()
+        if not self.curve:
+            return
+        rules = self.plan.game.arguments
+        found = self.curve[-1], evaluate(self.network(), episodes=episodes, **rules)
+        self.evaluations.append(found)
+        if evaluated is not None:
+            evaluated(*found)
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Saves the network and the state of the training."""
+        training = {
+            "arguments": self.plan.as_json(),
+            "seconds": self.seconds,
+            "counts": self.learner.counts,
+            "last": self._last,
+            "curve": self.curve,
+        }
+        checkpoints.save(file, self.network(), self.learner, training)
+
+    def resume(self, file: str | PathLike[str]) -> None:
+        """Continues the training in a file.
+
+        Raises:
+            InvalidArgument: The file is not a checkpoint, or its training had other arguments.
+            OSError: The file can't be read.
+        """
+        network, training = checkpoints.load(file)
+        before = training["arguments"]
+        for name, value in self.plan.as_json().items():
+            if before.get(name) != value:
+                raise InvalidArgument(
+                    f"{name} is {value}, but the training in {file} has {before.get(name)}; pass "
+                    "the same value to resume it",
+                    field=name,
+                )
+        checkpoints.restore(file, network, self.learner)
+        self.learner.counts = training["counts"]
+        self.seconds, self._last = training["seconds"], tuple(training["last"])
+        self.curve = [Point(*point) for point in training["curve"]]
+
+    def result(self) -> Training:
+        """Returns the result."""
+        self.add_point()
+        counts = self.learner.counts
+        return Training(
+            policy=self.network(),
+            seconds=self.seconds,
+            steps=self.steps(counts.played),
+            episodes=counts.episodes,
+            curve=tuple(self.curve),
+            evaluations=tuple(self.evaluations),
+        )
