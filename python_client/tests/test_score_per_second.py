@@ -105,16 +105,17 @@ def test_a_published_network_is_evaluated_or_skipped_and_listed(
 # ---- score per second ----------------------------------------------------------------------------
 
 
-def test_the_ntuple_learner_is_measured_at_each_time_of_one_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("learner", ["train", "ntuple"])
+def test_an_ntuple_learner_is_measured_at_each_time_of_one_run(
+    learner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     affinity = os.sched_getaffinity(0)
-    words = ["--only", "ntuple", "--minutes", "0.01", "0.03", "--games", "40"]
+    words = ["--only", learner, "--minutes", "0.01", "0.03", "--games", "40"]
     score_per_second.main([*words, "--out", str(tmp_path), "--cores", "1"])
     assert os.sched_getaffinity(0) == affinity
     first = capsys.readouterr().out
     assert "| moves/s with learning | after 0.01 min | after 0.03 min |" in first
-    result = json.loads((tmp_path / "ntuple-1" / "result.json").read_text())
+    result = json.loads((tmp_path / f"{learner}-1" / "result.json").read_text())
     assert result["cores"] == 1
     assert 0 < result["cores_used"] < 1.1
     early, late = result["points"]

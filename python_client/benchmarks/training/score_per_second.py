@@ -99,6 +99,25 @@ def train_ntuple(options: argparse.Namespace, out: Path) -> Saved:
     return saved
 
 
+def train_native(options: argparse.Namespace, out: Path) -> Saved:
+    """Trains the n-tuple network of `twofold train`, with a thread for each core."""
+    saved: Saved = []
+    agent = out / "agent.npz"
+    words: list[object] = [sys.executable, "-m", "twofold", "train", agent, "--json", "--quiet"]
+    words += ["--threads", options.cores, "--seed", options.seed]
+    for minutes in options.minutes:
+        seconds = 60 * minutes
+        result = json.loads(run([*words, "--seconds", f"{seconds:g}"], out))
+        kept = agent.with_name(f"agent-{seconds:g}.npz")
+        shutil.copy(agent, kept)
+        # A step that starts a game plays no move.
+        moves = result["steps"] - result["episodes"]
+        saved.append({"file": kept.name, "seconds": result["seconds"], "moves": moves})
+        words += ["--resume"] if len(saved) == 1 else []
+    agent.unlink()
+    return saved
+
+
 def train_torch(name: str) -> Callable[[argparse.Namespace, Path], Saved]:
     """Returns a function that trains with a PyTorch program."""
 
@@ -130,7 +149,8 @@ def train_tdl_demo(options: argparse.Namespace, out: Path) -> Saved:
 
 AFTERSTATES = "greedy over afterstates, 1 ply"
 LEARNERS = (
-    Learner("ntuple", "n-tuple network", AFTERSTATES, "train_ntuple", train_ntuple),
+    Learner("train", "n-tuple network, `twofold train`", AFTERSTATES, "train_ntuple", train_native),
+    Learner("ntuple", "n-tuple network, numpy", AFTERSTATES, "train_ntuple", train_ntuple),
     Learner("ppo", "PPO, masked", "most probable action", "ppo", train_torch("ppo"), python=TORCH),
     Learner(
         "dqn",
