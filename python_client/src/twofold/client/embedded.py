@@ -341,7 +341,7 @@ class EmbeddedLearner:
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
         ResourceExhausted: The network is larger than the limits or the memory of this process.
-        Unavailable, ServerStartFailed: There is no usable library.
+        ServerStartFailed: There is no usable library.
     """
 
     def __init__(
@@ -352,7 +352,10 @@ class EmbeddedLearner:
         threads: int,
         learning_rate: float,
     ) -> None:
-        self._learn = library().twofold_learn
+        try:
+            self._learn = library().twofold_learn
+        except Unavailable as error:
+            raise ServerStartFailed(str(error)) from None
         self._header = ctypes.create_string_buffer(_HEADER_BYTES)
         self._reply = _Reply(
             header=ctypes.addressof(self._header), header_capacity=len(self._header)
