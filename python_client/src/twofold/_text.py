@@ -130,6 +130,49 @@ def _replace(temporary: Path, target: Path) -> None:
         shutil.copyfile(temporary, target)
 
 
+def check_writable(path: Path) -> None:
+    """Checks that a file can be written.
+
+    An existing file keeps its content. A file that the check creates is removed again. Pipes and
+    devices are not opened, because closing a pipe would tell its reader that the data has ended.
+
+    Raises:
+        OSError: The file can't be written.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
+    check_folder(path)
+    is_new = not path.exists()
+    try:
+        with path.open("ab"):
+            pass
+    finally:
+        if is_new:
+            path.resolve().unlink(missing_ok=True)
+
+
+def policy_files(*policies: str | None) -> list[str]:
+    """Returns the files that policies name, such as file.py:NAME or ntuple:FILE."""
+    given = [each for each in policies if each is not None]
+    words = [
+        word for each in given for word in (each, each.rpartition(":")[0], each.partition(":")[2])
+    ]
+    return [word for word in words if Path(word).suffix]
+
+
+def check_folder(path: Path) -> None:
+    """Checks that the parent folder of a new file or folder exists.
+
+    Raises:
+        FileNotFoundError: It does not exist.
+    """
+    if not path.parent.exists():
+        text = "the folder does not exist; make it first"
+        raise FileNotFoundError(errno.ENOENT, text, str(path.parent))
+
+
 @contextlib.contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     """Adds a file's name to an OSError that lacks one, for example when the disk is full."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from twofold._text import check_writable
 from twofold.errors import InvalidArgument
 
 
@@ -33,9 +33,6 @@ def check_output(path: Path, *inputs: str | Path) -> None:
 
     The file must not be one of the `inputs`, which would be lost.
 
-    An existing file keeps its content. A file that the check creates is removed again. Pipes and
-    devices are not opened, because closing a pipe would tell its reader that the data has ended.
-
     Raises:
         InvalidArgument: The file is an input.
         OSError: The file can't be written.
@@ -44,38 +41,7 @@ def check_output(path: Path, *inputs: str | Path) -> None:
         raise InvalidArgument(
             f"{path} is also an input; name a different file for the result", field="file"
         )
-    if path.exists() and not path.is_file() and not path.is_dir():
-        if not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        return
-    check_folder(path)
-    is_new = not path.exists()
-    try:
-        with path.open("ab"):
-            pass
-    finally:
-        if is_new:
-            path.resolve().unlink(missing_ok=True)
-
-
-def policy_files(*policies: str | None) -> list[str]:
-    """Returns the files that policies name, such as file.py:NAME or ntuple:FILE."""
-    given = [each for each in policies if each is not None]
-    words = [
-        word for each in given for word in (each, each.rpartition(":")[0], each.partition(":")[2])
-    ]
-    return [word for word in words if Path(word).suffix]
-
-
-def check_folder(path: Path) -> None:
-    """Checks that the parent folder of a new file or folder exists.
-
-    Raises:
-        FileNotFoundError: It does not exist.
-    """
-    if not path.parent.exists():
-        text = "the folder does not exist; make it first"
-        raise FileNotFoundError(errno.ENOENT, text, str(path.parent))
+    check_writable(path)
 
 
 def add_listening_arguments(parser: argparse.ArgumentParser) -> None:

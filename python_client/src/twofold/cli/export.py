@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from twofold import datasets
+from twofold._text import check_folder
 from twofold.cli import playing
-from twofold.cli.common import Result, add_output_arguments, check_folder
+from twofold.cli.common import Result, add_output_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
