@@ -105,10 +105,10 @@ def elements(name: str, value: object, expected: str) -> list[Any]:
     return list(value)
 
 
-def progress(value: object) -> None:
+def progress(value: object, name: str = "progress") -> None:
     """Checks that `value` is a function or None."""
     if value is not None and not callable(value):
-        raise _wrong("progress", value, "a function")
+        raise _wrong(name, value, "a function")
 
 
 def executor(value: object, method: str) -> None:

@@ -7,7 +7,9 @@ and, as JSON, the arguments and the progress (`training`).
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,9 @@ from twofold.policies.served_policies import read_arrays
 
 if TYPE_CHECKING:
     from twofold.client.embedded import EmbeddedLearner
+
+# The entries of `training`.
+_TRAINING = {"arguments", "seconds", "counts", "last", "curve"}
 
 
 def save(
@@ -37,30 +42,53 @@ def save(
         np.savez(file, **arrays)
 
 
-def load(path: str | PathLike[str]) -> tuple[NTuple, dict[str, Any]]:
-    """Loads the network and the `training` of a checkpoint.
+def load(path: str | PathLike[str]) -> dict[str, Any]:
+    """Loads the `training` of a checkpoint.
 
     Raises:
         InvalidArgument: The file is not a checkpoint, or is damaged; `field` is "file".
         OSError: The file can't be read.
     """
-    network = NTuple.load(path)
-    with read_arrays(path, "checkpoint of a training") as arrays:
-        return network, dict(json.loads(str(arrays["training"])))
+    with _reading(path) as arrays:
+        training: dict[str, Any] = json.loads(str(arrays["training"]))
+        missing = _TRAINING - training.keys()
+        if missing:
+            raise InvalidArgument(f"training lacks {', '.join(sorted(missing))}")
+        return training
 
 
-def restore(path: str | PathLike[str], network: NTuple, learner: EmbeddedLearner) -> None:
-    """Fills a learner with the state of a checkpoint, whose network is `network`."""
-    with read_arrays(path, "checkpoint of a training") as arrays:
+def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
+    """Fills a learner with the network and the state of a checkpoint.
+
+    Raises:
+        InvalidArgument: The file is damaged, or belongs to another learner; `field` is "file".
+        OSError: The file can't be read.
+    """
+    with _reading(path) as arrays:
+        network = NTuple.load(path)
+        np.concatenate(network.weights, out=learner.weights)
         for table, errors in enumerate(_tables(network, learner)):
             errors[arrays[f"places_{table}"]] = arrays[f"errors_{table}"]
+        if not np.isfinite(learner.errors).all():
+            raise InvalidArgument("errors are not finite")
         state = arrays["state"]
         if state.dtype != np.uint8 or state.shape != learner.state.shape:
             raise InvalidArgument(
                 f"state is {state.dtype} {state.shape}; expected uint8 {learner.state.shape}"
             )
         learner.state[:] = state
-    np.concatenate(network.weights, out=learner.weights)
+        learner.run(0)  # checks the state
+
+
+@contextlib.contextmanager
+def _reading(path: str | PathLike[str]) -> Iterator[Any]:
+    """Opens a checkpoint, as `read_arrays` does. The `field` of its errors is "file"."""
+    try:
+        with read_arrays(path, "checkpoint of a training") as arrays:
+            yield arrays
+    except InvalidArgument as error:
+        error.field = "file"
+        raise
 
 
 def _tables(network: NTuple, learner: EmbeddedLearner) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from twofold import _arguments
-from twofold.envs.json_form import as_json
+from twofold import _arguments, _text
 from twofold.envs.seeding import consecutive
 from twofold.envs.settings import Settings
-from twofold.errors import InvalidArgument
+from twofold.errors import InvalidArgument, ResourceExhausted
 from twofold.evaluation import Evaluation, evaluate, report
 from twofold.games.game2048 import Game2048
 from twofold.learning import checkpoints
@@ -138,7 +138,8 @@ def train(
         seconds: The duration of training (default: 120, if `steps` is not given).
         steps: The number of steps of all boards together, rounded up to whole steps.
         threads: The number of threads, each with the same number of boards.
-        num_envs: The number of boards (default: 64 for each thread).
+        num_envs: The number of boards (default: 64 for each thread, or as in the training to
+            resume).
         seed: The seed of the first board; board i has seed + i.
         learning_rate: The factor of all corrections, above 0 and at most 1.
         initial_value: The value of every board before training. A high value, such as 320,000,
@@ -166,6 +167,11 @@ def train(
         OSError: The file can't be read or written.
         TransportError: The library was not found, or can't start.
     """
+    if _arguments.boolean("resume", resume) and file is None:
+        raise InvalidArgument("resume needs file, which holds the training", field="file")
+    saved = checkpoints.load(file) if resume and file is not None else None
+    if saved is not None and num_envs is None:
+        num_envs = saved["arguments"].get("num_envs")
     plan = _Plan.read(
         patterns,
         threads=threads,
@@ -187,13 +193,14 @@ def train(
         evaluate_every = _arguments.seconds("evaluate_every", evaluate_every)
     episodes = _arguments.integer("episodes", episodes, 1)
     _arguments.progress(progress)
-    if _arguments.boolean("resume", resume) and file is None:
-        raise InvalidArgument("resume needs file, which holds the training", field="file")
+    _arguments.progress(evaluated, "evaluated")
+    if file is not None:
+        _text.check_writable(Path(file))
 
     learner = plan.learner()
     run = _Run(plan, learner)
-    if resume and file is not None:
-        run.resume(file)
+    if saved is not None and file is not None:
+        run.resume(file, saved)
     else:
         learner.start(consecutive(plan.seed, plan.num_envs))
         learner.weights += np.float32(plan.initial_value / plan.features)
@@ -252,6 +259,10 @@ class _Plan:
                 "request would hold the server; omit it",
                 field="endpoint",
             )
+        if env_arguments.get("reward") is not None:
+            raise InvalidArgument(
+                "reward is given, but a network learns the raw score; omit it", field="reward"
+            )
         game, others = Game2048.split(env_arguments)
         Settings.read("train", game, others)
         for name in others:
@@ -278,6 +289,7 @@ class _Plan:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the arguments that must be the same to continue a training."""
+        rules = self.game.request.game2048
         return {
             "patterns": [list(cells) for cells in self.tuples],
             "num_envs": self.num_envs,
@@ -285,7 +297,11 @@ class _Plan:
             "learning_rate": self.learning_rate,
             "initial_value": self.initial_value,
             "exponents": self.exponents,
-            **as_json(self.game.arguments),
+            "size": [rules.rows, rules.columns],
+            "four_probability": rules.four_probability,
+            "start_tiles": rules.start_tiles,
+            "goal": rules.goal,
+            "stop_at_goal": rules.stop_at_goal,
         }
 
     def learner(self) -> EmbeddedLearner:
@@ -297,7 +313,14 @@ class _Plan:
         create.CopyFrom(self.game.request)
         create.num_envs = self.num_envs
         form = network_form(self.tuples, self.exponents, symmetric=True)
-        return EmbeddedLearner(create, form, threads=self.threads, learning_rate=self.learning_rate)
+        try:
+            return EmbeddedLearner(
+                create, form, threads=self.threads, learning_rate=self.learning_rate
+            )
+        except (InvalidArgument, ResourceExhausted) as error:
+            if error.field == "tuples":
+                error.field = "patterns"
+            raise
 
 
 def _tuples(patterns: Patterns, game: Game2048) -> tuple[tuple[int, ...], ...]:
@@ -396,26 +419,25 @@ class _Run:
         }
         checkpoints.save(file, self.network(), self.learner, training)
 
-    def resume(self, file: str | PathLike[str]) -> None:
-        """Continues the training in a file.
+    def resume(self, file: str | PathLike[str], saved: dict[str, Any]) -> None:
+        """Continues the training in a file, whose `checkpoints.load` is `saved`.
 
         Raises:
-            InvalidArgument: The file is not a checkpoint, or its training had other arguments.
+            InvalidArgument: The training had other arguments, or the file is damaged.
             OSError: The file can't be read.
         """
-        network, training = checkpoints.load(file)
-        before = training["arguments"]
         for name, value in self.plan.as_json().items():
-            if before.get(name) != value:
+            before = saved["arguments"].get(name)
+            if before != value:
                 raise InvalidArgument(
-                    f"{name} is {value}, but the training in {file} has {before.get(name)}; pass "
+                    f"{name} is {value}, but the training in {os.fspath(file)} has {before}; pass "
                     "the same value to resume it",
                     field=name,
                 )
-        checkpoints.restore(file, network, self.learner)
-        self.learner.counts = training["counts"]
-        self.seconds, self._last = training["seconds"], tuple(training["last"])
-        self.curve = [Point(*point) for point in training["curve"]]
+        checkpoints.restore(file, self.learner)
+        self.learner.counts = saved["counts"]
+        self.seconds, self._last = saved["seconds"], tuple(saved["last"])
+        self.curve = [Point(*point) for point in saved["curve"]]
 
     def result(self) -> Training:
         """Returns the result."""
