@@ -153,15 +153,6 @@ def check_writable(path: Path) -> None:
             path.resolve().unlink(missing_ok=True)
 
 
-def policy_files(*policies: str | None) -> list[str]:
-    """Returns the files that policies name, such as file.py:NAME or ntuple:FILE."""
-    given = [each for each in policies if each is not None]
-    words = [
-        word for each in given for word in (each, each.rpartition(":")[0], each.partition(":")[2])
-    ]
-    return [word for word in words if Path(word).suffix]
-
-
 def check_folder(path: Path) -> None:
     """Checks that the parent folder of a new file or folder exists.
 

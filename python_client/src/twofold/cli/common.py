@@ -44,6 +44,15 @@ def check_output(path: Path, *inputs: str | Path) -> None:
     check_writable(path)
 
 
+def policy_files(*policies: str | None) -> list[str]:
+    """Returns the files that policies name, such as file.py:NAME or ntuple:FILE."""
+    given = [each for each in policies if each is not None]
+    words = [
+        word for each in given for word in (each, each.rpartition(":")[0], each.partition(":")[2])
+    ]
+    return [word for word in words if Path(word).suffix]
+
+
 def add_listening_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --host and --port for an HTTP service."""
     parser.add_argument(

@@ -21,6 +21,7 @@ from twofold.client.payloads import Buffer, BufferPool
 from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import (
     DeadlineExceeded,
+    InvalidArgument,
     ProtocolError,
     ResourceExhausted,
     ServerStartFailed,
@@ -341,7 +342,7 @@ class EmbeddedLearner:
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
         ResourceExhausted: The network is larger than the limits or the memory of this process.
-        ServerStartFailed: There is no usable library.
+        ServerStartFailed: There is no usable library, or a variable that configures it is invalid.
     """
 
     def __init__(
@@ -370,7 +371,13 @@ class EmbeddedLearner:
             threads=threads,
             learning_rate=learning_rate,
         )
-        self._call()  # checks the arguments and reports the sizes
+        try:
+            self._call()  # checks the arguments and reports the sizes
+        except InvalidArgument as error:
+            if error.field:
+                raise
+            # A variable that configures the service, or the limit on this process's memory.
+            raise ServerStartFailed(f"the learner can't start: {error}") from None
         count = self._learner.weight_count
         try:
             self.weights = np.zeros(count, np.float32)

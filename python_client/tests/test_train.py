@@ -1,0 +1,667 @@
+"""Tests of `twofold.train`: its arithmetic, determinism, files and refusals."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_learner import PlainLearner
+from servers import PATIENCE, wait_until
+from test_optimum import solve
+
+import twofold
+from twofold.client import embedded
+from twofold.client.embedded import EmbeddedLearner
+from twofold.envs.seeding import consecutive
+from twofold.errors import InvalidArgument, ResourceExhausted, ServerStartFailed
+from twofold.games.game2048 import Game2048
+from twofold.learning import Point, Training, train
+from twofold.learning.patterns import PATTERNS, default_tuples
+from twofold.policies import NTuple
+from twofold.policies.served_policies import network_form
+
+# On 2 x 3 boards, the highest exponent is 7.
+SMALL: dict[str, Any] = {"size": (2, 3), "exponents": 8}
+
+
+def learner_of(
+    tuples: Any,
+    *,
+    num_envs: int = 8,
+    seed: int = 1,
+    threads: int = 1,
+    learning_rate: float = 1.0,
+    initial_value: float = 0.0,
+    exponents: int = 8,
+    **rules: Any,
+) -> EmbeddedLearner:
+    """Returns the library's learner, with games in progress."""
+    game = Game2048.of(**rules)
+    create = type(game.request)()
+    create.CopyFrom(game.request)
+    create.num_envs = num_envs
+    form = network_form(tuples, exponents, symmetric=True)
+    learner = EmbeddedLearner(create, form, threads=threads, learning_rate=learning_rate)
+    learner.start(consecutive(seed, num_envs))
+    images = 8 if game.rows == game.columns else 4
+    learner.weights += np.float32(initial_value / (images * len(tuples)))
+    return learner
+
+
+def content(learner: EmbeddedLearner) -> tuple[bytes, bytes, bytes]:
+    return learner.weights.tobytes(), learner.errors.tobytes(), learner.state.tobytes()
+
+
+def saved(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the arrays of a file, and the part of its training that does not depend on time."""
+    with np.load(file) as arrays:
+        found = {
+            name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()
+        }
+        training = json.loads(str(arrays["training"]))
+    del found["training"]
+    return found, {name: training[name] for name in ("arguments", "counts")}
+
+
+def played_in(file: Path) -> int:
+    """Returns the number of steps on each board."""
+    return int(saved(file)[1]["counts"][0])
+
+
+def bytes_of(training: Training) -> bytes:
+    return b"".join(table.tobytes() for table in training.policy.weights)
+
+
+def run_script(text: str, *arguments: object) -> str:
+    """Runs a Python program and returns its output."""
+    command = [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- the arithmetic ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("steps", "arguments"),
+    [
+        (10_500, {"size": (2, 3), "num_envs": 1}),
+        (2100, {"size": (2, 3), "num_envs": 5}),
+        (165, {"size": (2, 3), "num_envs": 64, "exponents": 16}),
+        (150, {"size": (2, 3), "num_envs": 70, "tuples": [[0, 1, 3], [5], [1, 4, 2]]}),
+        (10_150, {"size": 3, "num_envs": 1}),
+        (160, {"size": 3, "num_envs": 64, "goal": 64}),
+        (150, {"size": 3, "num_envs": 70, "tuples": [[0, 1, 3], [4], [8, 4, 1, 7]]}),
+        # Boards that the general engine plays.
+        (8, {"size": (5, 4), "num_envs": 70, "tuples": [[0, 1, 6], [19, 3, 4, 5, 9]]}),
+        (30, {"size": (2, 6), "num_envs": 30, "four_probability": 0.5}),
+        # Many exponents are above the largest, 2.
+        (60, {"size": 3, "num_envs": 9, "exponents": 3, "learning_rate": 0.5}),
+        (20, {"num_envs": 70, "dialect": "jumanji", "tuples": [[0, 1, 2, 3], [5, 6, 9]]}),
+        (80, {"size": 3, "num_envs": 9, "initial_value": 500.0, "learning_rate": 0.3}),
+        (60, {"size": (2, 3), "num_envs": 70, "goal": 16, "stop_at_goal": True}),
+        # A start tile is the goal, so a step without a move may end the episode.
+        (60, {"size": 2, "num_envs": 70, "goal": 4, "stop_at_goal": True}),
+        (60, {"size": 2, "num_envs": 7, "seed": 2**64 - 3}),
+    ],
+    ids=str,
+)
+def test_the_library_computes_the_same_numbers_as_a_plain_learner(
+    steps: int, arguments: dict[str, Any]
+) -> None:
+    given = {"seed": 3, "exponents": 8, **arguments}
+    size = given.pop("size", 4)
+    rows, columns = size if isinstance(size, tuple) else (size, size)
+    tuples = given.pop("tuples", None) or default_tuples(rows, columns)
+    learner = learner_of(tuples, size=size, **given)
+    learner.run(steps)
+    if given.pop("dialect", None):
+        given["start_tiles"] = 1
+    plain = PlainLearner(tuples, rows=rows, columns=columns, **given)
+    plain.run(steps)
+    assert learner.weights.tobytes() == plain.weights.tobytes()
+    assert learner.errors.tobytes() == plain.errors.tobytes()
+    assert learner.counts == (steps, plain.moves, plain.episodes, plain.score, plain.goals)
+    assert np.count_nonzero(plain.errors) > 5
+
+
+def test_train_starts_from_the_initial_value_and_the_seed() -> None:
+    trained = train([[0, 1], [2]], size=(2, 3), steps=700, num_envs=7, seed=5, initial_value=100)
+    learner = learner_of(
+        [[0, 1], [2]], size=(2, 3), num_envs=7, seed=5, initial_value=100, exponents=16
+    )
+    learner.run(100)
+    assert bytes_of(trained) == learner.weights.tobytes()
+    assert trained.episodes == learner.counts.episodes > 0
+
+
+# ---- determinism ---------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
+    first, again = (train(**SMALL, steps=5000) for _ in range(2))
+    other = train(**SMALL, steps=5000, seed=1)
+    assert bytes_of(first) == bytes_of(again) != bytes_of(other)
+    assert first.episodes == again.episodes
+
+
+def test_the_result_does_not_depend_on_how_the_steps_are_divided() -> None:
+    whole, parts = (learner_of([[0, 1, 2], [4]], size=(2, 3), num_envs=70) for _ in range(2))
+    whole.run(100)
+    for steps in (0, 1, 1, 2, 17, 0, 79):
+        parts.run(steps)
+    assert content(whole) == content(parts)
+    assert whole.counts == parts.counts
+
+
+def test_a_copy_of_all_arrays_continues_like_the_original() -> None:
+    original, copy = (learner_of([[0, 1, 2]], size=3, seed=seed) for seed in (1, 2))
+    original.run(50)
+    for name in ("weights", "errors", "state"):
+        getattr(copy, name)[:] = getattr(original, name)
+    original.run(50)
+    copy.run(50)
+    assert content(original) == content(copy)
+
+
+@pytest.mark.parametrize(("steps", "num_envs", "played"), [(1, 64, 64), (100, 7, 105), (70, 7, 70)])
+def test_steps_are_rounded_up_to_whole_steps(steps: int, num_envs: int, played: int) -> None:
+    reports: list[tuple[float, float, int]] = []
+    trained = train(
+        **SMALL, steps=steps, num_envs=num_envs, progress=lambda *each: reports.append(each)
+    )
+    assert trained.steps == played
+    assert reports[-1] == (played, played, played)
+
+
+def test_seconds_end_a_training_before_its_steps() -> None:
+    reports: list[tuple[float, float, int]] = []
+    trained = train(**SMALL, seconds=0.05, steps=2**62, progress=lambda *each: reports.append(each))
+    assert reports[-1] == (0.05, 0.05, trained.steps)
+    assert trained.seconds >= 0.05
+    assert isinstance(trained.curve[-1], Point)
+
+
+def test_evaluations_are_reported_and_change_no_weight() -> None:
+    told: list[Any] = []
+    trained = train(
+        **SMALL,
+        steps=150_000,
+        evaluate_every=0.001,
+        episodes=5,
+        evaluated=lambda point, found: told.append((point, found)),
+    )
+    assert tuple(told) == trained.evaluations
+    point, found = told[-1]
+    assert point in trained.curve
+    assert len(found.scores) == 5
+    assert bytes_of(trained) == bytes_of(train(**SMALL, steps=150_000))
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a training of 30,000 steps."""
+    file = tmp_path_factory.mktemp("finished") / "agent.npz"
+    train(**SMALL, steps=30_000, file=file)
+    return file
+
+
+class Interrupt:
+    """A function for `progress` that raises an error in its third call."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error, self.calls = error, 0
+
+    def __call__(self, done: float, total: float, steps: int, /) -> None:
+        self.calls += 1
+        if self.calls == 3:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_interrupted_training_can_be_resumed(tmp_path: Path, error: type[BaseException]) -> None:
+    file = tmp_path / "agent.npz"
+    with pytest.raises(error):
+        train(**SMALL, seconds=1000, file=file, progress=Interrupt(error))
+    played = played_in(file)
+    assert played > 0
+    # Other spellings of the same arguments.
+    same: dict[str, Any] = {"size": [2, 3], "four_probability": 0.1, "start_tiles": 2, "seed": 0}
+    resumed = train(exponents=8, file=file, resume=True, steps=(played + 9) * 64, **same)
+    assert resumed.steps == (played + 9) * 64
+    other = tmp_path / "undisturbed.npz"
+    train(**SMALL, steps=(played + 9) * 64, file=other)
+    assert saved(file) == saved(other)
+
+
+def test_a_killed_training_can_be_resumed(tmp_path: Path) -> None:
+    file, other = tmp_path / "agent.npz", tmp_path / "undisturbed.npz"
+    script = (
+        "import sys; from twofold.learning import train; "
+        "train(size=(2, 3), exponents=8, seconds=1000, file=sys.argv[1], save_every=0.001)"
+    )
+    # Nearly all of its time goes into saving.
+    with subprocess.Popen([sys.executable, "-c", script, str(file)]) as process:
+        wait_until(file.exists)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+    NTuple.load(file)
+    steps = played_in(file) * 64 + 6400
+    train(**SMALL, steps=steps, file=file, resume=True)
+    train(**SMALL, steps=steps, file=other)
+    assert saved(file) == saved(other)
+
+
+def test_a_training_can_be_resumed_several_times_and_with_more_threads(
+    finished: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "agent.npz"
+    for steps in (1000, 12_800, 30_000):
+        trained = train(**SMALL, steps=steps, file=file, resume=file.exists())
+    assert saved(file) == saved(finished)
+    # A finished training plays no more steps.
+    again = train(**SMALL, steps=30_000, file=file, resume=True)
+    assert saved(file) == saved(finished)
+    assert (again.steps, again.episodes) == (trained.steps, trained.episodes)
+    assert again.seconds == trained.seconds
+    more = train(**SMALL, steps=40_000, threads=2, file=file, resume=True)
+    assert more.steps == 40_000
+    assert saved(file)[1]["arguments"]["num_envs"] == 64
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"size": (3, 2)}, "size"),
+        ({"size": 3}, "size"),
+        ({"patterns": [[0, 1]]}, "patterns"),
+        ({"num_envs": 65}, "num_envs"),
+        ({"seed": 1}, "seed"),
+        ({"learning_rate": 0.5}, "learning_rate"),
+        ({"initial_value": 1}, "initial_value"),
+        ({"exponents": 9}, "exponents"),
+        ({"four_probability": 0.2}, "four_probability"),
+        ({"start_tiles": 1}, "start_tiles"),
+        ({"goal": 32}, "goal"),
+        ({"stop_at_goal": True}, "stop_at_goal"),
+    ],
+    ids=str,
+)
+def test_a_training_with_another_argument_is_not_resumed(
+    finished: Path, changes: dict[str, Any], field: str
+) -> None:
+    before = finished.read_bytes()
+    with pytest.raises(InvalidArgument, match=f"{field} is .*, but the training in .* has") as no:
+        train(**(SMALL | changes), steps=40_000, file=finished, resume=True)
+    assert no.value.field == field
+    assert finished.read_bytes() == before
+
+
+def test_the_rules_of_a_training_are_needed_to_resume_it(tmp_path: Path) -> None:
+    file = tmp_path / "agent.npz"
+    train(**SMALL, steps=100, four_probability=0.2, file=file)
+    with pytest.raises(InvalidArgument, match=r"four_probability is 0.1, .* has 0.2"):
+        train(**SMALL, steps=200, file=file, resume=True)
+
+
+DAMAGES: dict[str, Any] = {
+    "no training": lambda arrays: arrays.pop("training"),
+    "no JSON": lambda arrays: arrays.update(training=np.array("{")),
+    "a list": lambda arrays: arrays.update(training=np.array("[]")),
+    "no arguments": lambda arrays: arrays.update(training=np.array("{}")),
+    "no state": lambda arrays: arrays.pop("state"),
+    "a short state": lambda arrays: arrays.update(state=arrays["state"][1:]),
+    "a state of zeros": lambda arrays: arrays.update(state=arrays["state"] * 0),
+    "a state of noise": lambda arrays: arrays.update(state=arrays["state"] ^ 255),
+    "no errors": lambda arrays: arrays.pop("errors_0"),
+    "errors elsewhere": lambda arrays: arrays.update(places_0=arrays["places_0"] + 2**31),
+    "errors without a number": lambda arrays: arrays.update(errors_0=arrays["errors_0"] * np.nan),
+    "weights without a number": lambda arrays: arrays.update(weights_0=arrays["weights_0"] / 0),
+    "other weights": lambda arrays: arrays.update(
+        exponents=7, weights_0=arrays["weights_0"][: 7**6]
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*divide:RuntimeWarning", "ignore:invalid:RuntimeWarning")
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_refused_and_stays_unchanged(
+    finished: Path, tmp_path: Path, damage: str
+) -> None:
+    arrays = dict(np.load(finished))
+    DAMAGES[damage](arrays)
+    file = tmp_path / "agent.npz"
+    np.savez(file, **arrays)
+    before = file.read_bytes()
+    with pytest.raises(InvalidArgument, match="is not a readable checkpoint") as refused:
+        train(**SMALL, steps=40_000, file=file, resume=True)
+    assert refused.value.field == "file"
+    assert file.read_bytes() == before
+
+
+def test_no_changed_bit_of_a_checkpoint_changes_the_training(tmp_path: Path) -> None:
+    file, rng = tmp_path / "agent.npz", np.random.default_rng(0)
+    small: dict[str, Any] = {"patterns": [[0, 1], [2]], "size": (2, 3), "num_envs": 2}
+    train(**small, steps=200, file=file)
+    good = file.read_bytes()
+    train(**small, steps=300, file=file, resume=True)
+    expected, refusals = saved(file), 0
+    for _ in range(150):
+        bad = bytearray(good)
+        bad[rng.integers(len(bad))] ^= 1 << rng.integers(8)
+        file.write_bytes(bad)
+        try:
+            train(**small, steps=300, file=file, resume=True)
+        except InvalidArgument as error:
+            assert error.field == "file"  # noqa: PT017
+            assert file.read_bytes() == bad
+            refusals += 1
+        else:
+            assert saved(file) == expected
+    assert refusals > 100
+
+
+@pytest.mark.parametrize("text", [b"", b"PK", b"not a checkpoint", b"\x93NUMPY"])
+def test_another_kind_of_file_is_refused(tmp_path: Path, text: bytes) -> None:
+    file = tmp_path / "agent.npz"
+    file.write_bytes(text)
+    with pytest.raises(InvalidArgument) as refused:
+        train(**SMALL, steps=100, file=file, resume=True)
+    assert refused.value.field == "file"
+    assert file.read_bytes() == text
+
+
+def test_a_network_without_a_training_is_not_resumed(finished: Path, tmp_path: Path) -> None:
+    file = tmp_path / "network.npz"
+    NTuple.load(finished).save(file)
+    with pytest.raises(InvalidArgument, match="is not a readable checkpoint") as refused:
+        train(**SMALL, steps=40_000, file=file, resume=True)
+    assert refused.value.field == "file"
+
+
+def test_a_file_that_cannot_be_used_is_refused_before_the_training(tmp_path: Path) -> None:
+    calls: list[Any] = []
+    arguments = SMALL | {"seconds": 1000, "progress": lambda *each: calls.append(each)}
+    for file, error in (
+        (tmp_path, IsADirectoryError),
+        (tmp_path / "nowhere" / "agent.npz", FileNotFoundError),
+        ("/proc/agent.npz", OSError),
+    ):
+        with pytest.raises(error):
+            train(**arguments, file=file)
+    with pytest.raises(FileNotFoundError):
+        train(**arguments, file=tmp_path / "agent.npz", resume=True)
+    assert calls == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_file_unchanged(finished: Path, tmp_path: Path) -> None:
+    file = tmp_path / "agent.npz"
+    before = finished.read_bytes()
+    file.write_bytes(before)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            train(**SMALL, steps=31_000, file=file, resume=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [file] == list(tmp_path.iterdir())
+    assert file.read_bytes() == before
+
+
+# ---- several threads -----------------------------------------------------------------------------
+
+
+def test_two_threads_play_all_steps_and_learn() -> None:
+    learner = learner_of(default_tuples(2, 3), size=(2, 3), num_envs=128, threads=2)
+    learner.run(1000)
+    assert learner.counts.played == 1000
+    # Each step is a move, or starts an episode, of which at most one per board has not begun.
+    assert 0 <= learner.counts.moves + learner.counts.episodes - 128_000 <= 128
+    trained = train(**SMALL, steps=300_000, threads=2)
+    assert trained.steps == 300_032
+    assert np.isfinite(trained.policy.weights[0]).all()
+    played = twofold.evaluate(trained.policy, size=(2, 3), episodes=500)
+    uniform = twofold.evaluate("random", size=(2, 3), episodes=500)
+    assert played.scores.mean() > 1.5 * uniform.scores.mean()
+
+
+def test_more_threads_than_boards_play_all_steps() -> None:
+    trained = train(**SMALL, steps=300, num_envs=3, threads=16)
+    assert trained.steps == 300
+
+
+def test_a_forked_process_can_train() -> None:
+    script = """
+        import os
+        from twofold.learning import train
+        for threads in (1, 2):
+            train(size=(2, 3), exponents=8, steps=2000, threads=2)
+            child = os.fork()
+            if child == 0:
+                trained = train(size=(2, 3), exponents=8, steps=2000, threads=threads)
+                os._exit(0 if trained.steps >= 2000 else 1)
+            print(os.waitpid(child, 0)[1])
+    """
+    assert run_script(script).split() == ["0", "0"]
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"patterns": "yea"}, "patterns"),
+        ({"patterns": "yeh"}, "patterns"),  # it is for 4 x 4
+        ({"patterns": [[0, 6]]}, "patterns"),
+        ({"patterns": [[0, 64]]}, "patterns"),
+        ({"patterns": [[0, 0]]}, "patterns"),
+        ({"patterns": []}, "patterns"),
+        ({"patterns": [[]]}, "patterns"),
+        ({"patterns": ["01"]}, "patterns"),
+        ({"patterns": 1}, "patterns"),
+        ({"endpoint": "embedded"}, "endpoint"),
+        ({"reward": {"merge_score": 1.0}}, "reward"),
+        ({"max_episode_steps": 10}, "max_episode_steps"),
+        ({"obs": "one_hot"}, "obs"),
+        ({"size": 9}, "size"),
+        ({"four_probability": 2}, "four_probability"),
+        ({"threads": 0}, "threads"),
+        ({"threads": 2000}, "threads"),
+        ({"num_envs": 0}, "num_envs"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 2**64}, "seed"),
+        ({"learning_rate": 0}, "learning_rate"),
+        ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"learning_rate": 2}, "learning_rate"),
+        ({"learning_rate": 1e-60}, "learning_rate"),  # 0 in float32
+        ({"initial_value": float("inf")}, "initial_value"),
+        ({"exponents": 1}, "exponents"),
+        ({"exponents": 33}, "exponents"),
+        ({"seconds": 0}, "seconds"),
+        ({"steps": 0}, "steps"),
+        ({"save_every": 0}, "save_every"),
+        ({"evaluate_every": 0}, "evaluate_every"),
+        ({"episodes": 0}, "episodes"),
+        ({"progress": 1}, "progress"),
+        ({"evaluated": 1}, "evaluated"),
+        ({"resume": 1}, "resume"),
+        ({"resume": True}, "file"),
+    ],
+    ids=str,
+)
+def test_a_wrong_argument_is_refused_by_name(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        train(**(SMALL | {"steps": 10} | changes))
+    assert refused.value.field == field
+
+
+def test_an_unknown_argument_is_a_type_error() -> None:
+    with pytest.raises(
+        TypeError, match="train got an unexpected keyword argument 'four_probabilit'"
+    ):
+        train(**SMALL, steps=10, four_probabilit=0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"patterns": [list(range(8))], "size": 4, "exponents": 16}, "patterns"),
+        ({"patterns": [list(range(12))], "size": 4, "exponents": 32}, "patterns"),
+        ({"num_envs": 2**31 - 1}, "num_envs"),
+    ],
+    ids=str,
+)
+def test_a_training_beyond_the_limits_is_refused(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(ResourceExhausted) as refused:
+        train(**(SMALL | changes), steps=10)
+    assert refused.value.field == field
+
+
+# Limits the address space to `room` more bytes.
+LIMIT_MEMORY = """
+    import re, resource, sys
+    from pathlib import Path
+    import numpy as np
+    from twofold.errors import ResourceExhausted, ServerStartFailed
+    from twofold.learning import train
+
+    def limit(room):
+        used = 1024 * int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+        resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
+
+    train(size=(2, 3), exponents=8, steps=100)
+"""
+
+
+def test_a_network_beyond_the_memory_is_refused() -> None:
+    script = """
+    limit(300 << 20)
+    try:
+        train(size=(2, 3), exponents=16, steps=100)  # takes 192 MiB
+    except ResourceExhausted as error:
+        print(error.field)
+    print(train(size=(2, 3), exponents=8, steps=128).steps)
+    limit(50 << 20)
+    try:
+        train(size=(2, 3), exponents=8, steps=128)
+    except ServerStartFailed as error:
+        print(error)
+    """
+    shown = run_script(LIMIT_MEMORY + script).splitlines()
+    assert shown[:2] == ["patterns", "128"]
+    assert "raise the limits" in shown[2]
+
+
+@pytest.mark.xfail(strict=True, reason="each call of the library compares the memory that is left")
+def test_memory_that_the_process_takes_later_does_not_end_a_training() -> None:
+    script = """
+    limit(1 << 30)
+    kept = []
+    def progress(*_):
+        kept.append(np.zeros(50 << 20, np.uint8))
+        if len(kept) == 10:
+            raise KeyboardInterrupt
+    try:
+        train(size=(2, 3), exponents=16, seconds=1000, progress=progress)
+    except KeyboardInterrupt:
+        print("interrupted")
+    """
+    assert run_script(LIMIT_MEMORY + script) == "interrupted\n"
+
+
+@pytest.mark.parametrize("variable", ["TWOFOLD_THREADS", "TWOFOLD_MAX_BYTES"])
+def test_a_wrong_variable_of_the_library_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "many")
+    with pytest.raises(ServerStartFailed, match=f"{variable} is 'many'"):
+        train(**SMALL, steps=10)
+
+
+def test_without_the_library_a_training_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "find_library", lambda: None)
+    with pytest.raises(ServerStartFailed, match=r"libtwofold.so was not found"):
+        train(**SMALL, steps=10)
+
+
+def test_a_learner_refuses_a_state_of_noise_and_stays_unchanged() -> None:
+    rng = np.random.default_rng(0)
+    learner = learner_of([[0, 1, 2]], size=3)
+    learner.run(50)
+    good, refusals = learner.state.copy(), 0
+    for _ in range(300):
+        learner.state[:] = good
+        learner.state[rng.integers(good.size, size=3)] = rng.integers(256, size=3)
+        before, counts = content(learner), learner.counts
+        try:
+            learner.run(20)
+        except InvalidArgument:
+            assert content(learner) == before
+            assert learner.counts == counts
+            refusals += 1
+        assert np.isfinite(learner.weights).all()
+    assert refusals > 30
+
+
+# ---- the trained network -------------------------------------------------------------------------
+
+
+def test_the_file_is_a_network_that_plays_like_the_result(tmp_path: Path) -> None:
+    file = tmp_path / "agent.npz"
+    trained = train(**SMALL, steps=20_000, file=file)
+    loaded = NTuple.load(file)
+    assert loaded.tuples == trained.policy.tuples
+    envs, actions = twofold.Game2048VectorEnv(16, size=(2, 3)), []
+    for each in (trained.policy, loaded):
+        envs.reset(seed=1)
+        actions.append(envs.rollout(100, policy=each).actions)
+    envs.close()
+    np.testing.assert_array_equal(actions[0], actions[1])
+    played = [
+        twofold.evaluate(policy, size=(2, 3), episodes=50)
+        for policy in (trained.policy, f"ntuple:{file}")
+    ]
+    assert played[0].scores.tolist() == played[1].scores.tolist()
+
+
+def test_a_learner_of_2x3_comes_close_to_the_optimum() -> None:
+    optimum = solve("--size", "2x3")["value"]
+    # The high initial value makes the network try all moves.
+    trained = train(**SMALL, steps=14_000_000, initial_value=480, learning_rate=0.5)
+    played = twofold.evaluate(trained.policy, size=(2, 3), episodes=3000, regret=True)
+    assert played.regret is not None
+    assert played.regret.games.mean() < 0.01 * optimum
+
+
+def test_published_tuples_fit_their_board() -> None:
+    for name, tuples in PATTERNS.items():
+        assert all(len(set(cells)) == len(cells) and max(cells) < 16 for cells in tuples), name
+    assert PATTERNS["yeh"] == default_tuples(4, 4)
+
+
+@pytest.mark.parametrize("rows", range(2, 9))
+@pytest.mark.parametrize("columns", range(2, 9))
+def test_the_default_tuples_cover_each_board_once(rows: int, columns: int) -> None:
+    tuples = default_tuples(rows, columns)
+    cells = np.arange(rows * columns).reshape(rows, columns)
+    turned = [np.rot90(board, turns) for board in (cells, cells.T) for turns in range(4)]
+    images = [image.ravel() for image in turned if image.shape == cells.shape]
+    shown = [{tuple(sorted(image[list(each)])) for image in images} for each in tuples]
+    assert {cell for of_tuple in shown for each in of_tuple for cell in each} == set(cells.flat)
+    assert sum(map(len, shown)) == len(set().union(*shown))
