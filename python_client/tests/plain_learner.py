@@ -20,8 +20,8 @@ BLOCK = 64
 def images(rows: int, columns: int) -> list[list[int]]:
     """Returns the cells that each image of a board shows: four turns, each with its transpose."""
     cells = np.arange(rows * columns).reshape(rows, columns)
-    turned = [image for turns in range(4) for image in (np.rot90(cells, turns),) * 2]
-    both = [image.T if index % 2 else image for index, image in enumerate(turned)]
+    turned = [np.rot90(cells, turns) for turns in range(4)]
+    both = [image for each in turned for image in (each, each.T)]
     return [image.ravel().tolist() for image in both if image.shape == cells.shape]
 
 
@@ -64,15 +64,12 @@ class PlainLearner:
     def places(self, board: reference.Board) -> list[list[int]]:
         """Returns the index of the weight of each feature, by tuple."""
         if board not in self._places:
-            self._places[board] = self._find_places(board)
+            digits = np.minimum(board, self.exponents - 1)
+            self._places[board] = [
+                (start + digits[cells] @ self.exponents ** np.arange(cells.shape[1])).tolist()
+                for cells, start in self.tables
+            ]
         return self._places[board]
-
-    def _find_places(self, board: reference.Board) -> list[list[int]]:
-        digits = np.minimum(board, self.exponents - 1)
-        return [
-            (start + digits[cells] @ self.exponents ** np.arange(cells.shape[1])).tolist()
-            for cells, start in self.tables
-        ]
 
     def value(self, board: reference.Board) -> Any:
         """Returns V: the sum over the tuples of the sum over the images."""
@@ -116,13 +113,10 @@ class PlainLearner:
                     self.correct(before, best[0] if best else np.float32(0))
                 self.previous[lane] = best[2] if best else None
             for lane, best in zip(block, choices, strict=True):
-                self.step(self.games[lane], best)
-
-    def step(self, game: reference.Game, best: tuple[Any, int, reference.Board] | None) -> None:
-        """Plays the best action, or starts the next episode, and counts."""
-        self.moves += best is not None
-        game.step(best[1] if best else 0)
-        if best and game.terminated:
-            self.episodes += 1
-            self.score += game.score
-            self.goals += game.goal_reached
+                game = self.games[lane]
+                self.moves += best is not None
+                game.step(best[1] if best else 0)
+                if best and game.terminated:
+                    self.episodes += 1
+                    self.score += game.score
+                    self.goals += game.goal_reached

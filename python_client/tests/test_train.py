@@ -192,7 +192,9 @@ def test_seconds_end_a_training_before_its_steps() -> None:
     assert isinstance(trained.curve[-1], Point)
 
 
-def test_evaluations_are_reported_and_change_no_weight() -> None:
+def test_evaluations_are_reported_and_change_no_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Evaluations play in this process, too.
+    monkeypatch.setenv("TWOFOLD_ENDPOINT", "tcp://127.0.0.1:1")
     told: list[Any] = []
     trained = train(
         **SMALL,
@@ -206,6 +208,10 @@ def test_evaluations_are_reported_and_change_no_weight() -> None:
     assert point in trained.curve
     assert len(found.scores) == 5
     assert bytes_of(trained) == bytes_of(train(**SMALL, steps=150_000))
+
+
+def test_a_million_boards_play_as_few_steps_as_a_short_training_allows() -> None:
+    assert train(**SMALL, num_envs=1_000_000, seconds=0.001).steps == 1_000_000
 
 
 # ---- files ---------------------------------------------------------------------------------------

@@ -354,7 +354,7 @@ class _Run:
         # The number of episodes, their score and the goals at the last point of the curve.
         self._last = (0, 0, 0)
         # The steps per second on each board in the last call.
-        self._rate = 100.0
+        self._rate = 10.0
 
     def step(self, seconds: float, most: float) -> None:
         """Plays for about this time, and at most this number of steps on each board."""
@@ -402,7 +402,7 @@ class _Run:
         self.add_point()
         if not self.curve:
             return
-        rules = self.plan.game.arguments
+        rules: dict[str, Any] = {**self.plan.game.arguments, "endpoint": "embedded"}
         found = self.curve[-1], evaluate(self.network(), episodes=episodes, **rules)
         self.evaluations.append(found)
         if evaluated is not None:
