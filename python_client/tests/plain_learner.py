@@ -12,8 +12,7 @@ import numpy as np
 import reference
 from numpy.typing import NDArray
 
-# Boards are played in blocks. A block computes the values of all afterstates before it corrects
-# any weight.
+# The boards of a block compute the values of all afterstates before they correct any weight.
 BLOCK = 64
 
 
@@ -40,13 +39,12 @@ class PlainLearner:
         *,
         num_envs: int,
         seed: int,
+        exponents: int,
         learning_rate: float = 1.0,
         initial_value: float = 0.0,
-        exponents: int = 16,
         **rules: Any,
     ) -> None:
         self.games = [reference.Game((seed + i) % 2**64, **rules) for i in range(num_envs)]
-        self.exponents = exponents
         # For each tuple, the cells of each feature (images, cells), and the start of its table.
         self.tables: list[tuple[NDArray[Any], int]] = []
         size, shown = 0, np.array(images(self.games[0].rows, self.games[0].columns))
@@ -56,7 +54,7 @@ class PlainLearner:
         count = len(tuples) * len(shown)
         self.weights = np.full(size, initial_value / count, np.float32)
         self.errors = np.zeros((size, 2), np.float32)
-        self.rate = np.float32(learning_rate) / np.float32(count)
+        self.exponents, self.rate = exponents, np.float32(learning_rate) / np.float32(count)
         self.previous: list[reference.Board | None] = [None] * num_envs
         self._places: dict[reference.Board, list[list[int]]] = {}
         self.moves = self.episodes = self.score = self.goals = 0
@@ -93,9 +91,9 @@ class PlainLearner:
     def best(self, game: reference.Game) -> tuple[Any, int, reference.Board] | None:
         """Returns the highest reward + V(afterstate), its action and its afterstate."""
         best = None
-        for action, is_legal in enumerate(game.mask()):
-            if is_legal:
-                after, reward = game.afterstate(action)
+        for action in range(0 if game.terminated else 4):
+            after, reward = game.afterstate(action)
+            if after != game.board:
                 value = np.float32(reward) + self.value(after)
                 if best is None or value > best[0]:
                     best = value, action, after
