@@ -183,6 +183,7 @@ def train(options: argparse.Namespace, out: Path) -> Params:
     clip = optax.clip_by_global_norm(options.max_grad_norm)
     optimizer = optax.chain(clip, optax.scale_by_adam(eps=1e-5))
     update = make_update(options, env, optimizer)
+    began = time.perf_counter()  # The time that JAX takes to compile is part of the training time.
     key, weights, boards = jax.random.split(jax.random.key(options.seed), 3)
     state, timestep = env.reset(boards)
     params = make_params(weights, math.prod(timestep.observation.shape[1:]), options.hidden)
@@ -190,7 +191,6 @@ def train(options: argparse.Namespace, out: Path) -> Params:
 
     curve: list[dict[str, float]] = []
     steps, shown, ended, total = 0, 0.0, 0.0, 0.0
-    began = time.perf_counter()
     while True:
         left = 1 - max((time.perf_counter() - began) / options.seconds, steps / options.steps)
         if left <= 0:
@@ -203,7 +203,7 @@ def train(options: argparse.Namespace, out: Path) -> Params:
         if seconds - shown >= 5:
             mean = total / ended if ended else math.nan
             row = {"steps": steps, "seconds": seconds, "steps_per_second": steps / seconds}
-            curve.append({**row, "entropy": entropy, "score_mean": mean})
+            curve.append({**row, "entropy": entropy, "episodes": ended, "score_mean": mean})
             rate = f"{steps:>11,} steps  {steps / seconds:7,.0f} steps/s"
             print(f"{seconds:5.0f} s  {rate}  score {mean:7,.0f}", flush=True)
             shown, ended, total = seconds, 0.0, 0.0

@@ -50,7 +50,7 @@ def test_the_example_prints_a_curve_and_evaluates_what_it_saves(tmp_path: Path) 
     printed = run(*QUICK, "--seconds", "12", "--out", str(tmp_path))
     report = json.loads((tmp_path / "curve.json").read_text(), parse_constant=pytest.fail)
     assert report["options"]["steps"] is None
-    assert report["curve"]
+    assert report["curve"][0]["episodes"] >= 0
     assert len(re.findall(r"^ *\d+ s .* steps/s  score", printed, re.M)) == len(report["curve"])
     score = re.compile(r"^score +([\d,.]+)", re.M)
     again = run("--evaluate", str(tmp_path / "model.npz"))
