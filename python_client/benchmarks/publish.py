@@ -6,6 +6,7 @@
     python python_client/benchmarks/publish.py optimum    # minutes; solves the small boards
     python python_client/benchmarks/publish.py optimal_play  # a million 3 x 3 games
     python python_client/benchmarks/publish.py campaigns  # two hours of simulation
+    python python_client/benchmarks/publish.py ppo        # 20 minutes; needs `make trainers`
     python python_client/benchmarks/publish.py learning   # from three runs of train_ntuple.py
     python python_client/benchmarks/publish.py recurrent  # from runs of recurrent_ppo.py
     python python_client/benchmarks/publish.py gru        # from runs of popgym_gru.py
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -29,8 +31,11 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "simulation"))
+sys.path.append(str(Path(__file__).resolve().parent / "training"))
 
+import compare
 import figures
+import score_per_second
 import tables
 from figures import REPOSITORY, Row
 
@@ -58,6 +63,13 @@ AGENTS = {
     ),
 }
 """The agents, with their search depths and their arguments for `twofold evaluate`."""
+
+
+PPO = (
+    compare.Program("ppo", "PPO in PyTorch", "sb3", "torch", "SAME_STEP"),
+    compare.Program("ppo_jax", "PPO in one jitted function", "jax", "jax", "SAME_STEP"),
+)
+"""The examples with the same network, boards and options."""
 
 
 MARKS = (40_960, 81_920, 122_880)
@@ -197,6 +209,47 @@ def campaigns() -> list[Row]:
     return rows
 
 
+def ppo(seconds: float = 600) -> list[Row]:
+    """Trains the programs of `PPO` one after the other, on the same core, and evaluates them."""
+    rows = []
+    pythons = [compare.python_of(program) for program in PPO]
+    with score_per_second.on_cores(1):
+        for program, python in zip(PPO, pythons, strict=True):
+            script, out = compare.EXAMPLES / f"{program.name}.py", RUNS / f"publish-{program.name}"
+            words = [python, str(script), "--seconds", f"{seconds}", "--out", str(out)]
+            began, before = time.perf_counter(), score_per_second.processor_seconds()
+            subprocess.run(words, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True)
+            used = score_per_second.processor_seconds() - before
+            curve = json.loads((out / "curve.json").read_text())["curve"]
+            score = json.loads((out / "evaluation.json").read_text())["score"]
+            rows.append(
+                {
+                    "learner": program.label,
+                    "library": f"{program.distribution} {compare.version(program)}",
+                    "cores_used": used / (time.perf_counter() - began),
+                    "steps_per_second": curve[-1]["steps"] / curve[-1]["seconds"],
+                    "scores": scores_while_learning(curve, seconds),
+                    "greedy": [score["mean"], *score["mean_interval"]],
+                }
+            )
+    return rows
+
+
+def scores_while_learning(curve: Sequence[Row], seconds: float) -> dict[str, float]:
+    """Returns the mean score of the games that ended in each twentieth of the training time.
+
+    The keys are the ends of the twentieths, in minutes.
+    """
+    sums: dict[str, tuple[float, float]] = {}
+    for row in curve:
+        if row["episodes"]:
+            number = min(math.ceil(20 * row["seconds"] / seconds), 20)
+            end = f"{number * seconds / 20 / 60:g}"
+            games, total = sums.get(end, (0, 0))
+            sums[end] = games + row["episodes"], total + row["episodes"] * row["score_mean"]
+    return {end: total / games for end, (games, total) in sums.items()}
+
+
 def reports(pattern: str) -> list[dict[str, Any]]:
     """Returns the contents of the JSON reports in runs/ whose paths match a pattern.
 
@@ -291,6 +344,7 @@ FILES: dict[str, Callable[[], Sequence[Row]]] = {
     "optimum": optimum,
     "optimal_play": optimal_play,
     "campaigns": campaigns,
+    "ppo": ppo,
     "learning": learning,
     "recurrent": recurrent,
     "gru": gru,

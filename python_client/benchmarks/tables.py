@@ -322,6 +322,25 @@ def training(rows: Iterable[Row], agents: Iterable[Row]) -> str:
     return markdown(head, lines, "llrlrrrrlrr")
 
 
+def ppo(rows: Iterable[Row]) -> str:
+    """Returns the table of scores during and after the training of two PPO programs."""
+    minutes = ("1", "2", "5", "10")
+    lines = [
+        [
+            row["learner"],
+            row["library"],
+            f"{row['cores_used']:.2f}",
+            f"{row['steps_per_second']:,.0f}",
+            *(f"{row['scores'][at]:,.0f}" if at in row["scores"] else "" for at in minutes),
+            interval(row["greedy"]),
+        ]
+        for row in rows
+    ]
+    heads = [f"at {at} min" for at in minutes]
+    head = ["learner", "library", "core used", "steps/s", *heads, "after training, greedy"]
+    return markdown(head, lines, "llr")
+
+
 def published(rows: Iterable[Row]) -> str:
     """Returns the table of published networks."""
     lines = [

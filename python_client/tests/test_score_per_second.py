@@ -15,6 +15,8 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 sys.path[:0] = [str(BENCHMARKS), str(BENCHMARKS / "training")]
 downloads: Any = importlib.import_module("downloads")
+compare: Any = importlib.import_module("compare")
+publish: Any = importlib.import_module("publish")
 published: Any = importlib.import_module("published")
 score_per_second: Any = importlib.import_module("score_per_second")
 tables: Any = importlib.import_module("tables")
@@ -197,3 +199,52 @@ def test_the_table_omits_missing_measurements() -> None:
     ppo, demo = rows[2:]
     assert ppo.endswith(f"| Abacus, 2 cores, 0.95 used | 100 | {score} | {score} |")
     assert demo.endswith(f"| Abacus, 1 core, 0.95 used | 100 | {score} |  |")
+
+
+# ---- PPO in PyTorch and in JAX -------------------------------------------------------------------
+
+LEARNER = """
+import json, os, sys
+from pathlib import Path
+
+words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+assert (len(os.sched_getaffinity(0)), os.environ["OMP_NUM_THREADS"]) == (1, "1")
+seconds, out = float(words["--seconds"]), Path(words["--out"])
+out.mkdir(parents=True)
+shares = {0.01: (0, None), 0.03: (10, 100), 0.05: (30, 200), 0.2: (5, 300), 1.01: (5, 900)}
+curve = [
+    {"seconds": share * seconds, "steps": share * 6e6, "episodes": games, "score_mean": score}
+    for share, (games, score) in shares.items()
+]
+(out / "curve.json").write_text(json.dumps({"curve": curve}))
+score = {"mean": 1000, "mean_interval": [900, 1100]}
+(out / "evaluation.json").write_text(json.dumps({"score": score}))
+"""
+
+
+def test_both_ppo_programs_learn_on_one_core_and_their_curves_are_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in publish.PPO:
+        assert (compare.EXAMPLES / f"{program.name}.py").exists()
+        (tmp_path / f"{program.name}.py").write_text(LEARNER)
+    monkeypatch.setattr(compare, "EXAMPLES", tmp_path)
+    monkeypatch.setattr(publish, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(compare, "version", lambda program: "1.0")
+    monkeypatch.setattr(compare, "ENVIRONMENTS", tmp_path)
+    with pytest.raises(SystemExit, match="is missing"):
+        publish.ppo()
+    assert not (tmp_path / "runs").exists()
+    monkeypatch.setattr(compare, "python_of", lambda program: sys.executable)
+    affinity = os.sched_getaffinity(0)
+    rows = publish.ppo()
+    assert os.sched_getaffinity(0) == affinity
+    assert [row["library"] for row in rows] == ["torch 1.0", "jax 1.0"]
+    for row in rows:
+        # A mean over games, not over rows of the curve. The last update may end late.
+        assert row["scores"] == {"0.5": 175, "2": 300, "10": 900}
+        assert row["steps_per_second"] == pytest.approx(10_000)
+        assert row["cores_used"] > 0
+    first = tables.ppo(rows).splitlines()[2]
+    assert first.startswith("| PPO in PyTorch | torch 1.0 | ")
+    assert first.endswith(" | 10,000 |  | 300 |  | 900 | 1,000 (900 ... 1,100) |")

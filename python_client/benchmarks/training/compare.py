@@ -68,7 +68,7 @@ def python_of(program: Program) -> str:
     """Returns the interpreter of the library's virtual environment."""
     python = ENVIRONMENTS / program.library / "bin" / "python"
     if not python.exists():
-        raise SystemExit(f"{python} is missing; `make training` creates it")
+        raise SystemExit(f"{python} is missing; `make trainers` creates it")
     return str(python)
 
 
