@@ -295,6 +295,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "score per second": measured("score_per_second", tables.score_per_second),
     "regret": measured("regret", tables.regret),
     "training": measured("training", lambda found: tables.training(found, rows("agents"))),
+    "ppo": measured("ppo", tables.ppo),
     "published": measured("published", tables.published),
     "recurrent": measured("recurrent", tables.recurrent),
     "ceilings": measured("ceilings", tables.ceilings),

@@ -110,6 +110,20 @@ def draw_score_per_second(path: Path) -> None:
         axes.set_xlabel("minutes of training on one core; bands: 95 % intervals")
 
 
+def draw_ppo(path: Path) -> None:
+    """Draws the score of each PPO program while it learns."""
+    with _chart(path, 3) as figure:
+        axes = figure.subplots()
+        for row, marker in zip(figures.read("ppo")["rows"], "os", strict=True):
+            minutes = [float(end) for end in row["scores"]]
+            axes.plot(minutes, row["scores"].values(), marker=marker, label=row["learner"])
+        axes.set(xlim=0, ylim=0)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.set_title("2048: mean score while learning")
+        axes.set_xlabel("minutes of training on one core")
+        axes.legend(loc="lower right", labelcolor="linecolor")
+
+
 def draw_memory(path: Path) -> None:
     """Draws the return in Concentration against the number of cards that a player remembers."""
     rows = figures.read("memory_of_cards")["rows"]

@@ -34,6 +34,7 @@ def draw_benchmark(path: Path) -> None:
 MAKERS: dict[str, Callable[[Path], None]] = {
     "benchmark.png": draw_benchmark,
     "training.png": charts.draw_training,
+    "ppo.png": charts.draw_ppo,
     "regret.png": charts.draw_regret,
     "score_per_second.png": charts.draw_score_per_second,
     "memory.png": charts.draw_memory,

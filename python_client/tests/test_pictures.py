@@ -15,7 +15,14 @@ from PIL import Image, ImageColor
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 ANIMATIONS = ["concentration.gif", "game2048.gif", "wall.webp"]
-CHARTS = ["benchmark.png", "memory.png", "regret.png", "score_per_second.png", "training.png"]
+CHARTS = [
+    "benchmark.png",
+    "memory.png",
+    "ppo.png",
+    "regret.png",
+    "score_per_second.png",
+    "training.png",
+]
 SHOWN = 800
 """The pixels on which documents show a chart: the width of the text on code hosts, at most."""
 SMALLEST_TEXT = 11
