@@ -12,14 +12,19 @@ struct EmbeddedLearner {
     var weightCount: Int { learner.weightCount }
     var stateSize: Int { learner.stateSize }
 
+    /// Makes the learner. Throws if an argument is invalid.
+    ///
+    /// - Parameter limits: The limits on memory. Nil once the caller has allocated the memory, which then no longer
+    ///   counts as available.
     init(
-        request: UnsafeRawBufferPointer, form: UnsafeRawBufferPointer, threads: Int, rate: Float
+        request: UnsafeRawBufferPointer, form: UnsafeRawBufferPointer, threads: Int, rate: Float,
+        limits: ServiceSettings?
     ) throws(ServiceError) {
         let create = try CreateRequest(ofCaller: request)
         guard let form = NTupleForm(frame: form) else {
             throw ServiceError(.invalidArgument, field: "tuples", "form is not an encoded network form")
         }
-        var settings = try ServiceSettings.ofProcess()
+        var settings = limits ?? .unlimited
         settings.threads = threads
         let batch = try settings.service(MemoryBudget(limit: settings.limits.maxBytes)).batch(create)
         do throws(EnvironmentError) {
@@ -70,6 +75,15 @@ extension CreateRequest {
 }
 
 extension ServiceSettings {
+    /// The settings for a request that has already been checked.
+    fileprivate static var unlimited: ServiceSettings {
+        var settings = ServiceSettings(threads: 1)
+        (settings.limits.maxBytes, settings.limits.maxBoardsPerSession) = (.max, .max)
+        settings.policyBudget.maxBytes = .max
+        settings.engine = variable("ENGINE").flatMap(Engine.init) ?? .automatic
+        return settings
+    }
+
     /// Returns the settings in the environment variables of this process.
     static func ofProcess() throws(ServiceError) -> ServiceSettings {
         do throws(Reason) { return try ServiceSettings() } catch {

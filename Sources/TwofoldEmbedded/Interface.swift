@@ -181,7 +181,7 @@ extension UnsafeMutablePointer<twofold_learner> {
         let learner = try EmbeddedLearner(
             request: UnsafeRawBufferPointer(start: request, count: given.request_size),
             form: UnsafeRawBufferPointer(start: form, count: given.form_size), threads: Int(given.threads),
-            rate: given.learning_rate)
+            rate: given.learning_rate, limits: given.weights == nil ? try .ofProcess() : nil)
         guard let weights = given.weights else {
             (pointee.weight_count, pointee.state_size) = (learner.weightCount, learner.stateSize)
             return true

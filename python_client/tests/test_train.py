@@ -574,7 +574,6 @@ def test_a_network_beyond_the_memory_is_refused() -> None:
     assert "raise the limits" in shown[2]
 
 
-@pytest.mark.xfail(strict=True, reason="each call of the library compares the memory that is left")
 def test_memory_that_the_process_takes_later_does_not_end_a_training() -> None:
     script = """
     limit(1 << 30)

@@ -45,8 +45,8 @@ struct NTupleFeatures: Sendable {
         guard let bytes = form.bytes, bytes <= maxBytes else {
             throw .exhausted(
                 "tuples",
-                "the network's weights take \(form.bytes.map(String.init) ?? "too many") bytes; this server "
-                    + "allows \(maxBytes) bytes for a session's policy (--max-policy-bytes)")
+                "the network's weights take \(form.bytes.map(String.init) ?? "too many") bytes; the limit for a "
+                    + "policy is \(maxBytes) bytes (--max-policy-bytes, or TWOFOLD_MAX_POLICY_BYTES)")
         }
         self.form = form
         self.bytes = bytes

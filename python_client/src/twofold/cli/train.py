@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="CELLS",
         help=f"tuples of cells, such as 0,1,2,4,5,6 4,5,6,8,9,10; or one of {', '.join(PATTERNS)} "
-        "(default: yeh on 4 x 4, else rectangles of 2 x 3 cells)",
+        "(default: yeh on 4 x 4, else rectangles or squares)",
     )
     add(
         "--learning-rate",

@@ -26,7 +26,9 @@ def default_tuples(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
     """Returns the tuples for boards of a size without published tuples.
 
     A board of at most six cells is a single tuple. The tuples of a larger board are its rectangles
-    of 2 x 3 and 3 x 2 cells. Of several rectangles that are images of each other, there is one.
+    of 2 x 3 and 3 x 2 cells or, above 16 cells, its squares of 2 x 2 cells, because the weights of
+    that many rectangles would need gigabytes. Of several tuples that are images of each other,
+    there is one.
     """
     if (rows, columns) == (4, 4):
         return PATTERNS["yeh"]
@@ -34,7 +36,7 @@ def default_tuples(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
     if cells.size <= 6:
         return (tuple(cells.ravel().tolist()),)
     found: dict[tuple[int, ...], tuple[int, ...]] = {}
-    for height, width in ((2, 3), (3, 2)):
+    for height, width in ((2, 3), (3, 2)) if cells.size <= 16 else ((2, 2),):
         for row, column in itertools.product(range(rows - height + 1), range(columns - width + 1)):
             mask = np.zeros((rows, columns), bool)
             mask[row : row + height, column : column + width] = True
