@@ -38,6 +38,7 @@ PUBLIC_MODULES = [
     "datasets",
     "errors",
     "evaluation",
+    "learning",
     "policies",
     "recordings",
     "rules",

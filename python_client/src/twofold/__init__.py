@@ -17,7 +17,6 @@ try:
     from twofold import datasets as datasets
     from twofold import envs
     from twofold import errors as errors
-    from twofold import learning as learning
     from twofold import policies as policies
     from twofold import recordings as recordings
     from twofold import rules as rules
@@ -61,7 +60,6 @@ __all__ = [
     "datasets",
     "errors",
     "evaluate",
-    "learning",
     "one_hot",
     "policies",
     "recordings",
