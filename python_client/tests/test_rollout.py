@@ -230,7 +230,7 @@ def test_a_long_search_takes_several_requests(server: Server) -> None:
 
 
 def load_learner() -> ModuleType:
-    """Returns the demo's learner."""
+    """Returns the example's learner."""
     path = Path(__file__).resolve().parents[1] / "examples" / "train_ntuple.py"
     spec = importlib.util.spec_from_file_location("train_ntuple", path)
     assert spec is not None
@@ -241,7 +241,7 @@ def load_learner() -> ModuleType:
     return module
 
 
-def test_the_demos_network_chooses_the_same_actions_in_the_server_as_in_python(
+def test_the_examples_network_chooses_the_same_actions_in_the_server_as_in_python(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = load_learner()

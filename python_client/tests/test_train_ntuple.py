@@ -3,7 +3,6 @@
 import importlib
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import pytest
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from servers import Server
 
+import twofold
 from twofold.policies import NTuple
 
-pytest.importorskip("matplotlib")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 train_ntuple: Any = importlib.import_module("train_ntuple")
 random_agent: Any = importlib.import_module("random_agent")
@@ -23,16 +22,14 @@ learning_figures: Any = importlib.import_module("learning_figures")
 
 
 class Clock:
-    """A clock for training that advances when it is read: a second is about 400 steps."""
-
-    strftime = staticmethod(time.strftime)
+    """A clock for training that advances when it is read: a second is 512 steps of all boards."""
 
     def __init__(self) -> None:
         self._readings = 0
 
     def perf_counter(self) -> float:
         self._readings += 1
-        return self._readings / 4000
+        return self._readings / 512
 
 
 @pytest.fixture(autouse=True)
@@ -173,9 +170,16 @@ class Spy:
         self.errors.append(errors)
 
 
+def train(envs: Any, network: Any, seconds: float, progress: Any = None) -> Any:
+    """Trains a network, and returns the progress."""
+    progress = progress or train_ntuple.Progress()
+    train_ntuple.train(envs, network, progress, seconds, seed=0)
+    return progress
+
+
 def test_nothing_is_learned_from_autoreset_steps_and_truncation_is_not_an_end() -> None:
     spy, envs = Spy(), make(16, "embedded", max_episode_steps=3)
-    train_ntuple.train(envs, spy, seconds=0.2, seed=0)
+    train(envs, spy, seconds=0.2)
     envs.close()
     # Three steps, then the step that only resets.
     assert [len(errors) for errors in spy.errors[:12]] == [16, 16, 16, 0] * 3
@@ -184,110 +188,102 @@ def test_nothing_is_learned_from_autoreset_steps_and_truncation_is_not_an_end() 
 
 def test_the_last_afterstate_of_a_terminated_episode_has_the_value_zero() -> None:
     spy, envs = Spy(), make(16, "embedded", goal=8, stop_at_goal=True)
-    train_ntuple.train(RecordEpisodeStatistics(envs), spy, seconds=0.2, seed=0)
+    train(RecordEpisodeStatistics(envs), spy, seconds=0.2)
     envs.close()
     errors = np.concatenate(spy.errors)
     assert (errors == -1000).sum() > 16
     assert (errors[errors != -1000] >= 0).all()  # the rewards
 
 
-def test_an_evaluation_plays_the_same_number_of_games_on_each_lane() -> None:
-    envs = make(7, "embedded")
-    games = train_ntuple.play(envs, train_ntuple.random_policy(0), episodes=3, seed=2**63)
-    envs.close()
-    assert games.scores.shape == games.exponents.shape == (21,)
-    assert (games.scores > 0).all()
-    assert (games.exponents > 2).all()
-
-
 @pytest.mark.usefixtures("_small_tables")
 def test_the_learner_works_under_a_wrapper() -> None:
     network = train_ntuple.Network()
     envs = RecordEpisodeStatistics(make(128, "embedded"))
-    progress = train_ntuple.train(envs, network, seconds=0.7, seed=0)
-    games = train_ntuple.play(envs, train_ntuple.greedy_policy(network), episodes=1, seed=2**63)
+    progress = train(envs, network, seconds=1.5)
     envs.close()
-    assert progress.steps > 0
-    assert games.scores.mean() > 2 * 1095
+    assert progress.steps == 768 * 128
+    found = twofold.evaluate(train_ntuple.policy_of(network), episodes=100)
+    assert found.scores.mean() > 2 * 1095
 
 
-def test_the_whole_demo_beats_random_play_and_saves_its_report(
+def test_the_program_trains_over_a_server_and_saves_its_curve_and_its_evaluation(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--seconds", "1.5", "--num-envs", "256", "--episodes", "200"]
-    arguments += ["--out", str(tmp_path)]
-    results = train_ntuple.main([*arguments, "--endpoint", server.tcp])
-    assert results["ratio"] > 2
-    assert 800 < results["table"][0]["mean_score"] < 1400
-    saved = {path.suffix: path for path in tmp_path.iterdir()}
-    assert json.loads(saved[".json"].read_text()) == results
-    assert saved[".png"].read_bytes().startswith(b"\x89PNG")
+    words = ["--seconds", "1.5", "--num-envs", "256", "--episodes", "200", "--out", str(tmp_path)]
+    train_ntuple.main([*words, "--endpoint", server.tcp])
+    evaluation = json.loads((tmp_path / "evaluation.json").read_text())
+    assert evaluation["episodes"] == 200
+    assert evaluation["score"]["mean"] > 2 * 1095
+    report = json.loads((tmp_path / "curve.json").read_text())
+    assert report["options"]["num_envs"] == 256
+    [last] = report["curve"]
+    assert last["steps"] == 768 * 256
+    assert last["seconds"] == 1.5
+    assert last["steps_per_second"] == 512 * 256
     shown = capsys.readouterr().out
-    assert "steps/s" in shown
-    assert "in this process" in shown.splitlines()[-1]
-    assert "\r" not in shown
-    assert 1800 < results["table"][1]["mean_score"] < 2800
-    for word in ("policy", "random", "fixed order", "trained", "median", "4096", "best tile"):
-        assert word in shown
+    assert shown.startswith("    2 s        196,608 steps    131,072 steps/s  score ")
+    assert "200 games" in shown
 
 
 @pytest.mark.usefixtures("_small_tables")
 def test_a_checkpoint_restores_everything_learned(tmp_path: Path) -> None:
     path, network = tmp_path / "agent.npz", train_ntuple.Network()
     envs = make(64, "embedded")
-    progress = train_ntuple.train(envs, network, seconds=1, seed=0)
+    progress = train(envs, network, seconds=1)
     train_ntuple.save_checkpoint(path, network, progress)
     other = train_ntuple.Network()
-    told = train_ntuple.load_checkpoint(path, other)
-    assert told["steps"] == progress.steps
-    assert told["episodes"] == progress.episodes
+    restored = train_ntuple.load_checkpoint(path, other)
+    for name in ("seconds", "steps", "episodes"):
+        assert getattr(restored, name) == getattr(progress, name) > 0
     for table, again in zip(network.tables, other.tables, strict=True):
         assert np.count_nonzero(table.weights) > 0
         np.testing.assert_array_equal(table.weights, again.weights)
         np.testing.assert_array_equal(table.history, again.history)
-    more = train_ntuple.train(envs, other, told["seconds"] + 0.5, 0, told)
+    train(envs, other, 1.5, restored)
     envs.close()
-    assert more.steps > progress.steps
-    assert more.curve[: len(progress.curve)] == progress.curve
-    assert more.elapsed() >= told["seconds"] + 0.5
+    assert restored.steps == 768 * 64
+    assert restored.seconds == 1.5
 
 
-def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", tuple_0=np.arange(5), exponents=np.array(16))
-    with pytest.raises(SystemExit, match="a different kind of network"):
-        train_ntuple.load_checkpoint(tmp_path / "a.npz", train_ntuple.Network())
+def test_a_file_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    for name, arrays in {
+        "other.npz": {"tuple_0": np.arange(5), "history_0": np.zeros(1)},
+        "network.npz": {"tuple_0": np.array(train_ntuple.TUPLES[0])},
+    }.items():
+        np.savez(tmp_path / name, **arrays)
+        with pytest.raises(SystemExit, match=f"{name} is not a checkpoint of this program"):
+            train_ntuple.load_checkpoint(tmp_path / name, train_ntuple.Network())
 
 
 @pytest.mark.usefixtures("_small_tables")
-def test_training_continues_from_a_checkpoint_and_evaluates_meanwhile(
+def test_training_continues_from_a_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path)]
-    arguments += ["--endpoint", "embedded", "--checkpoint", str(tmp_path / "agent.npz")]
-    arguments += ["--evaluate-every", "0.4"]
-    first = train_ntuple.main([*arguments, "--seconds", "0.8"])
-    assert first["training"]["evaluations"]
-    second = train_ntuple.main([*arguments, "--seconds", "1.3", "--resume"])
-    assert second["training"]["steps"] > first["training"]["steps"]
-    assert len(second["training"]["evaluations"]) > len(first["training"]["evaluations"])
-    assert "resuming after 0:0" in capsys.readouterr().out
+    file = tmp_path / "agent.npz"
+    words = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path)]
+    words += ["--checkpoint", str(file), "--checkpoint-every", "0.5"]
+    train_ntuple.main([*words, "--seconds", "0.75"])
+    assert NTuple.load(file).exponents == 16
+    assert "resuming" not in capsys.readouterr().out
+    train_ntuple.main([*words, "--seconds", "1.25", "--resume"])
+    assert "resuming after 1 s and " in capsys.readouterr().out
+    progress = train_ntuple.load_checkpoint(file, train_ntuple.Network())
+    assert progress.steps == 640 * 64
 
 
 @pytest.mark.usefixtures("_small_tables")
 def test_networks_at_given_times_are_saved(tmp_path: Path) -> None:
-    arguments = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path), "--seconds", "1"]
-    arguments += ["--endpoint", "embedded", "--save-at", "1", "0.5"]
-    results = train_ntuple.main(arguments)["training"]
-    early, late = results["saved"]
+    words = ["--num-envs", "64", "--episodes", "20", "--out", str(tmp_path), "--seconds", "1"]
+    train_ntuple.main([*words, "--save-at", "1", "0.5"])
+    early, late = json.loads((tmp_path / "curve.json").read_text())["saved"]
     assert [early["file"], late["file"]] == ["agent-0.5.npz", "agent-1.npz"]
-    assert 0.5 <= early["seconds"] < late["seconds"]
-    assert 0 < early["moves"] < late["moves"] <= results["steps"]
+    assert [early["seconds"], late["seconds"]] == [0.5, 1]
+    # Almost all steps are moves.
+    assert 246 * 64 < early["moves"] < 256 * 64
+    assert 492 * 64 < late["moves"] < 512 * 64
     networks = [NTuple.load(tmp_path / one["file"]) for one in (early, late)]
     learnt = [sum(np.count_nonzero(table) for table in one.weights) for one in networks]
     assert 0 < learnt[0] < learnt[1]
-    # The evaluation afterwards does not count as training time.
-    rate = late["moves"] / late["seconds"]
-    assert results["steps_per_second"] == pytest.approx(rate, rel=0.3)
 
 
 def test_the_random_agent_scores_like_random_play() -> None:

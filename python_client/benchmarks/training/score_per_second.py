@@ -92,10 +92,8 @@ def arguments(options: argparse.Namespace, out: Path) -> list[object]:
 
 def train_ntuple(options: argparse.Namespace, out: Path) -> Saved:
     """Trains the n-tuple network."""
-    words = [sys.executable, EXAMPLES / "train_ntuple.py", "--endpoint", "embedded"]
-    run([*words, *arguments(options, out)], out)
-    [report] = out.glob("train_ntuple-*.json")
-    saved: Saved = json.loads(report.read_text())["training"]["saved"]
+    run([sys.executable, EXAMPLES / "train_ntuple.py", *arguments(options, out)], out)
+    saved: Saved = json.loads((out / "curve.json").read_text())["saved"]
     return saved
 
 
