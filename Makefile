@@ -24,8 +24,13 @@ SWIFT_CODE := Package.swift Sources Tests
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and compare it with random play.
-	$(VENV)/bin/python python_client/examples/train_ntuple.py $(DEMO_ARGS)
+DEMO_SECONDS ?= 120
+DEMO_GAMES ?= 2000
+
+demo: server $(VENV)/installed ## Train a 2048 agent for two minutes and evaluate it: DEMO_SECONDS=120 DEMO_GAMES=2000.
+	mkdir -p runs
+	$(VENV)/bin/twofold train runs/demo.npz --seconds $(DEMO_SECONDS) --threads $$(nproc) --plot runs/demo.png
+	$(VENV)/bin/twofold evaluate ntuple:runs/demo.npz --against fixed-order --episodes $(DEMO_GAMES)
 
 # The Python environment is installed while the server is built. The Python tests then run while the Swift tests are
 # built and run, because each leaves some processors idle.

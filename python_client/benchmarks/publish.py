@@ -76,16 +76,28 @@ MARKS = (40_960, 81_920, 122_880)
 """The training steps of `recurrent_ppo.py` at which the documents report its turns per game."""
 
 
-def output(*words: str) -> bytes:
-    """Runs a `twofold` command and returns its standard output."""
-    return subprocess.run([*TWOFOLD, *words], stdout=subprocess.PIPE, check=True).stdout
+def output(*words: str) -> dict[str, Any]:
+    """Runs a `twofold` command with --json, and returns its output."""
+    command = [*TWOFOLD, *words, "--quiet", "--json"]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return dict(json.loads(ran.stdout))
+
+
+def trained(file: Path, *words: str) -> dict[str, Any]:
+    """Trains a network on all processors, and returns the output of `twofold train`."""
+    return output("train", str(file), "--threads", f"{len(os.sched_getaffinity(0))}", *words)
 
 
 def demo() -> list[Row]:
-    """Returns the rows of the table that `make demo` prints."""
-    import train_ntuple
-
-    return list(train_ntuple.main([])["table"])
+    """Trains a network as `make demo` does, and evaluates it and two baselines."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "agent.npz"
+        trained(file, "--seconds", "120")
+        players = {"random": "random", "fixed order": "fixed-order", "trained": f"ntuple:{file}"}
+        return [
+            {"agent": agent, **evaluated(output("evaluate", player, "--episodes", "2000"))}
+            for agent, player in players.items()
+        ]
 
 
 def agents() -> list[Row]:
@@ -93,7 +105,7 @@ def agents() -> list[Row]:
     rows = []
     for agent, (depth, command) in AGENTS.items():
         began = time.monotonic()
-        found = json.loads(output("evaluate", *command.split(), "--json"))
+        found = output("evaluate", *command.split())
         moves = found["moves"]["mean"] * found["episodes"]
         rate = moves / (time.monotonic() - began)
         rows.append(
@@ -169,8 +181,7 @@ def optimum() -> list[Row]:
 
 def optimal_play() -> list[Row]:
     """Plays a million optimal games on 3 x 3, using the table that `twofold solve` created."""
-    words = "evaluate optimal --size 3 --episodes 1000000 --json"
-    found = json.loads(output(*words.split()))
+    found = output("evaluate", "optimal", "--size", "3", "--episodes", "1000000")
     tiles = sorted(((int(tile), one["share"]) for tile, one in found["reached"].items()))
     return [
         {

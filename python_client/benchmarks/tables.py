@@ -31,9 +31,9 @@ def markdown(head: Sequence[str], rows: Lines, align: str = "") -> str:
 
 
 def interval(values: Sequence[float], digits: int = 0) -> str:
-    """Returns a value and its range as text, such as 60,153 (55,791 ... 64,949)."""
-    middle, low, high = (f"{value:,.{digits}f}" for value in values)
-    return f"{middle} ({low} ... {high})"
+    """Returns a value as text, with its range if that is known: 60,153 (55,791 ... 64,949)."""
+    middle, *ends = (f"{value:,.{digits}f}" for value in values)
+    return f"{middle} ({' ... '.join(ends)})" if ends else middle
 
 
 def significant(value: float) -> str:
@@ -161,25 +161,18 @@ class Bench:
 # ---- agents --------------------------------------------------------------------------------------
 
 
-def demo(rows: Sequence[Row]) -> str:
-    """Returns the table that `make demo` prints, as aligned text."""
-    # Imported here, because commands that print other tables run without the package.
-    from twofold._tables import table
-
-    tiles = list(rows[0]["reached"])
-    head = ["policy", "episodes", "mean", "median", *tiles, "best tile"]
-    cells = [
+def demo(rows: Iterable[Row]) -> str:
+    """Returns the table of the agent of `make demo` and two baselines."""
+    lines = [
         [
-            row["policy"],
-            f"{row['episodes']:,}",
-            f"{row['mean_score']:,.0f}",
-            f"{row['median_score']:,.0f}",
-            *(f"{share:.1%}" for share in row["reached"].values()),
-            str(row["best_tile"]),
+            row["agent"],
+            f"{row['games']:,}",
+            interval(row["mean"]),
+            *(_share(row["reached"][tile][:1]) for tile in TILES),
         ]
         for row in rows
     ]
-    return f"```text\n{table(head, cells, 'l' + 'r' * (len(head) - 1))}\n```\n"
+    return markdown(["agent", "games", "mean score", *TILES], lines, "lr")
 
 
 def agents(rows: Iterable[Row]) -> str:
@@ -568,16 +561,12 @@ def unseen(rows: Sequence[Row]) -> str:
 
 def restarts(rows: Iterable[Row]) -> str:
     """Returns the table of how long servers take to save and restore sessions."""
-
-    def seconds(values: Sequence[float]) -> str:
-        return interval(values, 2) if len(values) == 3 else f"{values[0]:.2f}"
-
     lines = [
         [
             f"{row['sessions']:,}",
             f"{row['boards']}" if row["sessions"] else "",
-            seconds(row["stop"]),
-            seconds(row["start"]),
+            interval(row["stop"], 2),
+            interval(row["start"], 2),
             f"{row['lost']}" if row["sessions"] else "",
         ]
         for row in rows
