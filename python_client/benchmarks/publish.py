@@ -7,11 +7,11 @@
     python python_client/benchmarks/publish.py optimal_play  # a million 3 x 3 games
     python python_client/benchmarks/publish.py campaigns  # two hours of simulation
     python python_client/benchmarks/publish.py ppo        # 20 minutes; needs `make trainers`
-    python python_client/benchmarks/publish.py learning   # from three runs of train_ntuple.py
+    python python_client/benchmarks/publish.py learning   # 90 minutes of training; idle machine
     python python_client/benchmarks/publish.py recurrent  # from runs of recurrent_ppo.py
     python python_client/benchmarks/publish.py gru        # from runs of popgym_gru.py
 
-The last three read the reports that the examples wrote to runs/.
+The last two read the reports that the examples wrote to runs/.
 """
 
 from __future__ import annotations
@@ -274,34 +274,24 @@ def reports(pattern: str) -> list[dict[str, Any]]:
 
 
 def learning() -> list[Row]:
-    """Returns the agents that `train_ntuple.py` trained, and their comparison."""
+    """Trains three networks for half an hour each, evaluates them, and compares their curves."""
     import learning_figures
 
-    found = [
-        report
-        for report in reports("train_ntuple-*.json")
-        # The demo's training runs have none.
-        if len(report["training"]["evaluations"]) > 1
-    ]
-    if not found:
-        raise SystemExit(f"no training run in {RUNS} has evaluations; train with --evaluate-every")
     rows: list[Row] = []
-    for report in found:
-        training, trained = report["training"], report["table"][-1]
-        mean, error = trained["mean_score"], 1.96 * trained["standard_error"]
-        rows.append(
-            {
-                "agent": f"n-tuple network, training seed {report['config']['seed']}: "
-                f"{training['episodes']:,} games, {training['steps'] / 1e6:.0f} M moves",
-                "games": trained["episodes"],
-                "mean": [mean, mean - error, mean + error],
-                "reached": {tile: [trained["reached"][tile]] for tile in tables.TILES},
-                "depth": "1 max layer (1 ply)",
-            }
+    trainings = []
+    for seed in (0, 1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "agent.npz"
+            words = ("--seconds", "1800", "--evaluate-every", "300", "--seed", f"{seed}")
+            training = trained(file, *words)
+            found = output("evaluate", f"ntuple:{file}", "--episodes", "2000")
+        agent = (
+            f"n-tuple network, training seed {seed}: {training['episodes']:,} games, "
+            f"{training['steps'] / 1e6:,.0f} M moves"
         )
-    compared = learning_figures.compared([one["training"]["evaluations"] for one in found])
-    shares = [one["training"]["environment_share"] for one in found]
-    return [*rows, *compared, {"environment_share": [min(shares), max(shares)]}]
+        rows.append({"agent": agent, **evaluated(found), "depth": "1 max layer (1 ply)"})
+        trainings.append(training["evaluations"])
+    return [*rows, *learning_figures.compared(trainings)]
 
 
 def recurrent() -> list[Row]:

@@ -1,11 +1,12 @@
-"""Compares training runs of train_ntuple.py: median and range of their mean scores over time.
+"""Compares runs of `twofold train`: median and range of their mean scores over time.
 
-    python learning_figures.py runs/seed*/train_ntuple-*.json
+    twofold train 1.npz --seed 1 --seconds 1800 --evaluate-every 300 --json > 1.json
+    twofold train 2.npz --seed 2 --seconds 1800 --evaluate-every 300 --json > 2.json
+    python learning_figures.py 1.json 2.json
 
-Each file is the report of one training run with `--evaluate-every`. Pass several runs with
-different `--seed`. Prints a Markdown table of the mean scores after the same number of games, moves
-or minutes of training, interpolated linearly between evaluations. Each of the three comparisons
-ends where the shortest run ends.
+Prints a Markdown table of the mean scores after the same number of games, moves or minutes of
+training, interpolated linearly between evaluations. Each of the three comparisons ends where the
+shortest run ends.
 """
 
 import argparse
@@ -18,23 +19,23 @@ import numpy as np
 
 # The axes of the comparison: the name in a report, the name in the table, the unit and the format.
 AXES = (
-    ("games", "games", "{:,.0f}"),
+    ("episodes", "games", "{:,.0f}"),
     ("steps", "million moves", "{:,.0f}"),
     ("seconds", "minutes", "{:.1f}"),
 )
-UNITS = {"games": 1, "steps": 1e6, "seconds": 60}
+UNITS = {"episodes": 1, "steps": 1e6, "seconds": 60}
 ROWS = 5
 
 
-def evaluations(path: Path) -> list[dict[str, float]]:
+def evaluations(path: Path) -> list[dict[str, Any]]:
     """Returns the evaluations of one training run."""
-    found: list[dict[str, float]] = json.loads(path.read_text())["training"]["evaluations"]
+    found: list[dict[str, Any]] = json.loads(path.read_text())["evaluations"]
     if len(found) < 2:
         raise SystemExit(f"{path} has fewer than two evaluations; train with --evaluate-every")
     return found
 
 
-def compared(trainings: list[list[dict[str, float]]]) -> Iterator[dict[str, Any]]:
+def compared(trainings: list[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
     """Yields the median, lowest and highest mean score after the same games, moves or seconds."""
     for axis, name, _ in AXES:
         end = min(training[-1][axis] for training in trainings)
@@ -43,8 +44,8 @@ def compared(trainings: list[list[dict[str, float]]]) -> Iterator[dict[str, Any]
             scores = [
                 np.interp(
                     at,
-                    [evaluation[axis] for evaluation in training],
-                    [evaluation["mean_score"] for evaluation in training],
+                    [point[axis] for point in training],
+                    [point["evaluation"]["score"]["mean"] for point in training],
                 )
                 for training in trainings
             ]
@@ -52,7 +53,7 @@ def compared(trainings: list[list[dict[str, float]]]) -> Iterator[dict[str, Any]
             yield {"axis": name, "after": float(at), **{k: float(v) for k, v in found.items()}}
 
 
-def figures(trainings: list[list[dict[str, float]]]) -> str:
+def figures(trainings: list[list[dict[str, Any]]]) -> str:
     """Returns the table in Markdown."""
     lines = ["| after | | median of the mean scores | lowest to highest |", "|---|---:|---:|---|"]
     forms = {name: (UNITS[axis], form) for axis, name, form in AXES}
@@ -66,6 +67,6 @@ def figures(trainings: list[list[dict[str, float]]]) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Compares trainings of train_ntuple.py.")
-    parser.add_argument("reports", type=Path, nargs="+", help="reports (JSON files in runs/)")
+    parser = argparse.ArgumentParser(description="Compares runs of `twofold train`.")
+    parser.add_argument("reports", type=Path, nargs="+", help="outputs of --json")
     print(figures([evaluations(path) for path in parser.parse_args().reports]))

@@ -344,7 +344,6 @@ SINGLE_FIGURES: dict[str, Callable[[], str]] = {
     "random": lambda: mean_score("random"),
     "fixed order": lambda: mean_score("fixed order"),
     "greedy": lambda: mean_score("greedy"),
-    "environment in train_ntuple": lambda: environment_share(rows("learning")[-1]),
     "environment in ppo": lambda: environment_share(rows("training")[0]),
     "table of 3 x 3": lambda: gigabytes("3x3"),
 }

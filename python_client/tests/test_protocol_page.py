@@ -212,7 +212,7 @@ def refusals_of_sources() -> tuple[set[Refusal], set[Refusal]]:
     folders = ("Core", "Optimum", "Service", "Sessions", "Server")
     paths = [path for each in folders for path in ROOT.glob(f"Sources/Twofold{each}/**/*.swift")]
     definitions = ("EnvironmentError.swift", "ServiceError.swift", "CallerRefusals.swift")
-    # The refusals of learners, and of states that a JAX program keeps, are not part of the protocol.
+    # The refusals of learners and of a JAX program's states are not part of the protocol.
     others = (*definitions, "CallerStates.swift", "NTupleLearner.swift")
     code = "\n".join(path.read_text() for path in paths if path.name not in others)
     assert "EnvironmentError(kind" not in code, "other functions also make errors"

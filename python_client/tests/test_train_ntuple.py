@@ -246,11 +246,9 @@ def test_a_checkpoint_restores_everything_learned(tmp_path: Path) -> None:
 
 
 def test_a_file_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    for name, arrays in {
-        "other.npz": {"tuple_0": np.arange(5), "history_0": np.zeros(1)},
-        "network.npz": {"tuple_0": np.array(train_ntuple.TUPLES[0])},
-    }.items():
-        np.savez(tmp_path / name, **arrays)
+    np.savez(tmp_path / "other.npz", tuple_0=np.arange(5), history_0=np.zeros(1))
+    np.savez(tmp_path / "network.npz", tuple_0=np.array(train_ntuple.TUPLES[0]))
+    for name in ("other.npz", "network.npz"):
         with pytest.raises(SystemExit, match=f"{name} is not a checkpoint of this program"):
             train_ntuple.load_checkpoint(tmp_path / name, train_ntuple.Network())
 
@@ -298,11 +296,16 @@ def test_training_runs_are_compared_over_their_common_range(tmp_path: Path) -> N
     paths = []
     for index, speed in enumerate((1, 2)):
         told = [
-            {"games": 100 * at, "steps": 10**6 * at, "seconds": 60 * at / speed, "mean_score": at}
+            {
+                "episodes": 100 * at,
+                "steps": 10**6 * at,
+                "seconds": 60 * at / speed,
+                "evaluation": {"score": {"mean": at}},
+            }
             for at in (1 * speed, 3 * speed)
         ]
         paths.append(tmp_path / f"{index}.json")
-        paths[-1].write_text(json.dumps({"training": {"evaluations": told}}))
+        paths[-1].write_text(json.dumps({"evaluations": told}))
     table = learning_figures.figures([learning_figures.evaluations(path) for path in paths])
     # From 200 games, where the second run begins, to 300, where the first run ends.
     assert "| games | 200 | 2 | 2 to 2 |" in table
@@ -312,6 +315,6 @@ def test_training_runs_are_compared_over_their_common_range(tmp_path: Path) -> N
 
 def test_a_training_run_without_evaluations_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    path.write_text(json.dumps({"training": {"evaluations": []}}))
+    path.write_text(json.dumps({"evaluations": []}))
     with pytest.raises(SystemExit, match="--evaluate-every"):
         learning_figures.evaluations(path)
