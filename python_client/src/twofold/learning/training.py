@@ -71,7 +71,7 @@ class Training:
         episodes: The number of episodes that ended.
         curve: The mean score over time.
         evaluations: The point of the curve and the evaluation for each of the intervals
-            `evaluate_every`.
+            `evaluate_every` of this call.
     """
 
     policy: NTuple
@@ -133,9 +133,9 @@ def train(
 
     Args:
         patterns: The tuples of cells: a name from `twofold.learning.PATTERNS`, or a list of tuples
-            of 1 ... 12 cells, numbered row by row (default: "yeh" on 4 x 4, else rectangles of 2 x 3
-            cells, or squares of 2 x 2 on more than 16 cells). Each tuple has exponents ** cells
-            weights, for all images of the board.
+            of 1 ... 12 cells, numbered row by row (default: "yeh" on 4 x 4, else rectangles of
+            2 x 3 cells, or squares of 2 x 2 on more than 16 cells). Each tuple has
+            exponents ** cells weights, for all images of the board.
         seconds: The duration of training (default: 120, if `steps` is not given).
         steps: The number of steps of all boards together, rounded up to whole steps.
         threads: The number of threads, each with the same number of boards.
