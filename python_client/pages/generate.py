@@ -293,6 +293,7 @@ FIGURES: dict[str, Callable[[], str]] = {
         "learning", lambda rows: tables.learning(row for row in rows if "axis" in row)
     ),
     "score per second": measured("score_per_second", tables.score_per_second),
+    "ntuple learners": measured("ntuple_learners", tables.score_per_second),
     "regret": measured("regret", tables.regret),
     "training": measured("training", lambda found: tables.training(found, rows("agents"))),
     "ppo": measured("ppo", tables.ppo),

@@ -265,7 +265,13 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     out = REPOSITORY / "runs" / "score_per_second"
     add("--out", type=Path, default=out, help="folder for results")
     add("--report", action="store_true", help="only print the table")
-    add("--publish", action="store_true", help=figures.HELP)
+    add(
+        "--publish",
+        nargs="?",
+        const="score_per_second",
+        metavar="NAME",
+        help=f"{figures.HELP}, as NAME.json (score_per_second.json)",
+    )
     options = parser.parse_args(words)
     options.minutes.sort()
     return options
@@ -289,7 +295,7 @@ def main(words: list[str] | None = None) -> None:
     found = rows(results)
     print(tables.score_per_second(found).rstrip() if found else "no results yet", flush=True)
     if options.publish:
-        figures.publish("score_per_second", found)
+        figures.publish(options.publish, found)
 
 
 if __name__ == "__main__":
