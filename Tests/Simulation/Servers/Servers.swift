@@ -48,6 +48,10 @@ final class Servers {
         // A slow request or a pause can last longer than such a short timeout.
         if limits.idleTimeout != nil, later.once(in: 3) { limits.idleTimeout = .seconds(1 + later.below(4)) }
         if later.once(in: 4) { limits.maxMessageBytes = 2000 }
+        // With less memory, it is used up more often just when an open session needs its reserve.
+        if limits.maxBytes == 1_000_000, later.once(in: 2) {
+            limits.maxBytes = 100_000 + later.below(400_000)
+        }
         settings.limits = limits
         maxMessageBytes = limits.maxMessageBytes
         settings.policyBudget.maxBytes = 1 << 22
