@@ -265,13 +265,8 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     out = REPOSITORY / "runs" / "score_per_second"
     add("--out", type=Path, default=out, help="folder for results")
     add("--report", action="store_true", help="only print the table")
-    add(
-        "--publish",
-        nargs="?",
-        const="score_per_second",
-        metavar="NAME",
-        help=f"{figures.HELP}, as NAME.json (score_per_second.json)",
-    )
+    add("--figure", default="score_per_second", metavar="NAME", help="name of the figures")
+    add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args(words)
     options.minutes.sort()
     return options
@@ -295,7 +290,7 @@ def main(words: list[str] | None = None) -> None:
     found = rows(results)
     print(tables.score_per_second(found).rstrip() if found else "no results yet", flush=True)
     if options.publish:
-        figures.publish(options.publish, found)
+        figures.publish(options.figure, found)
 
 
 if __name__ == "__main__":
