@@ -342,7 +342,7 @@ class EmbeddedLearner:
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.
         ResourceExhausted: The network is larger than the limits or the memory of this process.
-        ServerStartFailed: There is no usable library, or a variable that configures it is invalid.
+        ServerStartFailed: The library can't be used, or a variable that configures it is invalid.
     """
 
     def __init__(
