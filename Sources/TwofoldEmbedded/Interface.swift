@@ -163,11 +163,9 @@ public func learn(
     guard let reply, let room = ReplyBuffers(reply), let learner else { return status(TWOFOLD_BAD_ARGUMENT) }
     do throws(ServiceError) {
         guard try learner.run() else { return status(TWOFOLD_BAD_ARGUMENT) }
-        return room.put([])
+        return room.putEmpty()
     } catch {
-        var reply = Reply()
-        reply.error = error.wire
-        return room.put(reply.frame)
+        return room.put(StoredReply(error, seq: 0), isStep: false)
     }
 }
 
@@ -234,11 +232,9 @@ private struct ReplyBuffers {
         return status(TWOFOLD_TOO_SMALL)
     }
 
-    /// Copies the header of a reply without a payload.
-    func put(_ frame: [UInt8]) -> Int32 {
-        (reply.pointee.header_size, reply.pointee.payload_size) = (frame.count, 0)
-        guard frame.count <= header.count else { return status(TWOFOLD_TOO_SMALL) }
-        header.copyBytes(from: frame)
+    /// Makes the reply empty.
+    func putEmpty() -> Int32 {
+        (reply.pointee.header_size, reply.pointee.payload_size) = (0, 0)
         return status(TWOFOLD_ANSWERED)
     }
 

@@ -27,8 +27,8 @@ bool twofold_can_start_threads(size_t count);
 // Returns true if the processor and the system support AVX2.
 bool twofold_has_avx2(void);
 
-// Asks the processor to load the cache line at an address, which the caller will soon change.
-static inline void twofold_prefetch(const void *address) { __builtin_prefetch(address, 1); }
+// Asks the processor to load the cache line at an address, which the caller will soon use.
+static inline void twofold_prefetch(const void *address) { __builtin_prefetch(address); }
 
 // Connections.c defines accept and accept4. In an executable they replace libc's functions for all linked
 // libraries, so libzmq calls them. Until the ceilings are set, they behave like libc's. (libtwofold.so

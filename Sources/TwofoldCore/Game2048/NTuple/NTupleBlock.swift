@@ -27,15 +27,14 @@ struct NTupleBlock {
     }
 
     private init(_ features: NTupleFeatures, _ memory: UnsafeMutableRawPointer) {
-        func row<Element>(_ offset: Int, _ type: Element.Type, cells: Int = 1) -> UnsafeMutablePointer<
-            Element
-        > {
-            (memory + offset * Self.capacity).bindMemory(to: type, capacity: cells * Self.capacity)
+        typealias Row = UnsafeMutablePointer
+        func row<Element>(_ offset: Int, of type: Element.Type, times: Int = 1) -> Row<Element> {
+            (memory + offset * Self.capacity).bindMemory(to: type, capacity: times * Self.capacity)
         }
         self.features = features
-        places = (row(0, UInt32.self), row(4, UInt32.self))
-        (sums, values) = (row(8, Float.self), row(12, Float.self))
-        columns = row(16, UInt8.self, cells: features.cells)
+        places = (row(0, of: UInt32.self), row(4, of: UInt32.self))
+        (sums, values) = (row(8, of: Float.self), row(12, of: Float.self))
+        columns = row(16, of: UInt8.self, times: features.cells)
     }
 
     /// Stores the exponents of a board.
