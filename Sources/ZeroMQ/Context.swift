@@ -17,7 +17,7 @@ public struct Context: ~Copyable, Sendable {
 
     /// Creates a context with one I/O thread, which transfers about a gigabyte per second.
     ///
-    /// The context's sockets start with a `linger` of zero instead of libzmq's "forever", so closing never hangs by
+    /// The context's sockets start with a linger time of zero instead of libzmq's "forever", so closing never hangs by
     /// default.
     ///
     /// The corresponding C functions are `zmq_ctx_new` and `zmq_ctx_set`.

@@ -170,7 +170,7 @@ import ZeroMQ
         try socket.bind(directory.ipc())
         let endpoint = directory.ipc()
         let result = Background { try probe(endpoint, timeout: patience) }
-        try socket.set(.receiveTimeout, to: patience)
+        try socket.setReceiveTimeout(patience)
         _ = try socket.receive()
         try socket.send(Message(copying: reply.frame))
         #expect(try result.value == .notReady(reason))

@@ -13,7 +13,7 @@ import ZeroMQ
             failure { () throws(ZeroMQError) in _ = try socket.receive() }?.code,
             failure { () throws(ZeroMQError) in _ = try socket.tryReceive() }?.code,
             failure { () throws(ZeroMQError) in try socket.bind(uniqueInproc()) }?.code,
-            failure { () throws(ZeroMQError) in try socket.set(.linger, to: .zero) }?.code,
+            failure { () throws(ZeroMQError) in try socket.setLinger(.zero) }?.code,
         ]
         #expect(codes == Array(repeating: .terminated, count: codes.count))
     }

@@ -56,8 +56,8 @@ import Testing
     @Test func `a socket throws wouldBlock after its timeout, not before`() throws {
         let context = try Context()
         let socket = try Socket.bound(.dealer, to: uniqueInproc(), in: context)
-        try socket.set(.receiveTimeout, to: .milliseconds(50))
-        try socket.set(.sendTimeout, to: .milliseconds(50))
+        try socket.setReceiveTimeout(.milliseconds(50))
+        try socket.setSendTimeout(.milliseconds(50))
         let start = ContinuousClock.now
         let receive = failure { () throws(ZeroMQError) in _ = try socket.receive() }
         let middle = ContinuousClock.now

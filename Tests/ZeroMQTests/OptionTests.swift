@@ -11,8 +11,8 @@ import ZeroMQ
             return error?.subject
         }
         let refusals = [
-            refusal { () throws(ZeroMQError) in try socket.set(.linger, to: .seconds(Int64.max)) },
-            refusal { () throws(ZeroMQError) in try socket.set(.reqCorrelate, to: true) },
+            refusal { () throws(ZeroMQError) in try socket.setLinger(.seconds(Int64.max)) },
+            refusal { () throws(ZeroMQError) in try socket.setReqCorrelate(true) },
         ]
         #expect(refusals == ["ZMQ_LINGER", "ZMQ_REQ_CORRELATE"])
     }
@@ -21,7 +21,7 @@ import ZeroMQ
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let context = try Context()
             let socket = try Socket(.dealer, in: context)
-            try socket.set(.linger, to: .milliseconds(-1))
+            try socket.setLinger(.milliseconds(-1))
         }
         #expect(died(result, saying: "a negative time"))
     }

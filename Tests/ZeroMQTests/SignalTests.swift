@@ -47,7 +47,7 @@ private let installed: Bool = {
         let endpoint = uniqueInproc()
         let worker = Worker {
             let sender = try Socket.bound(.dealer, to: endpoint, in: context)
-            try sender.set(.linger, to: patience)
+            try sender.setLinger(patience)
             try sender.send("at last")
         }
         try disturb(worker)
@@ -106,7 +106,7 @@ private let installed: Bool = {
             do {
                 let context = try Context()
                 let sender = try Socket.connected(.dealer, to: nowhere, in: context)
-                try sender.set(.linger, to: .milliseconds(500))
+                try sender.setLinger(.milliseconds(500))
                 try sender.send("never read")
             }
             return ContinuousClock.now - start

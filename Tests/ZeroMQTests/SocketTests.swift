@@ -101,7 +101,7 @@ import ZeroMQ
         let context = try Context()
         let server = try Socket.bound(.router, to: uniqueInproc(), in: context)
         let client = try Socket.patient(.req, in: context)
-        try client.set(.reqCorrelate, to: correlates)
+        try client.setReqCorrelate(correlates)
         try client.connect(server.lastEndpoint)
         /// Receives a request and returns its route: all frames except the last.
         func route() throws -> Multipart {
@@ -131,10 +131,10 @@ import ZeroMQ
 
     /// With a limit, the large frame never arrives, and a later message arrives instead.
     @Test(arguments: [nil, 1000] as [Int64?])
-    func `a frame above maxMessageSize never arrives`(limit: Int64?) throws {
+    func `a frame above the maximum message size never arrives`(limit: Int64?) throws {
         let context = try Context()
         let server = try Socket.patient(.dealer, in: context)
-        try server.set(.maxMessageSize, to: limit)
+        try server.setMaxMessageSize(limit)
         try server.bind("tcp://127.0.0.1:*")
         let client = try Socket.connected(.dealer, to: server.lastEndpoint, in: context)
         try client.send(Message(copying: [UInt8](repeating: 0, count: 1000)))
@@ -161,7 +161,7 @@ import ZeroMQ
             do {
                 let context = try Context()
                 let sender = try Socket.connected(.dealer, to: nowhere, in: context)
-                if let linger { try sender.set(.linger, to: linger) }
+                if let linger { try sender.setLinger(linger) }
                 try sender.send("never read")
             }
             return ContinuousClock.now - start

@@ -39,8 +39,8 @@ extension Socket {
     /// Creates a socket with a timeout of `patience`.
     static func patient(_ kind: Kind, in context: borrowing Context) throws(ZeroMQError) -> Socket {
         let socket = try Socket(kind, in: context)
-        try socket.set(.receiveTimeout, to: patience)
-        try socket.set(.sendTimeout, to: patience)
+        try socket.setReceiveTimeout(patience)
+        try socket.setSendTimeout(patience)
         return socket
     }
 

@@ -14,7 +14,7 @@ final class Endpoint {
     /// The limit on waiting messages per connection. A client sends one at a time, but many clients may share a
     /// proxy's connection. With this limit, a proxy is as fast as with a limit of 1000; with a limit of 2, it is
     /// half as fast.
-    private static let maxWaitingMessages = 16
+    private static let maxWaitingMessages: Int32 = 16
 
     /// The maximum time that closing the endpoint waits for its last replies to be sent.
     private static let linger = Duration.seconds(2)
@@ -26,9 +26,9 @@ final class Endpoint {
         isEncrypted = configuration.encryption != nil && Self.isTCP(endpoint)
         do throws(ZeroMQError) {
             let socket = try Socket(.router, in: context)
-            try socket.set(.maxMessageSize, to: Int64(configuration.service.limits.maxMessageBytes))
-            try socket.set(.receiveHighWaterMark, to: Self.maxWaitingMessages)
-            try socket.set(.linger, to: Self.linger)
+            try socket.setMaxMessageSize(Int64(configuration.service.limits.maxMessageBytes))
+            try socket.setReceiveHighWaterMark(Self.maxWaitingMessages)
+            try socket.setLinger(Self.linger)
             if isEncrypted, let encryption = configuration.encryption {
                 try socket.serveCurve(encryption.keys.secretKey)
                 try socket.setZAPDomain(Authenticator.domain)

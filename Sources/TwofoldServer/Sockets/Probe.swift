@@ -27,8 +27,8 @@ public func probe(
         let context = try Context()
         let reports = try Socket(.pair, in: context)
         let socket = try Socket(.req, in: context)
-        try socket.set(.receiveTimeout, to: timeout)
-        try socket.set(.sendTimeout, to: timeout)
+        try socket.setReceiveTimeout(timeout)
+        try socket.setSendTimeout(timeout)
         if let curve { try socket.useCurve(server: curve.server, curve.client) }
         try socket.reportHandshakes(to: reports)
         defer { socket.ignoreHandshakes() }

@@ -5,7 +5,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_send`.
     ///
-    /// - Throws: `.wouldBlock` after `sendTimeout`, `.wrongState`, `.terminated`. In these cases, the message is
+    /// - Throws: `.wouldBlock` after the send timeout, `.wrongState`, `.terminated`. In these cases, the message is
     ///   lost; to keep it, use `trySend`.
     public func send(_ message: consuming Message) throws(ZeroMQError) {
         // because: libzmq moves the content out and leaves an empty message, which deinit closes.
@@ -30,7 +30,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_recv`.
     ///
-    /// - Throws: `.wouldBlock` after `receiveTimeout`, `.wrongState`, `.terminated`.
+    /// - Throws: `.wouldBlock` after the receive timeout, `.wrongState`, `.terminated`.
     public func receive() throws(ZeroMQError) -> Message {
         var message = Message()
         try receive(into: &message)

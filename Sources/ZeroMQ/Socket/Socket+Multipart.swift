@@ -13,7 +13,7 @@ extension Socket {
     /// If a message has arrived, replaces the content of `parts` with its frames. Otherwise empties `parts` and
     /// returns nil. Never waits. Keeps at most `maxFrames` frames, no matter how many the peer sends.
     ///
-    /// (libzmq receives a whole message into memory before it returns the first frame. `maxMessageSize` limits the
+    /// (libzmq receives a whole message into memory before it returns the first frame. `setMaxMessageSize` limits the
     /// size of each frame, but libzmq has no limit on the number of frames.)
     ///
     /// - Throws: The errors of `tryReceive(into:)`. After an error, `parts` is empty.

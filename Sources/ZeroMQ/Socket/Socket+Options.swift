@@ -1,25 +1,59 @@
 internal import CZeroMQ
 
+// Set options before bind or connect: most do not affect existing connections. The corresponding C function of all
+// these functions is `zmq_setsockopt`. They throw `.invalidArgument` if the value is out of range or this kind of
+// socket does not have the option, and `.terminated`.
+
 extension Socket {
-    /// Sets a socket option.
-    ///
-    /// The corresponding C function is `zmq_setsockopt`.
-    ///
-    /// - Throws: `.invalidArgument` if the value is out of range or this kind of socket does not have the option,
-    ///   `.terminated`.
-    public func set<Value>(_ option: SocketOption<Value>, to value: Value) throws(ZeroMQError) {
-        let number = option.encode(value)
-        // because: libzmq distinguishes int from int64 by the exact size of the value.
-        switch option.width {
-        case .int32:
-            guard let number = CInt(exactly: number) else {
-                throw ZeroMQError(code: .invalidArgument, operation: "zmq_setsockopt", subject: option.name)
-            }
-            try setNumber(option.code, name: option.name, to: number)
-        case .int64: try setNumber(option.code, name: option.name, to: number)
-        }
+    /// Sets the time for which the closed socket keeps trying to send its messages. The default in this library's
+    /// contexts is zero. With nil, the socket waits until all messages are sent, so the process may never end.
+    /// (`ZMQ_LINGER`)
+    public func setLinger(_ time: Duration?) throws(ZeroMQError) {
+        try setTime(ZMQ_LINGER, name: "ZMQ_LINGER", to: time)
     }
 
+    /// Sets the time after which a receive throws `.wouldBlock`; nil, the default, means never. A signal restarts the
+    /// timeout. For a hard deadline, use a ``Poller``. (`ZMQ_RCVTIMEO`)
+    public func setReceiveTimeout(_ time: Duration?) throws(ZeroMQError) {
+        try setTime(ZMQ_RCVTIMEO, name: "ZMQ_RCVTIMEO", to: time)
+    }
+
+    /// Sets the time after which a send throws `.wouldBlock`; nil, the default, means never. A signal restarts the
+    /// timeout. (`ZMQ_SNDTIMEO`)
+    public func setSendTimeout(_ time: Duration?) throws(ZeroMQError) {
+        try setTime(ZMQ_SNDTIMEO, name: "ZMQ_SNDTIMEO", to: time)
+    }
+
+    /// Sets the maximum size of one *frame* in bytes; nil, the default, means no limit. libzmq silently disconnects a
+    /// peer that sends a larger frame. There is no limit on the number of frames in a message. (`ZMQ_MAXMSGSIZE`)
+    public func setMaxMessageSize(_ size: Int64?) throws(ZeroMQError) {
+        precondition(size ?? 0 >= 0, "a negative size")
+        try setNumber(ZMQ_MAXMSGSIZE, name: "ZMQ_MAXMSGSIZE", to: size ?? -1)
+    }
+
+    /// Sets the maximum number of messages from one peer that may wait to be received; 1000 by default. At this
+    /// limit, libzmq stops reading from the peer. (`ZMQ_RCVHWM`)
+    public func setReceiveHighWaterMark(_ mark: CInt) throws(ZeroMQError) {
+        precondition(mark > 0, "the limit must be at least 1: libzmq reads 0 as no limit")
+        try setNumber(ZMQ_RCVHWM, name: "ZMQ_RCVHWM", to: mark)
+    }
+
+    /// Sets whether a REQ socket adds a number to each request and drops replies with a different number. Twofold's
+    /// clients enable it. (`ZMQ_REQ_CORRELATE`)
+    public func setReqCorrelate(_ correlates: Bool) throws(ZeroMQError) {
+        try setNumber(ZMQ_REQ_CORRELATE, name: "ZMQ_REQ_CORRELATE", to: CInt(correlates ? 1 : 0))
+    }
+
+    /// Sets an option to a time, rounded up to milliseconds; nil means "forever", which is -1 in libzmq.
+    private func setTime(_ code: CInt, name: String, to time: Duration?) throws(ZeroMQError) {
+        precondition(time ?? .zero >= .zero, "a negative time")
+        guard let milliseconds = CInt(exactly: time?.millisecondsRoundedUp ?? -1) else {
+            throw ZeroMQError(code: .invalidArgument, operation: "zmq_setsockopt", subject: name)
+        }
+        try setNumber(code, name: name, to: milliseconds)
+    }
+
+    /// Sets an option to a number. Its type must be the option's type in C, because libzmq checks the size.
     func setNumber(
         _ code: CInt, name: String, to number: some FixedWidthInteger & BitwiseCopyable
     ) throws(ZeroMQError) {

@@ -3,7 +3,7 @@ internal import CZeroMQ
 /// A socket, which is one end of a ZeroMQ messaging pattern. One thread owns it.
 ///
 /// Not Sendable, because libzmq's sockets are not thread-safe: create the socket on the thread that uses it. On
-/// deinitialisation, the socket is closed, and unsent messages are dropped after `linger`, which is zero by
+/// deinitialisation, the socket is closed, and unsent messages are dropped after its linger time, which is zero by
 /// default.
 ///
 /// Signals do not interrupt a call that waits. A waiting call throws `.terminated` when the context ends.

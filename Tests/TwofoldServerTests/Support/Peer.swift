@@ -49,7 +49,7 @@ final class Peer {
         context = try Context()
         socket = try Socket(kind, in: context)
         timeout = patience
-        if correlated { try socket.set(.reqCorrelate, to: true) }
+        if correlated { try socket.setReqCorrelate(true) }
         try socket.connect(endpoint)
         writesDelimiter = kind == .dealer
     }
