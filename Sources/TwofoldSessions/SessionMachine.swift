@@ -76,7 +76,7 @@ package final class SessionMachine {
 
     /// Handles a request that has arrived.
     package func take(header: Frame, payload: Frame?, from route: Route, into effects: inout [Effect]) {
-        statistics.received += 1
+        statistics.counters.received += 1
         let request: Request
         do throws(ServiceError) { request = try Request.decode(header) } catch {
             return refuse(error, seq: 0, to: route, into: &effects)
@@ -155,10 +155,10 @@ package final class SessionMachine {
     ) {
         switch verdict {
         case .resend(let reply):
-            statistics.resent += 1
+            statistics.counters.resent += 1
             effects.append(.send(reply, to: route))
         case .parked where keys == nil: refuse(.busy, RequestKind(op), seq: seq, to: route, into: &effects)
-        case .parked: statistics.parked += 1
+        case .parked: statistics.counters.parked += 1
         case .create(let entry):
             guard case .create(let create) = op else { preconditionFailure("it must be a create") }
             start(
@@ -250,10 +250,10 @@ package final class SessionMachine {
         ledger.complete(entry, reply, at: now)
         switch work.kind {
         case .create:
-            statistics.sessionsCreated += 1
+            statistics.counters.sessionsCreated += 1
             effects.append(.began(entry))
         case .close:
-            statistics.sessionsClosed += 1
+            statistics.counters.sessionsClosed += 1
             effects.append(.ended(entry, "closed"))
         default: break
         }
@@ -265,7 +265,7 @@ package final class SessionMachine {
     ) throws(ServiceError) {
         switch try ledger.resume(request, from: route, at: now) {
         case .waits(let inPlaceOfAnother):
-            if inPlaceOfAnother { statistics.parked += 1 }
+            if inPlaceOfAnother { statistics.counters.parked += 1 }
         case .answer(let reply, let last):
             countExecuted(.resume, arrived: route.arrived, at: now)
             effects.append(.send(last.resumed(reply, seq: request.seq), to: route))
@@ -281,7 +281,7 @@ package final class SessionMachine {
 
     /// Refuses a message without decoding it, because it can't be a request or its sender is not authorised.
     package func refuseUnread(_ error: ServiceError, to route: Route, into effects: inout [Effect]) {
-        statistics.received += 1
+        statistics.counters.received += 1
         refuse(error, seq: 0, to: route, into: &effects)
     }
 
@@ -302,7 +302,7 @@ package final class SessionMachine {
     /// Ends the sessions that have been idle since before `moment`.
     package func endIdle(since moment: Moment, at now: Moment, into effects: inout [Effect]) {
         for entry in ledger.endIdle(since: moment) {
-            statistics.sessionsExpired += 1
+            statistics.counters.sessionsExpired += 1
             effects.append(.ended(entry, "idle for \((now - entry.idleSince).components.seconds) s"))
         }
     }

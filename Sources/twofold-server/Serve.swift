@@ -3,6 +3,7 @@ import Dispatch
 import Logging
 import Platform
 import TwofoldCore
+import TwofoldProtocol
 import TwofoldServer
 import TwofoldService
 import TwofoldSessions
@@ -105,15 +106,16 @@ struct Serve: ParsableCommand {
                 announcements.async { write(STDOUT_FILENO, line, line.count) }
             }
         }
+        let counters = statistics.counters
         logger.info(
             "stopped",
             metadata: [
-                "received": .stringConvertible(statistics.received),
-                "executed": .stringConvertible(statistics.executed),
-                "refused": .stringConvertible(statistics.refused),
-                "resent": .stringConvertible(statistics.resent),
-                "parked": .stringConvertible(statistics.parked),
-                "dropped": .stringConvertible(statistics.dropped),
+                "received": .stringConvertible(Int(counters.received)),
+                "executed": .stringConvertible(Int(counters.executed)),
+                "refused": .stringConvertible(Int(counters.refused)),
+                "resent": .stringConvertible(Int(counters.resent)),
+                "parked": .stringConvertible(Int(counters.parked)),
+                "dropped": .stringConvertible(Int(counters.dropped)),
             ])
         if statistics.sessionsLost > 0 { throw ExitCode.failure }
     }

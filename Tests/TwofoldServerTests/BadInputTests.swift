@@ -149,9 +149,9 @@ struct Garbage: CustomTestStringConvertible, Sendable {
             // The next reply belongs to this step, so the invalid message got only one reply.
             #expect(try player.step(turn: turn) == twin.step(turn: turn))
         }
-        let statistics = try server.stop()
-        #expect(statistics.refused == 3)
-        #expect(statistics.dropped == 0)
+        let counters = try server.stop().counters
+        #expect(counters.refused == 3)
+        #expect(counters.dropped == 0)
     }
 
     @Test func `a message without the delimiter is dropped and counted`() throws {
@@ -164,11 +164,11 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         // The only reply belongs to the valid message.
         #expect(try peer.receive().reply.seq == 9)
         try peer.expectNothing()
-        let statistics = try server.stop()
-        #expect(statistics.received == 6)
-        #expect(statistics.dropped == 4)
-        #expect(statistics.executed == 2)
-        #expect(statistics.refused == 0)
+        let counters = try server.stop().counters
+        #expect(counters.received == 6)
+        #expect(counters.dropped == 4)
+        #expect(counters.executed == 2)
+        #expect(counters.refused == 0)
     }
 
     @Test func `a message that ends with the delimiter is an error`() throws {

@@ -89,11 +89,11 @@ enum Manner: CaseIterable {
         #expect(late.error?.code == .notFound)
         #expect(late.error?.field == "session")
 
-        let statistics = try server.stop()
-        #expect(statistics.received == 8)
-        #expect(statistics.executed == 7)
-        #expect(statistics.refused == 1)
-        #expect(statistics.resent == 0 && statistics.parked == 0 && statistics.dropped == 0)
+        let counters = try server.stop().counters
+        #expect(counters.received == 8)
+        #expect(counters.executed == 7)
+        #expect(counters.refused == 1)
+        #expect(counters.resent == 0 && counters.parked == 0 && counters.dropped == 0)
     }
 
     @Test func `port 0 becomes a real port, and each endpoint is reported with its real address`() throws {
@@ -105,7 +105,7 @@ enum Manner: CaseIterable {
         }
         #expect(ports[0] != ports[1])
         for endpoint in server.endpoints { try Peer(to: endpoint).ask(Request(.hello)) }
-        #expect(try server.stop().executed == 3)
+        #expect(try server.stop().counters.executed == 3)
     }
 
     @Test func `one session is served at two endpoints`() throws {
@@ -120,7 +120,7 @@ enum Manner: CaseIterable {
             // Repeat the request over the other peer.
             #expect(try player.repeatLast(over: peers[(turn + 1) % 2]).reply.result == .step(.init()))
         }
-        #expect(try server.stop().resent == 20)
+        #expect(try server.stop().counters.resent == 20)
     }
 
     @Test func `hello with another version is refused, and the next one works`() throws {
@@ -195,9 +195,9 @@ enum Manner: CaseIterable {
             let together = (0..<5).map { client in Background { try play(client) } }
             for (client, replies) in zip(together, alone) { #expect(try client.value == replies) }
         }
-        let statistics = try server.stop()
-        #expect(statistics.executed == 3 * 5 * 33)
-        #expect(statistics.refused == 0)
+        let counters = try server.stop().counters
+        #expect(counters.executed == 3 * 5 * 33)
+        #expect(counters.refused == 0)
     }
 }
 

@@ -36,9 +36,9 @@ import ZeroMQ
         let close = try player.ask(.close)
         #expect(close.reply.result == .close(.init()))
         for _ in 0..<3 { #expect(try player.repeatLast(over: second) == close) }
-        let statistics = try server.stop()
-        #expect(statistics.executed == 15)
-        #expect(statistics.resent == 7 * 5 + 3)
+        let counters = try server.stop().counters
+        #expect(counters.executed == 15)
+        #expect(counters.resent == 7 * 5 + 3)
     }
 
     @Test func `a used seq with other bytes is a conflict, over any socket`() throws {
@@ -132,8 +132,8 @@ import ZeroMQ
         // The step was executed once, and its reply is stored now.
         player.peer = others[2]
         #expect(try player.repeatLast(over: player.peer) == newest)
-        let statistics = try server.stop()
-        #expect(statistics.parked == 3)
-        #expect(statistics.resent == 1)
+        let counters = try server.stop().counters
+        #expect(counters.parked == 3)
+        #expect(counters.resent == 1)
     }
 }

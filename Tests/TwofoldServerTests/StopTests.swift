@@ -33,7 +33,7 @@ import ZeroMQ
             #expect(answer.reply.result == .step(.init()))
             #expect(answer.payload?.count == Int(player.created.step.size))
         }
-        #expect(try server.stop().executed == 6)
+        #expect(try server.stop().counters.executed == 6)
         #expect(directory.files == [])
     }
 
@@ -52,13 +52,13 @@ import ZeroMQ
             }
             server.ring()
             gate.signal()
-            let statistics = try server.stop()
-            for number in 0..<statistics.executed + statistics.refused {
+            let counters = try server.stop().counters
+            for number in 0..<counters.executed + counters.refused {
                 let error = try peer.receive().error
-                #expect((error == nil) == (number < statistics.executed), "\(number)")
+                #expect((error == nil) == (number < counters.executed), "\(number)")
                 #expect(error == nil || error?.code == .shuttingDown)
             }
-            return Int(statistics.executed)
+            return Int(counters.executed)
         }
         // The server cannot know that more messages are in transit, and the system decides when they arrive.
         let tookAll = try eventually { try taken() == 200 }

@@ -50,7 +50,7 @@ import TwofoldTestSupport
         #expect(try Reply(bytes: first.header).seq == 3 && first.payload != nil)
         let again = take(.step, seq: 3, [0])
         #expect(again.count == 1 && again[0].sent?.reply === first)
-        #expect(machine.statistics.executed == 3 && machine.statistics.resent == 1)
+        #expect(machine.statistics.counters.executed == 3 && machine.statistics.counters.resent == 1)
     }
 
     @Test func `a repeat of work in progress has no effect, and gets the reply`() throws {
@@ -87,7 +87,7 @@ import TwofoldTestSupport
         let request = Request(.hello(hello), session: id, seq: 0)
         machine.take(header: frame(request.bytes), payload: nil, from: Route(), into: &effects)
         #expect(effects.contains { $0.sent != nil })
-        #expect(machine.statistics.executed == 0)
+        #expect(machine.statistics.counters.executed == 0)
     }
 
     @Test func `a caller's actions may have any width, and are compared by value`() throws {

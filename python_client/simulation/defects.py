@@ -76,16 +76,16 @@ IN_SWIFT = (
     Defect(
         "a parked repeat is refused, and answered later",
         MACHINE,
-        "        case .parked: statistics.parked += 1\n",
+        "        case .parked: statistics.counters.parked += 1\n",
         "        case .parked:\n"
-        "            statistics.parked += 1\n"
+        "            statistics.counters.parked += 1\n"
         "            refuse(.stopping, seq: seq, to: route, into: &effects)\n",
     ),
     Defect(
         "a parked repeat is answered twice",
         MACHINE,
         "        for waiting in work.resumes {\n",
-        "        if statistics.parked > 0, case .success(let reply) = result {\n"
+        "        if statistics.counters.parked > 0, case .success(let reply) = result {\n"
         "            effects.append(.send(reply, to: work.route))\n"
         "        }\n"
         "        for waiting in work.resumes {\n",
@@ -407,7 +407,7 @@ IN_SWIFT = (
         "a resume that a newer copy replaces is counted nowhere",
         MACHINE,
         "        case .waits(let inPlaceOfAnother):\n"
-        "            if inPlaceOfAnother { statistics.parked += 1 }\n",
+        "            if inPlaceOfAnother { statistics.counters.parked += 1 }\n",
         "        case .waits: break\n",
     ),
     Defect(

@@ -74,8 +74,8 @@ extension SessionMachine {
         into effects: inout [Effect]
     ) {
         guard let delimiter = message.firstIndex(where: { $0.isEmpty }) else {
-            statistics.received += 1
-            statistics.dropped += 1
+            statistics.counters.received += 1
+            statistics.counters.dropped += 1
             return
         }
         let frames = message.count - delimiter - 1

@@ -32,7 +32,7 @@ extension SessionMachine {
                         logger.notice("removed an older copy of a session", metadata: ["file": "\(name)"])
                     } else {
                         let entry = try restoreSession(record.session, at: now)
-                        if last == nil { statistics.sessionsCreated += 1 }
+                        if last == nil { statistics.counters.sessionsCreated += 1 }
                         logger.began(entry, "restored", of: names[record.session.clientKey])
                     }
                     sessions.append(record.range)

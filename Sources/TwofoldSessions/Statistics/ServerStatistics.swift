@@ -4,26 +4,8 @@ package import TwofoldProtocol
 /// Counters since the server's start. Each received message has been executed, refused, resent, parked or dropped,
 /// or is still in progress.
 public struct ServerStatistics: Equatable, Sendable {
-    /// The number of messages received.
-    public package(set) var received = 0
-    /// The number of requests executed.
-    public package(set) var executed = 0
-    /// The number of requests refused with an error.
-    public package(set) var refused = 0
-    /// The number of repeated requests answered with the stored reply.
-    public package(set) var resent = 0
-    /// The number of repeated requests that arrived while the original was still in progress.
-    public package(set) var parked = 0
-    /// The number of messages dropped because they have no empty delimiter, so that no reply is possible.
-    public package(set) var dropped = 0
-    /// The number of board steps executed, including the steps of rollouts.
-    public package(set) var steps = 0
-    /// The number of sessions created, including sessions restored from the state directory.
-    public package(set) var sessionsCreated = 0
-    /// The number of sessions that their clients closed.
-    public package(set) var sessionsClosed = 0
-    /// The number of sessions that ended because they were idle too long.
-    public package(set) var sessionsExpired = 0
+    /// The counters that a stats reply contains. The authenticator counts the refused keys, so `keysRefused` stays 0.
+    package var counters = Counters()
     /// The number of sessions that could not be saved in the state directory when the server stopped.
     public package(set) var sessionsLost = 0
 
@@ -41,8 +23,8 @@ public struct ServerStatistics: Equatable, Sendable {
 
     /// Counts a request that has just been executed. `steps` is its number of board steps.
     package mutating func countExecuted(_ kind: RequestKind, arrived: Moment, at now: Moment, steps: Int) {
-        executed += 1
-        self.steps += steps
+        counters.executed += 1
+        counters.steps += UInt64(steps)
         let nanoseconds = now.nanoseconds - arrived.nanoseconds
         kinds[kind].executed += 1
         kinds[kind].nanoseconds += nanoseconds
@@ -51,27 +33,12 @@ public struct ServerStatistics: Equatable, Sendable {
 
     /// Counts a refused message. `kind` is nil if the message could not be decoded.
     package mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
-        refused += 1
+        counters.refused += 1
         refusals[code, default: 0] += 1
         if let kind { kinds[kind].refused += 1 }
     }
 
     // MARK: for the wire
-
-    package var counters: Counters {
-        var counters = Counters()
-        counters.received = UInt64(received)
-        counters.executed = UInt64(executed)
-        counters.refused = UInt64(refused)
-        counters.resent = UInt64(resent)
-        counters.parked = UInt64(parked)
-        counters.dropped = UInt64(dropped)
-        counters.steps = UInt64(steps)
-        counters.sessionsCreated = UInt64(sessionsCreated)
-        counters.sessionsClosed = UInt64(sessionsClosed)
-        counters.sessionsExpired = UInt64(sessionsExpired)
-        return counters
-    }
 
     /// Returns the statistics for each kind of request that has occurred.
     package mutating func requestStats(at now: Moment) -> [RequestStats] {

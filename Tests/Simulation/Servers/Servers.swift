@@ -153,7 +153,7 @@ final class SimulatedServer {
     private var pausedUntil = 0
     private(set) var hasEnded = false
     /// The number of created sessions when the statistics were last read.
-    private var countedSessions = 0
+    private var countedSessions: UInt64 = 0
     /// Whether the server is taking a message, so that its replies are immediate.
     private var isTaking = false
     private var unanswered = Unanswered()
@@ -176,7 +176,7 @@ final class SimulatedServer {
         lastTurn = world.now
         if let directory {
             _ = machine.restoreSessions(from: directory, logger: world.logger, at: world.moment)
-            if machine.statistics.sessionsCreated > 0 { world.reach(.restored) }
+            if machine.statistics.counters.sessionsCreated > 0 { world.reach(.restored) }
         }
         world.oracle.began(self, with: machine.ledger.openEntries.map(\.id))
         if files?.isKilled == true { kill() }
@@ -196,7 +196,7 @@ final class SimulatedServer {
             if let question { world.oracle.arrived(question, at: self) }
             return world.add(.server(.again(packet, self)), after: pausedUntil - world.now)
         }
-        let (before, inProgress) = (machine.statistics, machine.inProgress)
+        let (before, inProgress) = (machine.statistics.counters, machine.inProgress)
         var message = Multipart()
         // A process that cannot allocate a few bytes would have ended long before.
         withUnsafeBytes(of: packet.socket) { message.append(try! Message(copying: $0)) }
@@ -216,8 +216,8 @@ final class SimulatedServer {
         isTaking = false
         checkBegin(of: question, after: before, inProgress)
         if unanswered.count == count { unanswered.replaceOlder() }
-        if machine.statistics.resent > before.resent { world.reach(.resent) }
-        if machine.statistics.parked > before.parked { world.reach(.parked) }
+        if machine.statistics.counters.resent > before.resent { world.reach(.resent) }
+        if machine.statistics.counters.parked > before.parked { world.reach(.parked) }
         checkLimits()
     }
 
@@ -291,22 +291,21 @@ final class SimulatedServer {
 
     /// Checks that a server that refuses new requests neither executes nor starts a session's request. `before` and
     /// `inProgress` describe the state before the request.
-    private func checkBegin(of question: Oracle.Question?, after before: ServerStatistics, _ inProgress: Int)
-    {
+    private func checkBegin(of question: Oracle.Question?, after before: Counters, _ inProgress: Int) {
         guard machine.phase.value >= .refusing, let op = question?.request.op else { return }
         switch op {
         case .hello, .stats, .resume: return
         default: break
         }
-        if machine.statistics.executed > before.executed || machine.inProgress > inProgress {
+        if machine.statistics.counters.executed > before.executed || machine.inProgress > inProgress {
             world.violate("a server that refuses new requests has started one")
         }
     }
 
     private func checkLimits() {
-        let (limits, statistics) = (machine.service.limits, machine.statistics)
-        if statistics.sessionsCreated != countedSessions {
-            countedSessions = statistics.sessionsCreated
+        let (limits, counters) = (machine.service.limits, machine.statistics.counters)
+        if counters.sessionsCreated != countedSessions {
+            countedSessions = counters.sessionsCreated
             checkCounts(limits)
         }
         if machine.budget.used > limits.maxBytes {
@@ -315,12 +314,11 @@ final class SimulatedServer {
         guard machine.inProgress == 0 else { return }
         // Exactly one of these numbers counts each message.
         let ends =
-            statistics.executed + statistics.refused + statistics.resent + statistics.parked
-            + statistics.dropped
-        if statistics.received != ends {
-            world.violate("\(statistics.received) messages were received, but \(ends) are counted as handled")
+            counters.executed + counters.refused + counters.resent + counters.parked + counters.dropped
+        if counters.received != ends {
+            world.violate("\(counters.received) messages were received, but \(ends) are counted as handled")
         }
-        if statistics.received % 16 == 0 { checkBudget() }
+        if counters.received % 16 == 0 { checkBudget() }
     }
 
     /// Checks that the budget counts at least the memory that is known to be in use.
@@ -390,12 +388,12 @@ final class SimulatedServer {
         let timeout = idleCheck!.timeout
         world.oracle.turned(self, after: .nanoseconds(world.now - lastTurn), timeout)
         lastTurn = world.now
-        let expired = machine.statistics.sessionsExpired
+        let expired = machine.statistics.counters.sessionsExpired
         machine.handle(
             idleCheck!.turn(at: world.moment, hasReadAll: true), at: world.moment, into: &effects)
         settle(for: nil)
         let open = machine.ledger.openEntries
-        if machine.statistics.sessionsExpired > expired {
+        if machine.statistics.counters.sessionsExpired > expired {
             world.reach(.idleExpired)
             world.oracle.expired(on: self, after: timeout, still: Set(open.map(\.id)))
         }
