@@ -25,16 +25,4 @@ package enum RequestKind: Int, CaseIterable {
             case .keepalive: .keepalive
             }
     }
-
-    /// A table with one value for each kind of request.
-    struct Table<Value: Sendable & Equatable>: Sendable, Equatable {
-        private var values: [Value]
-
-        init(repeating value: Value) { values = Array(repeating: value, count: RequestKind.allCases.count) }
-
-        subscript(kind: RequestKind) -> Value {
-            get { values[kind.rawValue] }
-            _modify { yield &values[kind.rawValue] }
-        }
-    }
 }

@@ -9,7 +9,8 @@ public struct ServerStatistics: Equatable, Sendable {
     /// The number of sessions that could not be saved in the state directory when the server stopped.
     public package(set) var sessionsLost = 0
 
-    private var kinds = RequestKind.Table(repeating: KindStatistics())
+    /// The statistics of each kind of request, by the kind's raw value.
+    private var kinds = [KindStatistics](repeating: .init(), count: RequestKind.allCases.count)
     private var refusals: [ErrorCode: Int] = [:]
 
     private struct KindStatistics: Equatable, Sendable {
@@ -26,16 +27,16 @@ public struct ServerStatistics: Equatable, Sendable {
         counters.executed += 1
         counters.steps += UInt64(steps)
         let nanoseconds = now.nanoseconds - arrived.nanoseconds
-        kinds[kind].executed += 1
-        kinds[kind].nanoseconds += nanoseconds
-        kinds[kind].latencies.add(nanoseconds, now: now)
+        kinds[kind.rawValue].executed += 1
+        kinds[kind.rawValue].nanoseconds += nanoseconds
+        kinds[kind.rawValue].latencies.add(nanoseconds, now: now)
     }
 
     /// Counts a refused message. `kind` is nil if the message could not be decoded.
     package mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
         counters.refused += 1
         refusals[code, default: 0] += 1
-        if let kind { kinds[kind].refused += 1 }
+        if let kind { kinds[kind.rawValue].refused += 1 }
     }
 
     // MARK: for the wire
@@ -43,13 +44,15 @@ public struct ServerStatistics: Equatable, Sendable {
     /// Returns the statistics for each kind of request that has occurred.
     package mutating func requestStats(at now: Moment) -> [RequestStats] {
         var all: [RequestStats] = []
-        for kind in RequestKind.allCases where kinds[kind].executed + kinds[kind].refused > 0 {
+        for kind in RequestKind.allCases {
+            let counted = kinds[kind.rawValue]
+            guard counted.executed + counted.refused > 0 else { continue }
             var stats = RequestStats()
             stats.name = "\(kind)"
-            stats.executed = UInt64(kinds[kind].executed)
-            stats.refused = UInt64(kinds[kind].refused)
-            stats.seconds = Double(kinds[kind].nanoseconds) / 1e9
-            let quantiles = kinds[kind].latencies.quantiles([0.5, 0.99], now: now)
+            stats.executed = UInt64(counted.executed)
+            stats.refused = UInt64(counted.refused)
+            stats.seconds = Double(counted.nanoseconds) / 1e9
+            let quantiles = kinds[kind.rawValue].latencies.quantiles([0.5, 0.99], now: now)
             (stats.p50, stats.p99) = (quantiles[0], quantiles[1])
             all.append(stats)
         }
