@@ -60,19 +60,6 @@ import ZeroMQ
         #expect(copy.address == original.address)
     }
 
-    @Test func `messages are equal if their bytes are equal`() throws {
-        let same = try Message("one") == Message("one")
-        let differentByte = try Message("one") == Message("onE")
-        let prefix = try Message("one") == Message("on")
-        let empty = Message() == Message()
-        let emptyAndNot = try Message() == Message("x")
-        #expect(same)
-        #expect(!differentByte)
-        #expect(!prefix)
-        #expect(empty)
-        #expect(!emptyAndNot)
-    }
-
     @Test func `an error in the closure is thrown unchanged`() throws {
         struct Unhappy: Error, Equatable {}
         let message = try Message("bytes")

@@ -174,9 +174,6 @@ public final class Batch {
         }
     }
 
-    /// Returns true if a lane's episode has ended and its next episode has not started.
-    public func isFinished(_ lane: Int) -> Bool { phases.isFinished(lane) }
-
     // MARK: reset, observe, afterstates
 
     /// Starts new episodes in the lanes that the reset mask selects, and writes the arrays of all lanes.

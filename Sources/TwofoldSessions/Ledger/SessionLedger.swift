@@ -55,9 +55,6 @@ package struct SessionLedger {
     /// The open sessions, including those being created, in no particular order.
     package var openEntries: some Sequence<Entry> { entries.values.lazy.filter { !$0.isClosed } }
 
-    /// Returns the number of boards in a session that is open or being created; nil for any other id.
-    package func boards(of id: SessionID) -> Int? { entries[id].flatMap { $0.isClosed ? nil : $0.boards } }
-
     /// Returns the number of a session's last executed request; nil for an unknown id.
     package func lastSeq(of id: SessionID) -> UInt64? { entries[id]?.lastSeq }
 

@@ -1,5 +1,4 @@
 internal import CZeroMQ
-internal import Platform
 
 /// A message: one frame of bytes with a single owner.
 ///
@@ -47,15 +46,8 @@ public struct Message: ~Copyable, Sendable {
     /// Creates a message with a copy of `bytes`.
     ///
     /// - Throws: ENOMEM.
-    public init(copying bytes: RawSpan) throws(ZeroMQError) {
-        self = try bytes.withUnsafeBytes { (bytes) throws(ZeroMQError) in try Message(copying: bytes) }
-    }
-
-    /// Creates a message with a copy of `bytes`.
-    ///
-    /// - Throws: ENOMEM.
     public init(copying bytes: [UInt8]) throws(ZeroMQError) {
-        try self.init(copying: bytes.span.bytes)
+        self = try bytes.span.withUnsafeBytes { (bytes) throws(ZeroMQError) in try Message(copying: bytes) }
     }
 
     /// Closes the message. The corresponding C function is `zmq_msg_close`.
@@ -108,18 +100,6 @@ extension Message {
             // because: zmq_msg_data does not change the message; its parameter only lacks the const.
             let start = zmq_msg_data(UnsafeMutablePointer(mutating: raw))
             return try body(UnsafeRawBufferPointer(start: start, count: zmq_msg_size(raw)))
-        }
-    }
-
-    /// Returns true if two messages have the same bytes.
-    public static func == (left: borrowing Message, right: borrowing Message) -> Bool {
-        left.withUnsafeBytes { left in
-            right.withUnsafeBytes { right in
-                guard left.count == right.count else { return false }
-                // because: memcmp requires pointers that are not null, even for zero bytes.
-                guard let left = left.baseAddress, let other = right.baseAddress else { return true }
-                return memcmp(left, other, right.count) == 0
-            }
         }
     }
 }

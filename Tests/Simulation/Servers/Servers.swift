@@ -408,7 +408,7 @@ final class SimulatedServer {
             entries.filter(\.isIdle).map(\.id), busy: entries.filter(\.isBusy).map(\.id), on: self)
     }
 
-    func isOpen(_ session: SessionID) -> Bool { machine.ledger.boards(of: session) != nil }
+    func isOpen(_ session: SessionID) -> Bool { machine.ledger.openEntries.contains { $0.id == session } }
 
     /// Asks the server to stop.
     func stop() {

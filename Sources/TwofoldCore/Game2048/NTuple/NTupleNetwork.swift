@@ -70,8 +70,6 @@ public final class NTupleNetwork: @unchecked Sendable {
 
     /// The tuples and the indexing of their tables.
     public var form: Form { features.form }
-    /// The number of cells on a board.
-    var cells: Int { features.cells }
     /// The total size of the weights in bytes.
     public var bytes: Int { features.bytes }
     /// Whether all weights have arrived.
