@@ -73,12 +73,12 @@ extension Socket {
         return message
     }
 
-    /// Waits for the next message and receives it.
-    func receive(into parts: inout Multipart, maxFrames: Int = 64) throws(ZeroMQError) -> Reception {
+    /// Waits for the next message and receives it. Returns its number of frames.
+    func receive(into parts: inout Multipart, maxFrames: Int = 64) throws(ZeroMQError) -> Int {
         var poller = Poller()
         _ = poller.add(self)
         while try poller.wait(timeout: patience) > 0 {
-            if let reception = try tryReceive(into: &parts, maxFrames: maxFrames) { return reception }
+            if let count = try tryReceive(into: &parts, maxFrames: maxFrames) { return count }
         }
         throw ZeroMQError(code: .wouldBlock, operation: "zmq_poll")
     }

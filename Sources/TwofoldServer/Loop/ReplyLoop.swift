@@ -157,11 +157,11 @@ final class ReplyLoop {
         for _ in 0..<Self.turn.messages {
             var message = Multipart()
             guard
-                let reception = try endpoints[endpoint].socket.tryReceive(
+                let frameCount = try endpoints[endpoint].socket.tryReceive(
                     into: &message, maxFrames: Self.maxFrames)
             else { return false }
             machine.take(
-                message, isWhole: reception == .complete, through: endpoint,
+                message, isWhole: frameCount <= Self.maxFrames, through: endpoint,
                 from: { client(of: $0, at: endpoints[endpoint], now) }, at: now, into: &effects)
             try settle(at: now)
             now = .now

@@ -1,17 +1,11 @@
 internal import CZeroMQ
 
-/// The result of receiving a multipart message.
-public enum Reception: Hashable, Sendable {
-    /// All frames were received.
-    case complete
-    /// The message had `frameCount` frames, which is more than allowed. The first frames are kept, and the rest
-    /// were read and dropped. The next receive starts with the next message.
-    case overlong(frameCount: Int)
-}
-
 extension Socket {
-    /// If a message has arrived, replaces the content of `parts` with its frames. Otherwise empties `parts` and
-    /// returns nil. Never waits. Keeps at most `maxFrames` frames, no matter how many the peer sends.
+    /// If a message has arrived, replaces the content of `parts` with its frames, and returns the message's number of
+    /// frames. Otherwise empties `parts` and returns nil. Never waits.
+    ///
+    /// Keeps at most `maxFrames` frames, no matter how many the peer sends. Reads and drops the rest, so that the next
+    /// receive starts with the next message.
     ///
     /// (libzmq receives a whole message into memory before it returns the first frame. `setMaxMessageSize` limits the
     /// size of each frame, but libzmq has no limit on the number of frames.)
@@ -19,7 +13,7 @@ extension Socket {
     /// - Throws: The errors of `tryReceive(into:)`. After an error, `parts` is empty.
     public func tryReceive(
         into parts: inout Multipart, maxFrames: Int = 64
-    ) throws(ZeroMQError) -> Reception? {
+    ) throws(ZeroMQError) -> Int? {
         precondition(maxFrames > 0, "maxFrames must be at least 1")
         parts.removeAll()
         var first = Message()
@@ -40,7 +34,7 @@ extension Socket {
             parts.removeAll()
             throw error
         }
-        return frameCount <= maxFrames ? .complete : .overlong(frameCount: frameCount)
+        return frameCount
     }
 
     /// Sends all frames as one message if that is possible without waiting. Returns true if the message was sent;
