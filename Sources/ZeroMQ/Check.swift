@@ -1,10 +1,10 @@
 internal import CZeroMQ
+internal import Platform
 
 /// Calls a libzmq function and throws an error if the call fails. All calls whose failure matters go through one
 /// of the functions in this file.
 ///
-/// A call interrupted by a signal (EINTR) is repeated. Therefore, no other code ever sees
-/// `ZeroMQError.Code.interrupted`.
+/// A call interrupted by a signal (EINTR) is repeated. Therefore, no other code ever sees this error.
 ///
 /// - Parameters:
 ///   - operation: The name of the C function.
@@ -18,8 +18,8 @@ func check(
     while true {
         let result = call()
         if result >= 0 { return result }
-        let code = ZeroMQError.Code(rawValue: zmq_errno())
-        if code != .interrupted {
+        let code = zmq_errno()
+        if code != EINTR {
             throw ZeroMQError(code: code, operation: operation, subject: subject())
         }
     }
@@ -33,7 +33,7 @@ func attempt(_ operation: String, _ call: () -> CInt) throws(ZeroMQError) -> Boo
         try check(operation, call)
         return true
     } catch {
-        if error.code == .wouldBlock { return false }
+        if error.code == EAGAIN { return false }
         throw error
     }
 }

@@ -6,7 +6,7 @@
 /// A context and its sockets may be deinitialised in any order:
 ///
 /// ```
-///   the Context ends             every call on its sockets throws .terminated, including blocked calls
+///   the Context ends             every call on its sockets throws ETERM, including blocked calls
 ///   its last Socket ends, too    zmq_ctx_term waits for lingering messages and ends the threads
 /// ```
 ///

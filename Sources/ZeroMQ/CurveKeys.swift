@@ -108,7 +108,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVER` and `ZMQ_CURVE_SECRETKEY`.
     ///
-    /// - Throws: `.invalidArgument` if libzmq was built without CURVE.
+    /// - Throws: EINVAL if libzmq was built without CURVE.
     public func serveCurve(_ secretKey: CurveSecretKey) throws(ZeroMQError) {
         try setNumber(ZMQ_CURVE_SERVER, name: "ZMQ_CURVE_SERVER", to: CInt(1))
         try setText(ZMQ_CURVE_SECRETKEY, name: "ZMQ_CURVE_SECRETKEY", to: secretKey.secretText)
@@ -120,7 +120,7 @@ extension Socket {
     /// The corresponding C function is `zmq_setsockopt` with `ZMQ_CURVE_SERVERKEY`, `ZMQ_CURVE_PUBLICKEY` and
     /// `ZMQ_CURVE_SECRETKEY`.
     ///
-    /// - Throws: `.invalidArgument` if libzmq was built without CURVE.
+    /// - Throws: EINVAL if libzmq was built without CURVE.
     public func useCurve(server: CurvePublicKey, _ keys: CurveKeyPair) throws(ZeroMQError) {
         try setText(ZMQ_CURVE_SERVERKEY, name: "ZMQ_CURVE_SERVERKEY", to: server.description)
         try setText(ZMQ_CURVE_PUBLICKEY, name: "ZMQ_CURVE_PUBLICKEY", to: keys.publicKey.description)

@@ -116,7 +116,7 @@ private final class Pipe: Sendable {
         let first = poller.add(descriptor: pipe.reader)
         _ = poller.add(socket)
         let error = failure { () throws(ZeroMQError) in _ = try poller.wait(timeout: .zero) }
-        #expect(error == ZeroMQError(code: .terminated, operation: "zmq_poll"))
+        #expect(error == ZeroMQError(code: ZeroMQError.terminated, operation: "zmq_poll"))
         #expect(!poller[first])
     }
 

@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import ZeroMQ
 
-/// A timeout that only a defect exceeds. Instead of hanging, a test then fails with `.wouldBlock`.
+/// A timeout that only a defect exceeds. Instead of hanging, a test then fails with EAGAIN.
 let patience = Duration.seconds(300)
 
 /// The maximum time by which libzmq may end a wait too early, because it counts whole milliseconds.
@@ -80,7 +80,7 @@ extension Socket {
         while try poller.wait(timeout: patience) > 0 {
             if let count = try tryReceive(into: &parts, maxFrames: maxFrames) { return count }
         }
-        throw ZeroMQError(code: .wouldBlock, operation: "zmq_poll")
+        throw ZeroMQError(code: EAGAIN, operation: "zmq_poll")
     }
 
     /// Waits until the socket has room for a message, and sends all frames.
@@ -88,7 +88,7 @@ extension Socket {
         let deadline = ContinuousClock.now + patience
         while try !trySend(&parts) {
             guard ContinuousClock.now < deadline else {
-                throw ZeroMQError(code: .wouldBlock, operation: "zmq_msg_send")
+                throw ZeroMQError(code: EAGAIN, operation: "zmq_msg_send")
             }
             usleep(1000)
         }

@@ -37,7 +37,7 @@ final class Endpoint {
             name = try socket.lastEndpoint
             self.socket = socket
         } catch {
-            let reason = error.subject == endpoint ? "\(error.code)" : "\(error)"
+            let reason = error.subject == endpoint ? error.reason : "\(error)"
             throw Reason("can't listen on '\(endpoint)': \(reason)")
         }
     }

@@ -56,7 +56,7 @@ public func probe(
         if hangups > 0 { return .rejected("its key is not the given one, or it does not encrypt") }
         return isRetrying && !isConnected ? .unreachable : .silent
     } catch {
-        if error.code == .wouldBlock { return .silent }
+        if error.code == EAGAIN { return .silent }
         throw Reason("can't probe '\(endpoint)': \(error)")
     }
 }

@@ -56,7 +56,7 @@ public struct Poller: ~Copyable {
     ///
     /// The corresponding C function is `zmq_poll`.
     ///
-    /// - Throws: `.terminated` if the context of a socket was shut down.
+    /// - Throws: ETERM if the context of a socket was shut down.
     public mutating func wait(timeout: Duration? = nil) throws(ZeroMQError) -> Int {
         precondition(!items.isEmpty, "an empty poller would wait forever")
         for case let socket? in liveness {

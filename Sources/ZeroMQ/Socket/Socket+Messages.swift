@@ -5,8 +5,8 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_send`.
     ///
-    /// - Throws: `.wouldBlock` after the send timeout, `.wrongState`, `.terminated`. In these cases, the message is
-    ///   lost; to keep it, use `trySend`.
+    /// - Throws: EAGAIN after the send timeout, EFSM, ETERM. In these cases, the message is lost; to keep it, use
+    ///   `trySend`.
     public func send(_ message: consuming Message) throws(ZeroMQError) {
         // because: libzmq moves the content out and leaves an empty message, which deinit closes.
         try check("zmq_msg_send") { zmq_msg_send(&message.raw, pointer, 0) }
@@ -19,7 +19,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_send` with `ZMQ_DONTWAIT`.
     ///
-    /// - Throws: The errors of `send`, except `.wouldBlock`.
+    /// - Throws: The errors of `send`, except EAGAIN.
     public func trySend(_ message: inout Message, more: Bool = false) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_send") {
             zmq_msg_send(&message.raw, pointer, ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0))
@@ -30,7 +30,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_recv`.
     ///
-    /// - Throws: `.wouldBlock` after the receive timeout, `.wrongState`, `.terminated`.
+    /// - Throws: EAGAIN after the receive timeout, EFSM, ETERM.
     public func receive() throws(ZeroMQError) -> Message {
         var message = Message()
         try receive(into: &message)
@@ -49,7 +49,7 @@ extension Socket {
     ///
     /// The corresponding C function is `zmq_msg_recv` with `ZMQ_DONTWAIT`.
     ///
-    /// - Throws: The errors of `receive()`, except `.wouldBlock`.
+    /// - Throws: The errors of `receive()`, except EAGAIN.
     public func tryReceive(into message: inout Message) throws(ZeroMQError) -> Bool {
         try attempt("zmq_msg_recv") { zmq_msg_recv(&message.raw, pointer, ZMQ_DONTWAIT) }
     }

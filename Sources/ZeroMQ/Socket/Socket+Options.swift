@@ -1,8 +1,9 @@
 internal import CZeroMQ
+internal import Platform
 
 // Set options before bind or connect: most do not affect existing connections. The corresponding C function of all
-// these functions is `zmq_setsockopt`. They throw `.invalidArgument` if the value is out of range or this kind of
-// socket does not have the option, and `.terminated`.
+// these functions is `zmq_setsockopt`. They throw EINVAL if the value is out of range or this kind of socket does not
+// have the option, and ETERM.
 
 extension Socket {
     /// Sets the time for which the closed socket keeps trying to send its messages. The default in this library's
@@ -12,13 +13,13 @@ extension Socket {
         try setTime(ZMQ_LINGER, name: "ZMQ_LINGER", to: time)
     }
 
-    /// Sets the time after which a receive throws `.wouldBlock`; nil, the default, means never. A signal restarts the
+    /// Sets the time after which a receive throws EAGAIN; nil, the default, means never. A signal restarts the
     /// timeout. For a hard deadline, use a ``Poller``. (`ZMQ_RCVTIMEO`)
     public func setReceiveTimeout(_ time: Duration?) throws(ZeroMQError) {
         try setTime(ZMQ_RCVTIMEO, name: "ZMQ_RCVTIMEO", to: time)
     }
 
-    /// Sets the time after which a send throws `.wouldBlock`; nil, the default, means never. A signal restarts the
+    /// Sets the time after which a send throws EAGAIN; nil, the default, means never. A signal restarts the
     /// timeout. (`ZMQ_SNDTIMEO`)
     public func setSendTimeout(_ time: Duration?) throws(ZeroMQError) {
         try setTime(ZMQ_SNDTIMEO, name: "ZMQ_SNDTIMEO", to: time)
@@ -48,7 +49,7 @@ extension Socket {
     private func setTime(_ code: CInt, name: String, to time: Duration?) throws(ZeroMQError) {
         precondition(time ?? .zero >= .zero, "a negative time")
         guard let milliseconds = CInt(exactly: time?.millisecondsRoundedUp ?? -1) else {
-            throw ZeroMQError(code: .invalidArgument, operation: "zmq_setsockopt", subject: name)
+            throw ZeroMQError(code: EINVAL, operation: "zmq_setsockopt", subject: name)
         }
         try setNumber(code, name: name, to: milliseconds)
     }

@@ -6,7 +6,7 @@ internal import CZeroMQ
 /// deinitialisation, the socket is closed, and unsent messages are dropped after its linger time, which is zero by
 /// default.
 ///
-/// Signals do not interrupt a call that waits. A waiting call throws `.terminated` when the context ends.
+/// Signals do not interrupt a call that waits. A waiting call throws ETERM when the context ends.
 public struct Socket: ~Copyable {
     /// The pointer to libzmq's socket. Only `deinit` closes the socket.
     let pointer: UnsafeMutableRawPointer

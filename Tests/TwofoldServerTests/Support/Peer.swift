@@ -12,7 +12,7 @@ extension Socket {
         let deadline = ContinuousClock.now + time
         while try !trySend(&message) {
             guard ContinuousClock.now < deadline else {
-                throw ZeroMQError(code: .wouldBlock, operation: "zmq_msg_send")
+                throw ZeroMQError(code: EAGAIN, operation: "zmq_msg_send")
             }
             usleep(1000)
         }
@@ -29,7 +29,7 @@ extension Socket {
                 return
             }
         }
-        throw ZeroMQError(code: .wouldBlock, operation: "zmq_poll")
+        throw ZeroMQError(code: EAGAIN, operation: "zmq_poll")
     }
 }
 
@@ -93,7 +93,7 @@ final class Peer {
         defer { timeout = usual }
         do {
             return try receive()
-        } catch let error as ZeroMQError where error.code == .wouldBlock {
+        } catch let error as ZeroMQError where error.code == EAGAIN {
             return nil
         }
     }
