@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import Logging
 internal import Platform
 internal import TwofoldCore
@@ -28,7 +29,14 @@ final class ReplyLoop {
     private let machine: SessionMachine
     /// The authenticator, which knows the authorised keys; nil without encryption.
     private let authenticator: Authenticator?
-    private let runner: JobRunner
+    /// The queues that run long work outside this thread, and the mailbox through which the results come back.
+    ///
+    ///     work ──► queue, searches or statistics ──► mailbox ──► work and result
+    private let queue = DispatchQueue(label: "twofold.batches", attributes: .concurrent)
+    private let searches = DispatchQueue(label: "twofold.searches")
+    /// The queue for statistics. It has its own quality-of-service class, so batches never occupy its threads.
+    private let statistics = DispatchQueue(label: "twofold.statistics", qos: .userInitiated)
+    private let mailbox: Mailbox<(work: Work, result: Result<StoredReply, ServiceError>)>
     private let trimmer = MemoryTrimmer()
     private let configuration: ServerConfiguration
     private let logger: Logger
@@ -47,7 +55,7 @@ final class ReplyLoop {
         self.authenticator = authenticator
         self.configuration = configuration
         self.logger = logger
-        runner = try JobRunner(machine, jobDidBegin: configuration.jobDidBegin)
+        mailbox = try Mailbox()
     }
 
     /// Serves until `stopDescriptor` becomes readable or the parent process has ended. Then answers the requests
@@ -59,7 +67,7 @@ final class ReplyLoop {
 
     private func serve(_ stopDescriptor: Int32, _ reloadSignals: Signals?) throws(ZeroMQError) {
         var poller = Poller()
-        let inputs = Inputs(runner, endpoints, authenticator, &poller)
+        let inputs = Inputs(of: self, &poller)
         let stop = poller.add(descriptor: stopDescriptor)
         let lists = authenticator.map { poller.add(descriptor: $0.lists.descriptor) }
         let reload = reloadSignals.map { poller.add(descriptor: $0.descriptor) }
@@ -97,7 +105,7 @@ final class ReplyLoop {
         let stop = Stop(at: .now)
         machine.enter(.draining)
         var poller = Poller()
-        let inputs = Inputs(runner, endpoints, authenticator, &poller)
+        let inputs = Inputs(of: self, &poller)
         while Moment.now < stop.drainEnd, try poller.wait(timeout: Self.drainPause) > 0 {
             try take(inputs, poller)
         }
@@ -122,13 +130,10 @@ final class ReplyLoop {
         let finished: Poller.Item
         let sockets: [Poller.Item]
 
-        init(
-            _ runner: JobRunner, _ endpoints: [Endpoint], _ authenticator: Authenticator?,
-            _ poller: inout Poller
-        ) {
-            handshakes = authenticator.map { poller.add($0.socket) }
-            finished = poller.add(descriptor: runner.mailbox.descriptor)
-            sockets = endpoints.map { poller.add($0.socket) }
+        init(of loop: ReplyLoop, _ poller: inout Poller) {
+            handshakes = loop.authenticator.map { poller.add($0.socket) }
+            finished = poller.add(descriptor: loop.mailbox.descriptor)
+            sockets = loop.endpoints.map { poller.add($0.socket) }
         }
     }
 
@@ -138,8 +143,10 @@ final class ReplyLoop {
     private func take(_ inputs: Inputs, _ poller: borrowing Poller) throws(ZeroMQError) -> Bool {
         if let handshakes = inputs.handshakes, poller[handshakes] { try authenticator?.answer(at: .now) }
         if poller[inputs.finished] {
-            for finished in runner.mailbox.collect() {
-                try finish(finished.work, finished.result)
+            for (work, result) in mailbox.collect() {
+                let now = Moment.now
+                machine.finish(work, result, at: now, into: &effects)
+                try settle(at: now)
             }
         }
         var hasReadAll = true
@@ -179,12 +186,6 @@ final class ReplyLoop {
         return authenticator.client(of: frame, at: now)
     }
 
-    private func finish(_ work: Work, _ result: Result<StoredReply, ServiceError>) throws(ZeroMQError) {
-        let now = Moment.now
-        machine.finish(work, result, at: now, into: &effects)
-        try settle(at: now)
-    }
-
     /// Performs the effects of an event in order. Work that runs on this thread appends further effects.
     private func settle(at now: Moment) throws(ZeroMQError) {
         var next = 0
@@ -196,7 +197,7 @@ final class ReplyLoop {
             case .perform(let work):
                 let place = machine.place(of: work)
                 guard place == .here else {
-                    runner.handOver(work, to: place)
+                    handOver(work, to: place)
                     continue
                 }
                 let result = work.perform(machine.service, machine.budget)
@@ -210,6 +211,23 @@ final class ReplyLoop {
             }
         }
         effects.removeAll(keepingCapacity: true)
+    }
+
+    /// Starts work on the queue for `place`. The result arrives in the mailbox.
+    private func handOver(_ work: Work, to place: Work.Place) {
+        let (queue, jobDidBegin) =
+            switch place {
+            case .searches: (searches, configuration.jobDidBegin)
+            case .statistics: (statistics, nil)
+            case .queue, .here: (queue, configuration.jobDidBegin)
+            }
+        queue.async { [service = machine.service, budget = machine.budget, phase = machine.phase, mailbox] in
+            guard !work.isTooLate(in: phase.value) else {
+                return mailbox.deliver((work, .failure(.stopping)))
+            }
+            jobDidBegin?()
+            mailbox.deliver((work, work.perform(service, budget)))
+        }
     }
 
     private func send(_ reply: StoredReply, to route: Route) throws(ZeroMQError) {
