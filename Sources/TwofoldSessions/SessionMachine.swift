@@ -129,7 +129,7 @@ package final class SessionMachine {
             guard payload == nil else { throw .noPayload }
             try resume(request, from: route, at: route.arrived, into: &effects)
         default:
-            let verdict = try ledger.admit(request, header, payload, from: route)
+            let verdict = try ledger.admit(request, op, header, payload, from: route)
             settle(verdict, op, seq: request.seq, header, payload, from: route, into: &effects)
         }
     }
@@ -139,10 +139,10 @@ package final class SessionMachine {
         _ session: SessionID, epoch: UInt32, seq: UInt64, actions: Frame, from route: Route,
         into effects: inout [Effect]
     ) {
+        let op = Request.OneOf_Op.step(.init())
         do throws(ServiceError) {
-            let verdict = try ledger.admit(
-                session, epoch: epoch, seq: seq, isCreate: false, Frame(), actions, from: route)
-            settle(verdict, .step(.init()), seq: seq, Frame(), actions, from: route, into: &effects)
+            let verdict = try ledger.admit(session, epoch: epoch, seq: seq, op, Frame(), actions, from: route)
+            settle(verdict, op, seq: seq, Frame(), actions, from: route, into: &effects)
         } catch {
             refuse(error, .step, seq: seq, to: route, into: &effects)
         }
@@ -154,24 +154,15 @@ package final class SessionMachine {
         _ payload: Frame?, from route: Route, into effects: inout [Effect]
     ) {
         switch verdict {
+        case .execute(let entry, let subject):
+            let work = Work(
+                subject, of: entry, RequestKind(op), seq: seq, header: header, payload: payload, from: route)
+            start(work, of: entry, &effects)
         case .resend(let reply):
             statistics.counters.resent += 1
             effects.append(.send(reply, to: route))
         case .parked where keys == nil: refuse(.busy, RequestKind(op), seq: seq, to: route, into: &effects)
         case .parked: statistics.counters.parked += 1
-        case .create(let entry):
-            guard case .create(let create) = op else { preconditionFailure("it must be a create") }
-            start(
-                Work(
-                    .create(create), of: entry, .create, seq: seq, header: header, payload: payload,
-                    from: route),
-                of: entry, &effects)
-        case .execute(let entry, let host):
-            start(
-                Work(
-                    .request(op, host), of: entry, RequestKind(op), seq: seq, header: header,
-                    payload: payload, from: route),
-                of: entry, &effects)
         }
     }
 

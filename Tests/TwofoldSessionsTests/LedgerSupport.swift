@@ -51,31 +51,20 @@ extension SessionLedger {
         let header = (header ?? request.bytes).withUnsafeBytes { Frame(copying: $0) }
         let payload = payload?.withUnsafeBytes { Frame(copying: $0) }
         var decision = Decision()
-        let subject: Work.Subject
         do throws(ServiceError) {
-            switch try admit(request, header, payload, from: route) {
-            case .create(let entry):
+            switch try admit(request, op, header, payload, from: route) {
+            case .execute(let entry, let subject):
+                entry.start(
+                    Work(
+                        subject, of: entry, RequestKind(op), seq: request.seq, header: header,
+                        payload: payload, from: route))
                 decision.entry = entry
-                subject = .create(request.create)
-            case .execute(let entry, let host):
-                decision.entry = entry
-                subject = .request(op, host)
-            case .resend(let reply):
-                decision.resent = reply
-                return decision
-            case .parked:
-                decision.isParked = true
-                return decision
+            case .resend(let reply): decision.resent = reply
+            case .parked: decision.isParked = true
             }
         } catch {
             decision.refusal = error
-            return decision
         }
-        let entry = try #require(decision.entry)
-        entry.start(
-            Work(
-                subject, of: entry, RequestKind(op), seq: request.seq, header: header, payload: payload,
-                from: route))
         return decision
     }
 

@@ -50,7 +50,7 @@ IN_SWIFT = (
         ENTRY,
         "if seq == open.last.seq { return try open.last.repeated(header, payload) }\n",
         "if case .idle = state, seq == open.last.seq, seq > 1 {\n"
-        "                    return .execute(self, open.host)\n"
+        "                    return .execute(self, .request(op, open.host))\n"
         "                }\n",
     ),
     Defect(
@@ -275,9 +275,11 @@ IN_SWIFT = (
     Defect(
         "another client learns that an id is taken",
         f"{LEDGER}/SessionLedger.swift",
-        "        guard entries[id] == nil else {\n",
-        "        guard entries[id] == nil else {\n"
-        "            if entries[id]?.owner != route.client { throw .idIsTaken }\n",
+        "        return try admit(id, epoch: request.epoch, seq",
+        "        if case .create = op, let entry = entries[id], entry.owner != route.client {\n"
+        "            throw .idIsTaken\n"
+        "        }\n"
+        "        return try admit(id, epoch: request.epoch, seq",
     ),
     Defect(
         "a saved session loses its owner's key",

@@ -118,7 +118,7 @@ extension SessionLedger {
 
         /// Decides what to do with a request. Throws an error to refuse it.
         func admit(
-            _ seq: UInt64, epoch: UInt32, isCreate: Bool, _ header: Frame, _ payload: Frame?,
+            _ seq: UInt64, epoch: UInt32, _ op: Request.OneOf_Op, _ header: Frame, _ payload: Frame?,
             from route: Route
         ) throws(ServiceError) -> Verdict {
             guard owner == route.client else { throw .unknown(id) }
@@ -137,8 +137,8 @@ extension SessionLedger {
                 if case .busy(_, let work) = state {
                     return try park(header, payload, from: route, for: work)
                 }
-                guard !isCreate else { throw .idIsTaken }
-                return .execute(self, open.host)
+                if case .create = op { throw .idIsTaken }
+                return .execute(self, .request(op, open.host))
             case .closed(let last):
                 guard seq == last.seq else { throw .unknown(id) }
                 return try last.repeated(header, payload)

@@ -19,12 +19,9 @@ internal import TwofoldService
 /// no repeats.
 package struct SessionLedger {
     /// The ledger's decision about a request.
-    package enum Verdict {
-        /// Start the create request, which creates the session's environment. Call `complete` or `abandon` when it
-        /// ends.
-        case create(Entry)
-        /// Start the request on this host. Call `complete` or `abandon` when it ends.
-        case execute(Entry, EnvironmentHost)
+    enum Verdict {
+        /// Start work on this subject. Call `complete` or `abandon` when it ends.
+        case execute(Entry, Work.Subject)
         /// Send the stored reply.
         case resend(StoredReply)
         /// Do nothing. The request is already in progress, and its reply will go to the route of this newer copy.
@@ -60,31 +57,26 @@ package struct SessionLedger {
 
     // MARK: requests
 
-    /// Decides what to do with a session's request. Throws an error to refuse it. After the verdict `create` or
-    /// `execute`, the caller must start the request immediately.
+    /// Decides what to do with a session's request. Throws an error to refuse it. After the verdict `execute`, the
+    /// caller must start the request immediately.
     mutating func admit(
-        _ request: Request, _ header: Frame, _ payload: Frame?, from route: Route
+        _ request: Request, _ op: Request.OneOf_Op, _ header: Frame, _ payload: Frame?, from route: Route
     ) throws(ServiceError) -> Verdict {
         guard let id = SessionID(request.session) else { throw .badID(request) }
-        guard case .create(let create) = request.op else {
-            return try admit(
-                id, epoch: request.epoch, seq: request.seq, isCreate: false, header, payload, from: route)
+        if case .create(let create) = op, entries[id] == nil {
+            return try admitCreate(id, request, create, from: route)
         }
-        guard entries[id] == nil else {
-            return try admit(
-                id, epoch: request.epoch, seq: request.seq, isCreate: true, header, payload, from: route)
-        }
-        return try admitCreate(id, request, create, from: route)
+        return try admit(id, epoch: request.epoch, seq: request.seq, op, header, payload, from: route)
     }
 
     /// Decides what to do with a request for an existing session. Throws an error to refuse the request, or if the
     /// session is unknown.
     func admit(
-        _ id: SessionID, epoch: UInt32, seq: UInt64, isCreate: Bool, _ header: Frame, _ payload: Frame?,
-        from route: Route
+        _ id: SessionID, epoch: UInt32, seq: UInt64, _ op: Request.OneOf_Op, _ header: Frame,
+        _ payload: Frame?, from route: Route
     ) throws(ServiceError) -> Verdict {
         guard let entry = entries[id] else { throw .unknown(id) }
-        return try entry.admit(seq, epoch: epoch, isCreate: isCreate, header, payload, from: route)
+        return try entry.admit(seq, epoch: epoch, op, header, payload, from: route)
     }
 
     private mutating func admitCreate(
@@ -98,7 +90,7 @@ package struct SessionLedger {
         let entry = Entry(id, of: route.client, boards: boards, at: route.arrived)
         entries[id] = entry
         usage.add(boards: boards, of: route.client)
-        return .create(entry)
+        return .execute(entry, .create(create))
     }
 
     /// Transfers a session to a new holder and raises the session's epoch. The epoch stays the same if this holder
