@@ -29,7 +29,7 @@ struct EmbeddedLearner {
         let batch = try settings.service(MemoryBudget(limit: settings.limits.maxBytes)).batch(create)
         do throws(EnvironmentError) {
             learner = try NTupleLearner(
-                batch, NTupleNetwork.Form(form), rate: rate, maxBytes: settings.policyBudget.maxBytes)
+                batch, NTupleNetwork.Form(form), rate: rate, maxBytes: settings.limits.maxPolicyBytes)
         } catch {
             throw ServiceError(error)
         }
@@ -79,7 +79,7 @@ extension ServiceSettings {
     fileprivate static var unlimited: ServiceSettings {
         var settings = ServiceSettings(threads: 1)
         (settings.limits.maxBytes, settings.limits.maxBoardsPerSession) = (.max, .max)
-        settings.policyBudget.maxBytes = .max
+        settings.limits.maxPolicyBytes = .max
         settings.engine = variable("ENGINE").flatMap(Engine.init) ?? .automatic
         return settings
     }

@@ -17,12 +17,12 @@ public struct EnvironmentService: Sendable {
 
     /// The limits on requests.
     public let limits: Limits
-    /// The limits on each session's policies.
-    public let policyBudget: PolicyBudget
     /// A flag that makes the requests in progress end soon. A rollout replies after its current step. A search is
     /// refused if it has not finished the first step.
     public let stop = Flag()
     let workers: Workers
+    /// The threads that a search may use.
+    let searchWorkers: Workers
     let engine: Engine
     let clock: Clock
     /// The tables of optimal values, for the environments that need them.
@@ -30,13 +30,13 @@ public struct EnvironmentService: Sendable {
 
     /// Creates a service that spreads each batch over `workers`. `clock` measures the time limits of long requests.
     public init(
-        limits: Limits, workers: Workers, engine: Engine = .automatic,
-        policyBudget: PolicyBudget = PolicyBudget(), clock: Clock = .system,
+        limits: Limits, workers: Workers, searchWorkers: Workers = Workers(threads: 1),
+        engine: Engine = .automatic, clock: Clock = .system,
         tables: TableDirectory = TableDirectory(TableDirectory.standard)
     ) {
         self.limits = limits
-        self.policyBudget = policyBudget
         self.workers = workers
+        self.searchWorkers = searchWorkers
         self.engine = engine
         self.clock = clock
         self.tables = tables

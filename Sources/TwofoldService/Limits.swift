@@ -1,7 +1,7 @@
 public import TwofoldProtocol
 
-/// The limits on requests and sessions. The hello reply contains them, so that clients can check sizes before
-/// sending. The service, the ledger and the socket enforce them.
+/// The limits on requests and sessions. The service, the ledger and the socket enforce them. The hello reply contains
+/// them, except for the limits on policies, so that clients can check sizes before sending.
 public struct Limits: Sendable {
     /// The maximum size of one request frame, in bytes.
     public var maxMessageBytes = 256 << 20
@@ -19,11 +19,15 @@ public struct Limits: Sendable {
     public var maxBytes = 4 << 30
     /// The time without a request after which a session ends; nil means never.
     public var idleTimeout: Duration? = .seconds(24 * 3600)
+    /// The maximum memory for a session's network and tables, in bytes.
+    public var maxPolicyBytes = 512 << 20
+    /// The maximum search time of a request.
+    public var maxSearch = Duration.seconds(1)
 
     /// Creates the default limits.
     public init() {}
 
-    /// The limits, as a protobuf message.
+    /// The limits in the hello reply, as a protobuf message.
     public var wire: Twofold_V1_Limits {
         var wire = Twofold_V1_Limits()
         wire.maxMessageBytes = UInt64(maxMessageBytes)

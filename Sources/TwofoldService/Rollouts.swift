@@ -11,7 +11,8 @@ final class Rollouts {
     /// The environment's 2048 config; nil for another game.
     private let game: Game2048Config?
     private let tables: TableDirectory
-    private let budget: PolicyBudget
+    private let limits: Limits
+    private let searchWorkers: Workers
     private let stop: Flag
     private let clock: Clock
     /// The maximum number of steps in a reply. No machine completes more steps within a rollout's time limit, so
@@ -29,7 +30,8 @@ final class Rollouts {
         self.environment = environment
         game = environment.game is Game2048 ? request.game2048 : nil
         tables = service.tables
-        budget = service.policyBudget
+        limits = service.limits
+        searchWorkers = service.searchWorkers
         stop = service.stop
         clock = service.clock
         // Assumes twice the estimated speed on all threads, and at least 400 ns for each step.
@@ -71,7 +73,7 @@ final class Rollouts {
                 throw .invalid("policy", "the policy 'ntuple' needs a game that has a board and afterstates")
             }
             let fresh = try NTupleNetwork(
-                NTupleNetwork.Form(form), rows: shape[0], columns: shape[1], maxBytes: budget.maxBytes)
+                NTupleNetwork.Form(form), rows: shape[0], columns: shape[1], maxBytes: limits.maxPolicyBytes)
             network = fresh
             last = nil
         case .weights(let piece):
@@ -93,7 +95,7 @@ final class Rollouts {
     func bytes(after request: PolicyRequest) -> Int? {
         // A new network removes the last policy and its tables. A network that is too large is refused later.
         guard case .network(let form) = request.part, let bytes = NTupleNetwork.Form(form).bytes,
-            bytes <= budget.maxBytes
+            bytes <= limits.maxPolicyBytes
         else { return nil }
         return bytes
     }
@@ -107,7 +109,7 @@ final class Rollouts {
         case .random, .fixedOrder, .optimal: return network
         case .greedy, .ntuple: return network + AfterstateMemory.bytes(environment)
         case .expectimax(let wanted):
-            return network + ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), budget.maxBytes)
+            return network + ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), limits.maxPolicyBytes)
         }
     }
 
@@ -118,7 +120,7 @@ final class Rollouts {
     }
 
     private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
-        let room = max(0, budget.maxBytes - (network?.bytes ?? 0))
+        let room = max(0, limits.maxPolicyBytes - (network?.bytes ?? 0))
         return wanted.tableBytes == 0 ? min(16 << 20, room) : Int(clamping: wanted.tableBytes)
     }
 
@@ -197,7 +199,7 @@ final class Rollouts {
                 finalsRoom: plan.finals.lanes,
                 answer: Deadline(after: EnvironmentService.answerTime, on: clock, or: stop),
                 searchEnd: Self.isSearch(request)
-                    ? Deadline(after: budget.maxSearch, on: clock, or: stop) : nil)
+                    ? Deadline(after: limits.maxSearch, on: clock, or: stop) : nil)
             // The policy is kept only now, because a refused request changes nothing and releases its memory.
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)
@@ -250,9 +252,9 @@ final class Rollouts {
             guard let network else {
                 throw .precondition("policy", "the session has no network yet: send one first")
             }
-            return try NTuplePolicy(environment, network, workers: budget.workers)
+            return try NTuplePolicy(environment, network, workers: searchWorkers)
         case .expectimax(let wanted):
-            let room = max(0, budget.maxBytes - (network?.bytes ?? 0))
+            let room = max(0, limits.maxPolicyBytes - (network?.bytes ?? 0))
             let bytes = tableBytes(wanted)
             guard bytes <= room else {
                 throw .exhausted(
@@ -262,7 +264,7 @@ final class Rollouts {
             }
             return try ExpectimaxPolicy(
                 environment, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
-                tableBytes: bytes, heuristic: try heuristic(wanted), workers: budget.workers)
+                tableBytes: bytes, heuristic: try heuristic(wanted), workers: searchWorkers)
         }
     }
 }

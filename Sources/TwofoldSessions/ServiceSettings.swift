@@ -10,8 +10,6 @@ public struct ServiceSettings: Sendable {
     public var threads: Int
     /// The limits on requests and sessions.
     public var limits = Limits()
-    /// The limits on each session's policies.
-    public var policyBudget = PolicyBudget()
     /// The directory with the tables of optimal values, which `twofold-server solve` writes.
     public var tables = TableDirectory.standard
     /// The implementation of the rules. Values other than `automatic` are for tests and debugging.
@@ -78,11 +76,10 @@ public struct ServiceSettings: Sendable {
 
     /// Creates a service with these settings. Memory for the tables of optimal values is reserved in `budget`.
     package func service(_ budget: MemoryBudget, clock: Clock = .system) -> EnvironmentService {
-        var policyBudget = policyBudget
-        policyBudget.workers = Workers(threads: searchThreads)
-        return EnvironmentService(
-            limits: limits, workers: Workers(threads: threads), engine: engine, policyBudget: policyBudget,
-            clock: clock, tables: TableDirectory(tables) { try budget.reserve($0) })
+        EnvironmentService(
+            limits: limits, workers: Workers(threads: threads),
+            searchWorkers: Workers(threads: searchThreads), engine: engine, clock: clock,
+            tables: TableDirectory(tables) { try budget.reserve($0) })
     }
 
     // MARK: numbers
@@ -134,7 +131,7 @@ public struct ServiceSettings: Sendable {
                 "86400, a day; never with --parent-pid"
             ),
             (
-                "max-policy-bytes", 1...1 << 40, \.policyBudget.maxBytes,
+                "max-policy-bytes", 1...1 << 40, \.limits.maxPolicyBytes,
                 "Maximum memory of a session's policy, in bytes: its network and tables.", nil
             ),
             (
@@ -150,8 +147,8 @@ public struct ServiceSettings: Sendable {
     }
 
     private var searchMilliseconds: Int {
-        get { Int(policyBudget.maxSearch / .milliseconds(1)) }
-        set { policyBudget.maxSearch = .milliseconds(newValue) }
+        get { Int(limits.maxSearch / .milliseconds(1)) }
+        set { limits.maxSearch = .milliseconds(newValue) }
     }
 
     /// Returns a setting's value from its flag, or otherwise from its variable; nil if neither is given.

@@ -20,7 +20,7 @@ import ZeroMQ
     @Test func `other clients step during a search, and the search ends in time`() throws {
         let latch = Latch()
         let server = try RunningServer("tcp://127.0.0.1:0") {
-            $0.service.policyBudget.maxSearch = patience
+            $0.service.limits.maxSearch = patience
             $0.jobDidBegin = latch.pass
         }
         let searcher = try Player(Peer(.dealer, to: server.endpoint), lanes: 4)

@@ -27,8 +27,8 @@ import TwofoldSessions
         #expect(settings.limits.maxBoards == 3003)
         #expect(settings.limits.idleTimeout == nil)
         #expect(settings.engine == .baseline)
-        #expect(settings.policyBudget.maxSearch == .milliseconds(250))
-        #expect(settings.policyBudget.maxBytes == 1000)
+        #expect(settings.limits.maxSearch == .milliseconds(250))
+        #expect(settings.limits.maxPolicyBytes == 1000)
         let limits = Limits()
         let none = try ServiceSettings { _ in nil }
         #expect(none.threads == availableProcessors())

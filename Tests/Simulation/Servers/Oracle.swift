@@ -121,7 +121,7 @@ final class Oracle {
         self.world = world
         var settings = ServiceSettings(threads: 1)
         settings.limits = Limits()
-        settings.policyBudget.maxBytes = 1 << 22
+        settings.limits.maxPolicyBytes = 1 << 22
         let budget = MemoryBudget(limit: settings.limits.maxBytes)
         service = settings.service(budget, clock: world.clock.clock)
     }

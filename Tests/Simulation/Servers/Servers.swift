@@ -54,7 +54,7 @@ final class Servers {
         }
         settings.limits = limits
         maxMessageBytes = limits.maxMessageBytes
-        settings.policyBudget.maxBytes = 1 << 22
+        settings.limits.maxPolicyBytes = 1 << 22
         configuration = ServerConfiguration(endpoints: [], settings)
         disk = world.dice.once(in: 3) ? nil : SimulatedDisk()
     }
