@@ -20,20 +20,8 @@ public func serve(
     for endpoint in configuration.endpoints {
         if let path = try Endpoint.claimPath(of: endpoint) { paths.append(path) }
     }
-    let statistics = try serveOnClaimedPaths(
-        configuration, stopDescriptor: stopDescriptor, reloadSignals: reloadSignals, logger: logger,
-        onListening: onListening)
-    // The paths are released only after the context has ended: see IPCPath.
-    withExtendedLifetime(paths) {}
-    return statistics
-}
-
-/// Serves after the paths of the ipc endpoints have been claimed. On return, all sockets are closed and the context
-/// has ended.
-private func serveOnClaimedPaths(
-    _ configuration: ServerConfiguration, stopDescriptor: Int32, reloadSignals: Signals?,
-    logger: Logger, onListening: (_ endpoint: String) -> Void
-) throws(Reason) -> ServerStatistics {
+    // The paths are released only after the context has ended, at the end of the do block: see IPCPath.
+    defer { withExtendedLifetime(paths) {} }
     do {
         let context = try Context()
         return try serve(
