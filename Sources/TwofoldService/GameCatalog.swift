@@ -30,7 +30,11 @@ let catalog: [CatalogEntry] = [
                 case .game2048(let config): config
                 default: throw request.wrongConfig
                 }
-            return try Game2048(.init(config)).makeBatch(config, options, tables)
+            let game = try Game2048(.init(config))
+            guard options.extraInfos.contains(where: OptimumInfo.names.contains) else {
+                return try game.makeBatch(options)
+            }
+            return try game.makeBatch(options, tables.table(of: config, for: "extra_infos"))
         }),
     CatalogEntry(
         id: "twofold/Concentration-v0", actions: Concentration.defaultActions,

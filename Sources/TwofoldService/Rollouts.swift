@@ -247,7 +247,7 @@ final class Rollouts {
         case .greedy: return try GreedyPolicy(environment)
         case .optimal:
             guard let game else { throw .invalid("policy", "the policy 'optimal' plays only 2048") }
-            return try Optimum(game, tables).makePolicy()
+            return OptimalPolicy(try tables.table(of: game, for: "policy"))
         case .ntuple:
             guard let network else {
                 throw .precondition("policy", "the session has no network yet: send one first")

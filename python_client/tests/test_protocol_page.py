@@ -196,12 +196,13 @@ CODES = {
     "exhausted": "RESOURCE_EXHAUSTED",
 }
 # The values of variables that the second pattern finds: the names of a snapshot's rules, of the
-# numbers and tables in a reward, and of an array of boards.
+# numbers and tables in a reward, of an array of boards, and of arguments that need an optimum.
 RULE = re.compile(r'Rule\("(\w+)"')
 NUMBER = re.compile(r'checked\([^",]+, "([^"]+)"')
 TABLE = re.compile(r'let field = "([^"]+)"')
 BOARDS = re.compile(r'field: String = "(\w+)"')
-VARIABLES = {"String(name)": RULE, "field": NUMBER, "boards.field": BOARDS}
+OPTIMUM = re.compile(r'table\(of: \w+, for: "(\w+)"')
+VARIABLES = {"String(name)": RULE, "field": NUMBER, "boards.field": BOARDS, "argument": OPTIMUM}
 
 # A code and a field.
 Refusal = tuple[str, str]

@@ -3,16 +3,12 @@ internal import Platform
 
 extension Game2048 {
     /// Makes a batch of boards with the engine that `options` selects. By default, this is the kernel for boards up to
-    /// 4 x 4, and the readable rules for larger boards.
+    /// 4 x 4, and the readable rules for larger boards. Each of the additional `passes` writes infos that users can
+    /// request.
     ///
     /// Throws if the reward or the extra infos are invalid.
-    public func makeBatch(_ options: BatchOptions) throws(EnvironmentError) -> Batch {
-        try makeBatch(options, passes: [])
-    }
-
-    /// Makes a batch with additional passes. Each pass writes infos that users can request.
     package func makeBatch(
-        _ options: BatchOptions, passes: [any StepPass]
+        _ options: BatchOptions, passes: [any StepPass] = []
     ) throws(EnvironmentError) -> Batch {
         let kernel = Kernels.kernel(options.engine, rows: config.rows, columns: config.columns)
         return try Batch(self, options, passes: passes) { (plan) throws(EnvironmentError) in
