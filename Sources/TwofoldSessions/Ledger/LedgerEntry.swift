@@ -334,15 +334,17 @@ extension SessionLedger {
             if let payload { saved.payload = payload.withBytes { Data($0) } }
             return saved
         }
+    }
+}
 
-        /// Restores the last request of a saved session. Copies the reply's payload to memory from `pool`.
-        init(_ saved: SavedSession, _ pool: PayloadPool, _ budget: MemoryBudget) throws {
-            seq = saved.lastSeq
-            let request = saved.lastRequest
-            reservation = try budget.reserve(keeping: request.header.count + request.payload.count)
-            header = try Frame(keeping: request.header)
-            payload = request.hasPayload ? try Frame(keeping: request.payload) : nil
-            reply = try StoredReply(saved.lastReply, pool)
-        }
+extension SessionLedger.Done {
+    /// Restores the last request of a saved session. Copies the reply's payload to memory from `pool`.
+    init(_ saved: SavedSession, _ pool: PayloadPool, _ budget: MemoryBudget) throws {
+        seq = saved.lastSeq
+        let request = saved.lastRequest
+        reservation = try budget.reserve(keeping: request.header.count + request.payload.count)
+        header = try Frame(keeping: request.header)
+        payload = request.hasPayload ? try Frame(keeping: request.payload) : nil
+        reply = try StoredReply(saved.lastReply, pool)
     }
 }
