@@ -72,7 +72,9 @@ final class RandomPlay {
     /// do not depend on the threads.
     private func chooseActions() {
         draws += 1
-        let draw = Draw(stepReply.arrays, batch.keys.actionMask, actions, actionCount, number: draws)
+        let draw = Draw(
+            reply: stepReply.arrays, masks: batch.keys.actionMask, actions: actions, actionCount: actionCount,
+            number: draws)
         workers.run(lanes: batch.lanes, nanosecondsPerLane: 10) { range, _ in
             for first in stride(from: range.lowerBound, to: range.upperBound, by: 64) {
                 draw.choose(first..<min(first + 64, range.upperBound))
@@ -85,22 +87,11 @@ final class RandomPlay {
 ///
 /// `@unchecked Sendable` because workers have disjoint ranges of lanes, and nothing else uses the memory meanwhile.
 private struct Draw: @unchecked Sendable {
-    private let reply: BatchArrays
-    private let masks: ArrayKey<Int8>
-    private let actions: UnsafeMutableRawBufferPointer
-    private let actionCount: Int
-    private let number: UInt64
-
-    init(
-        _ reply: BatchArrays, _ masks: ArrayKey<Int8>, _ actions: UnsafeMutableRawBufferPointer,
-        _ actionCount: Int, number: UInt64
-    ) {
-        self.reply = reply
-        self.masks = masks
-        self.actions = actions
-        self.actionCount = actionCount
-        self.number = number
-    }
+    let reply: BatchArrays
+    let masks: ArrayKey<Int8>
+    let actions: UnsafeMutableRawBufferPointer
+    let actionCount: Int
+    let number: UInt64
 
     func choose(_ lanes: Range<Int>) {
         var generator = Generator(seed: number << 32 | UInt64(lanes.lowerBound))

@@ -268,11 +268,7 @@ private struct BufferList {
     let buffers: twofold_xla_buffers
     let lanes: Int
     let kind: StaticString
-    private var taken = 0
-
-    init(buffers: twofold_xla_buffers, lanes: Int, kind: StaticString) {
-        (self.buffers, self.lanes, self.kind) = (buffers, lanes, kind)
-    }
+    private(set) var taken = 0
 
     /// Takes the next arrays, which must be as expected.
     mutating func next(_ expected: ExpectedArrays) throws(ServiceError) -> BatchArrays {

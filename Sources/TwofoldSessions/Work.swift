@@ -101,7 +101,7 @@ package final class Work: @unchecked Sendable {
 
     /// Returns the executed request in the form that the ledger keeps.
     func done(_ reply: StoredReply) -> SessionLedger.Done {
-        .init(seq: seq, header: kept.header, payload: kept.payload, reservation, reply: reply)
+        .init(seq: seq, header: kept.header, payload: kept.payload, reservation: reservation, reply: reply)
     }
 
     /// Makes the reply go to the route of a newer copy of the request.

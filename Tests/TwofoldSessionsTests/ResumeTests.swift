@@ -106,7 +106,7 @@ import TwofoldTestSupport
         saved.requests = 1
         change(&saved)
         let last = SessionLedger.Done(
-            seq: saved.lastSeq, header: Frame(), payload: nil, nil, reply: StoredReply())
+            seq: saved.lastSeq, header: Frame(), payload: nil, reservation: nil, reply: StoredReply())
         return try ledger.restore(saved, .small(), last: last, at: .start)
     }
 

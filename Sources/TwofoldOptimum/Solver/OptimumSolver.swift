@@ -98,7 +98,7 @@ public struct OptimumSolver: Sendable {
         let writer = try TableWriter(logs + "/table", header, rules, forward.playable)
         try writer.fill(rules, workers, boards: boards, values: values)
         header.checksum = writer.checksum
-        let play = try PlayPass(rules, boards: boards, writer.table)
+        let play = try PlayPass(rules: rules, boards: boards, table: writer.table)
             .run { report(Progress(stage: .play, tileSum: $0, states: $1)) }
         header.results = play.results
         header.results.states = forward.states

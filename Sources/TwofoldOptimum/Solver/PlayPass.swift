@@ -4,15 +4,9 @@ internal import Platform
 /// board. From these it derives the expected score, the expected number of moves and the distribution of the highest
 /// tile. It looks boards up in the table as a game does, so its value checks the backward pass.
 struct PlayPass {
-    private let rules: OptimumRules
-    private let boards: LayerLog
-    private let table: OptimumTable
-
-    init(_ rules: OptimumRules, boards: LayerLog, _ table: OptimumTable) {
-        self.rules = rules
-        self.boards = boards
-        self.table = table
-    }
+    let rules: OptimumRules
+    let boards: LayerLog
+    let table: OptimumTable
 
     /// Plays all games at once. Returns their results and the objective's expected value.
     func run(

@@ -291,21 +291,10 @@ extension SessionLedger {
     /// recognise repeats.
     struct Done {
         let seq: UInt64
-        private let header: Frame
-        private let payload: Frame?
-        private let reservation: MemoryBudget.Reservation?
+        let header: Frame
+        let payload: Frame?
+        let reservation: MemoryBudget.Reservation?
         let reply: StoredReply
-
-        init(
-            seq: UInt64, header: Frame, payload: Frame?, _ reservation: MemoryBudget.Reservation?,
-            reply: StoredReply
-        ) {
-            self.seq = seq
-            self.header = header
-            self.payload = payload
-            self.reservation = reservation
-            self.reply = reply
-        }
 
         /// Decides what to do with another request that has the same seq. Throws an error to refuse it.
         func repeated(_ header: Frame, _ payload: Frame?) throws(ServiceError) -> Verdict {
@@ -319,7 +308,8 @@ extension SessionLedger {
         /// because a received frame would keep libzmq's whole 8 KiB buffer alive. A close request has no payload.
         var compact: Done {
             Done(
-                seq: seq, header: header.withBytes { Frame(copying: $0) }, payload: nil, nil, reply: reply)
+                seq: seq, header: header.withBytes { Frame(copying: $0) }, payload: nil, reservation: nil,
+                reply: reply)
         }
 
         /// The size of the request's and the reply's frames, in bytes.
