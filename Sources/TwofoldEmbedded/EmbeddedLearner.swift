@@ -4,64 +4,38 @@ internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 
-/// A learner for callers in the same process, made from a request for its boards and a network's form.
-struct EmbeddedLearner {
-    private let learner: NTupleLearner
-    /// The number of boards.
-    let lanes: Int
-    var weightCount: Int { learner.weightCount }
-    var stateSize: Int { learner.stateSize }
-
-    /// Makes the learner. Throws if an argument is invalid.
-    ///
-    /// - Parameter limits: The limits on memory. Nil once the caller has allocated the memory, which then no longer
-    ///   counts as available.
-    init(
-        request: UnsafeRawBufferPointer, form: UnsafeRawBufferPointer, threads: Int, rate: Float,
-        limits: ServiceSettings?
-    ) throws(ServiceError) {
-        let create = try CreateRequest(ofCaller: request)
-        guard let form = NTupleForm(frame: form) else {
-            throw ServiceError(.invalidArgument, field: "tuples", "form is not an encoded network form")
-        }
-        var settings = limits ?? .unlimited
-        settings.threads = threads
-        let batch = try settings.service(MemoryBudget(limit: settings.limits.maxBytes)).batch(create)
-        do throws(EnvironmentError) {
-            learner = try NTupleLearner(
-                batch, NTupleNetwork.Form(form), rate: rate, maxBytes: settings.limits.maxPolicyBytes)
-        } catch {
-            throw ServiceError(error)
-        }
-        // Each weight has two errors.
-        let bytes = 12 * learner.weightCount
-        guard bytes <= settings.limits.maxBytes else {
-            throw ServiceError(
-                .resourceExhausted, field: "tuples",
-                "the network and its learning rates take \(bytes) bytes; this process allows "
-                    + "\(settings.limits.maxBytes) (TWOFOLD_MAX_BYTES)")
-        }
-        lanes = batch.lanes
+/// Makes a learner for a caller in the same process, from a request for its boards and a network's form. Throws if an
+/// argument is invalid.
+///
+/// - Parameter limits: The limits on memory. Nil once the caller has allocated the memory, which then no longer counts
+///   as available.
+func makeLearner(
+    request: UnsafeRawBufferPointer, form: UnsafeRawBufferPointer, threads: Int, rate: Float,
+    limits: ServiceSettings?
+) throws(ServiceError) -> NTupleLearner {
+    let create = try CreateRequest(ofCaller: request)
+    guard let form = NTupleForm(frame: form) else {
+        throw ServiceError(.invalidArgument, field: "tuples", "form is not an encoded network form")
     }
-
-    /// Starts games from the seeds, or continues from the state. Plays, learns, and writes the state.
-    func run(
-        steps: Int, seeds: UnsafeRawBufferPointer?, weights: NTupleLearner.Weights,
-        state: UnsafeMutableRawBufferPointer
-    ) throws(ServiceError) -> NTupleLearner.Counts {
-        do throws(EnvironmentError) {
-            if let seeds {
-                try learner.start(seeds: seeds)
-            } else {
-                try learner.restore(UnsafeRawBufferPointer(state))
-            }
-            let counts = try learner.run(steps: steps, weights)
-            try learner.save(into: state)
-            return counts
-        } catch {
-            throw ServiceError(error)
-        }
+    var settings = limits ?? .unlimited
+    settings.threads = threads
+    let batch = try settings.service(MemoryBudget(limit: settings.limits.maxBytes)).batch(create)
+    let learner: NTupleLearner
+    do throws(EnvironmentError) {
+        learner = try NTupleLearner(
+            batch, NTupleNetwork.Form(form), rate: rate, maxBytes: settings.limits.maxPolicyBytes)
+    } catch {
+        throw ServiceError(error)
     }
+    // Each weight has two errors.
+    let bytes = 12 * learner.weightCount
+    guard bytes <= settings.limits.maxBytes else {
+        throw ServiceError(
+            .resourceExhausted, field: "tuples",
+            "the network and its learning rates take \(bytes) bytes; this process allows "
+                + "\(settings.limits.maxBytes) (TWOFOLD_MAX_BYTES)")
+    }
+    return learner
 }
 
 extension CreateRequest {

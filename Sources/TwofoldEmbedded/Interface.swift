@@ -176,7 +176,7 @@ extension UnsafeMutablePointer<twofold_learner> {
         guard let request = given.request, let form = given.form, (1...1024).contains(given.threads) else {
             return false
         }
-        let learner = try EmbeddedLearner(
+        let learner = try makeLearner(
             request: UnsafeRawBufferPointer(start: request, count: given.request_size),
             form: UnsafeRawBufferPointer(start: form, count: given.form_size), threads: Int(given.threads),
             rate: given.learning_rate, limits: given.weights == nil ? try .ofProcess() : nil)
@@ -184,14 +184,22 @@ extension UnsafeMutablePointer<twofold_learner> {
             (pointee.weight_count, pointee.state_size) = (learner.weightCount, learner.stateSize)
             return true
         }
-        guard let errors = given.errors, let state = given.state, given.weight_count == learner.weightCount,
+        guard let errors = given.errors, let start = given.state, given.weight_count == learner.weightCount,
             given.state_size == learner.stateSize, let steps = Int(exactly: given.steps)
         else { return false }
-        let counts = try learner.run(
-            steps: steps,
-            seeds: given.seeds.map { UnsafeRawBufferPointer(start: $0, count: 8 * learner.lanes) },
-            weights: .init(values: weights, errors: errors),
-            state: UnsafeMutableRawBufferPointer(start: state, count: given.state_size))
+        let state = UnsafeMutableRawBufferPointer(start: start, count: given.state_size)
+        let counts: NTupleLearner.Counts
+        do throws(EnvironmentError) {
+            if let seeds = given.seeds {
+                try learner.start(seeds: UnsafeRawBufferPointer(start: seeds, count: 8 * learner.lanes))
+            } else {
+                try learner.restore(UnsafeRawBufferPointer(state))
+            }
+            counts = try learner.run(steps: steps, .init(values: weights, errors: errors))
+            try learner.save(into: state)
+        } catch {
+            throw ServiceError(error)
+        }
         pointee.played &+= given.steps
         pointee.moves &+= UInt64(counts.moves)
         pointee.episodes &+= UInt64(counts.episodes)

@@ -97,6 +97,8 @@ package final class NTupleLearner: @unchecked Sendable {
         actions = previous + batch.lanes * features.cells
     }
 
+    /// The number of boards.
+    package var lanes: Int { batch.lanes }
     /// The number of weights.
     package var weightCount: Int { features.bytes / 4 }
     /// The size of the learner's state in bytes: for each board, its record and the afterstate of its last move.
