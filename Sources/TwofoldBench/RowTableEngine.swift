@@ -7,7 +7,7 @@ internal import TwofoldCore
 /// The engine plays Twofold's boards with the default arguments and NEXT_STEP autoreset. Its replies equal the
 /// kernel's, byte for byte, as long as no tile exceeds 32768.
 final class RowTableEngine: BatchEngine {
-    private let tables = RowTables()
+    private let slides = SlideTables.shared
     private let storage: Storage
     private let fourThreshold: UInt64
     private let keys: BatchKeys
@@ -21,7 +21,7 @@ final class RowTableEngine: BatchEngine {
 
     private init(_ plan: BatchPlan<Game2048>) {
         (keys, infos, phases) = (plan.keys, plan.infos, plan.phases)
-        storage = Storage(plan.options.lanes)
+        storage = Storage(plan.options.lanes, slides)
         fourThreshold = SpawnLaw(fourProbability: plan.game.config.fourProbability).threshold
     }
 
@@ -98,7 +98,7 @@ final class RowTableEngine: BatchEngine {
         let isVertical = action & 1 == 0
         let before = isVertical ? lane.board.transposed : lane.board
         // Up and left slide towards cell 0, right and down away from it.
-        let (after, reward) = tables.slides.slide(before, toRight: action == 1 || action == 2)
+        let (after, reward) = slides.slide(before, toRight: action == 1 || action == 2)
         guard after != before else { return 0 }
         lane.board = isVertical ? after.transposed : after
         lane.score += reward
@@ -129,7 +129,7 @@ final class RowTableEngine: BatchEngine {
 
     @inline(__always)
     private func legalSlides(_ board: Bitboard) -> UInt8 {
-        let legal = tables.legal
+        let legal = storage.legal
         return legal[board.row(0)] | legal[board.row(1)] | legal[board.row(2)] | legal[board.row(3)]
     }
 
@@ -181,15 +181,26 @@ final class RowTableEngine: BatchEngine {
 
     // MARK: memory
 
-    /// The lanes. `@unchecked Sendable` because workers have disjoint ranges of lanes.
+    /// The lanes, and the legal slides of every row of four exponents.
+    ///
+    /// `@unchecked Sendable` because workers have disjoint ranges of lanes, and nothing writes to `legal` after init.
     private final class Storage: @unchecked Sendable {
         let lanes: UnsafeMutablePointer<Lane>
+        /// Bit 0: a slide to the left moves something. Bit 1: a slide to the right moves something.
+        let legal: UnsafeMutablePointer<UInt8>
 
-        init(_ count: Int) {
+        init(_ count: Int, _ slides: SlideTables) {
             lanes = .allocate(capacity: count)
             lanes.initialize(repeating: Lane(), count: count)
+            legal = .allocate(capacity: 65_536)
+            for row in 0..<65_536 {
+                legal[row] = (slides.left[row] != row ? 1 : 0) | (slides.right[row] != row ? 2 : 0)
+            }
         }
 
-        deinit { lanes.deallocate() }
+        deinit {
+            lanes.deallocate()
+            legal.deallocate()
+        }
     }
 }
