@@ -31,7 +31,7 @@ private final class RolloutPlayer {
     private let rows: ArrayMemory
     private let finals: ArrayMemory
 
-    init(_ batch: Batch) throws(EnvironmentError) {
+    init(_ batch: Batch) throws {
         self.batch = batch
         let lanes = batch.lanes
         rollout = try BatchRollout(batch, infos: [])
@@ -47,13 +47,7 @@ private final class RolloutPlayer {
         for lane in 0..<lanes { streams.seed(lane, UInt64(lane)) }
         let reply = try ArrayMemory(batch.resetArrays, lanes: lanes)
         defer { withExtendedLifetime(reply) {} }
-        do {
-            try seeds.withUnsafeBytes { try batch.reset(ResetInput(seeds: $0), into: reply.arrays) }
-        } catch let error as EnvironmentError {
-            throw error
-        } catch {
-            preconditionFailure("a reset throws only EnvironmentError")
-        }
+        try seeds.withUnsafeBytes { try batch.reset(ResetInput(seeds: $0), into: reply.arrays) }
     }
 
     /// Plays for about `time` and returns the boards stepped per second.
