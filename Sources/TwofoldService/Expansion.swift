@@ -154,11 +154,11 @@ extension MoveAction {
     fileprivate var numbers: [Int] {
         switch self {
         case .slide(let tile, let source, let target, let value):
-            [0, Int(tile.rawValue), -1, -1, source, target, value]
+            [0, tile, -1, -1, source, target, value]
         case .merge(let first, let second, let into, let target, let value):
-            [1, Int(first.rawValue), Int(second.rawValue), Int(into.rawValue), -1, target, value]
+            [1, first, second, into, -1, target, value]
         case .spawn(let tile, let target, let value):
-            [2, Int(tile.rawValue), -1, -1, -1, target, value]
+            [2, tile, -1, -1, -1, target, value]
         }
     }
 }

@@ -3,40 +3,38 @@ import Testing
 @testable import TwofoldCore
 
 @Suite struct MoveActionTests {
-    private func id(_ number: UInt32) -> TileID { TileID(rawValue: number) }
-
     // MARK: the effects of a move
 
     @Test func `tiles are numbered row by row, and a tile that only slides keeps its number`() {
         var tracked = TrackedBoard(Board([[0, 2, 0, 4], [0, 0, 8, 0]]))
-        #expect(tracked.tiles[1] == id(1))
-        #expect(tracked.tiles[3] == id(2))
-        #expect(tracked.tiles[6] == id(3))
+        #expect(tracked.tiles[1] == 1)
+        #expect(tracked.tiles[3] == 2)
+        #expect(tracked.tiles[6] == 3)
         #expect(tracked.tiles[0] == nil)
         #expect(
             tracked.slide(towards: .left) == [
-                .slide(tile: id(1), source: 1, target: 0, value: 2),
-                .slide(tile: id(2), source: 3, target: 1, value: 4),
-                .slide(tile: id(3), source: 6, target: 4, value: 8),
+                .slide(tile: 1, source: 1, target: 0, value: 2),
+                .slide(tile: 2, source: 3, target: 1, value: 4),
+                .slide(tile: 3, source: 6, target: 4, value: 8),
             ])
-        #expect(tracked.tiles[0] == id(1))
-        #expect(tracked.tiles[1] == id(2))
-        #expect(tracked.tiles[4] == id(3))
+        #expect(tracked.tiles[0] == 1)
+        #expect(tracked.tiles[1] == 2)
+        #expect(tracked.tiles[4] == 3)
         #expect(tracked.tiles[3] == nil)
         #expect(
-            tracked.slide(towards: .down) == [.slide(tile: id(2), source: 1, target: 5, value: 4)])
-        #expect(tracked.tiles[5] == id(2))
+            tracked.slide(towards: .down) == [.slide(tile: 2, source: 1, target: 5, value: 4)])
+        #expect(tracked.tiles[5] == 2)
     }
 
     @Test func `a merge comes after the slides of its two tiles and creates a new tile`() {
         var tracked = TrackedBoard(Board([[0, 2, 0, 2], [0, 0, 0, 0]]))
         #expect(
             tracked.slide(towards: .left) == [
-                .slide(tile: id(1), source: 1, target: 0, value: 2),
-                .slide(tile: id(2), source: 3, target: 0, value: 2),
-                .merge(first: id(1), second: id(2), into: id(3), target: 0, value: 4),
+                .slide(tile: 1, source: 1, target: 0, value: 2),
+                .slide(tile: 2, source: 3, target: 0, value: 2),
+                .merge(first: 1, second: 2, into: 3, target: 0, value: 4),
             ])
-        #expect(tracked.tiles[0] == id(3))
+        #expect(tracked.tiles[0] == 3)
         #expect(tracked.board == Board([[4, 0, 0, 0], [0, 0, 0, 0]]))
     }
 
@@ -44,9 +42,9 @@ import Testing
         var tracked = TrackedBoard(Board([[2, 0], [2, 4]]))
         #expect(
             tracked.slide(towards: .up) == [
-                .slide(tile: id(2), source: 2, target: 0, value: 2),
-                .merge(first: id(1), second: id(2), into: id(4), target: 0, value: 4),
-                .slide(tile: id(3), source: 3, target: 1, value: 4),
+                .slide(tile: 2, source: 2, target: 0, value: 2),
+                .merge(first: 1, second: 2, into: 4, target: 0, value: 4),
+                .slide(tile: 3, source: 3, target: 1, value: 4),
             ])
     }
 
@@ -54,24 +52,24 @@ import Testing
         var tracked = TrackedBoard(Board([[2, 2, 2, 2], [0, 0, 0, 0]]))
         #expect(
             tracked.slide(towards: .right) == [
-                .slide(tile: id(3), source: 2, target: 3, value: 2),
-                .merge(first: id(4), second: id(3), into: id(5), target: 3, value: 4),
-                .slide(tile: id(2), source: 1, target: 2, value: 2),
-                .slide(tile: id(1), source: 0, target: 2, value: 2),
-                .merge(first: id(2), second: id(1), into: id(6), target: 2, value: 4),
+                .slide(tile: 3, source: 2, target: 3, value: 2),
+                .merge(first: 4, second: 3, into: 5, target: 3, value: 4),
+                .slide(tile: 2, source: 1, target: 2, value: 2),
+                .slide(tile: 1, source: 0, target: 2, value: 2),
+                .merge(first: 2, second: 1, into: 6, target: 2, value: 4),
             ])
     }
 
     @Test func `the spawn is a new tile with the next number`() {
         var tracked = TrackedBoard(Board([[2, 0], [0, 4]]))
         #expect(
-            tracked.spawn(Spawn(cell: 1, exponent: 2)) == .spawn(tile: id(3), target: 1, value: 4))
-        #expect(tracked.tiles[1] == id(3))
+            tracked.spawn(Spawn(cell: 1, exponent: 2)) == .spawn(tile: 3, target: 1, value: 4))
+        #expect(tracked.tiles[1] == 3)
         #expect(tracked.board == Board([[2, 4], [0, 4]]))
         #expect(
             tracked.slide(towards: .up).last
                 == .merge(
-                    first: id(3), second: id(2), into: id(4), target: 1, value: 8))
+                    first: 3, second: 2, into: 4, target: 1, value: 8))
     }
 
     @Test func `an illegal action has no effects and changes nothing`() {
@@ -118,8 +116,8 @@ import Testing
 
     /// A view that moves tiles as the listed effects say, without any knowledge of the rules.
     private struct Replay {
-        private var cells: [Int: [(tile: TileID, value: Int)]] = [:]
-        private var used: Set<TileID> = []
+        private var cells: [Int: [(tile: Int, value: Int)]] = [:]
+        private var used: Set<Int> = []
         private(set) var score = 0
 
         init(_ tracked: TrackedBoard) {

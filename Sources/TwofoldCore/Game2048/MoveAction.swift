@@ -3,38 +3,29 @@ public import Platform
 /// One part of a move: a slide, a merge or the spawn. The parts are in display order: line by line, starting with the
 /// tile nearest the wall. Each merge comes directly after the slides of its tiles. The spawn comes last.
 ///
-/// Cells are numbered row by row; values are tile values (2, 4, 8 …).
+/// Cells are numbered row by row; values are tile values (2, 4, 8 …). Tiles are numbered from 1 in the order in which
+/// they appear. A tile keeps its number until it merges.
 public enum MoveAction: Equatable, Sendable {
     /// A tile slid to another cell, where it stays or merges.
-    case slide(tile: TileID, source: Int, target: Int, value: Int)
+    case slide(tile: Int, source: Int, target: Int, value: Int)
     /// The two tiles in `target` merged into a new tile of twice their value.
-    case merge(first: TileID, second: TileID, into: TileID, target: Int, value: Int)
+    case merge(first: Int, second: Int, into: Int, target: Int, value: Int)
     /// A new tile appeared.
-    case spawn(tile: TileID, target: Int, value: Int)
+    case spawn(tile: Int, target: Int, value: Int)
 }
 
-/// The identity of a tile, which lasts until the tile merges. Tiles are numbered from 1 in the order in which they
-/// appear.
-public struct TileID: Hashable, Sendable, RawRepresentable {
-    /// The number of the tile.
-    public let rawValue: UInt32
-
-    /// Makes the identity with this number.
-    public init(rawValue: UInt32) { self.rawValue = rawValue }
-}
-
-/// A board that gives each tile an identity, so that it can describe a move tile by tile.
+/// A board that gives each tile a number, so that it can describe a move tile by tile.
 public struct TrackedBoard: Equatable, Sendable {
     /// The exponents of the tiles.
     public private(set) var board: Board
-    /// The tile in each cell that is not empty.
-    private(set) var tiles: [Int: TileID] = [:]
-    private var lastID: UInt32 = 0
+    /// The number of the tile in each cell that is not empty.
+    private(set) var tiles: [Int: Int] = [:]
+    private var lastTile = 0
 
-    /// Creates a tracked board. Its tiles get their identities row by row.
+    /// Creates a tracked board. Its tiles get their numbers row by row.
     public init(_ board: Board) {
         self.board = board
-        for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = newID() }
+        for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = newTile() }
     }
 
     /// Slides and merges the tiles. Returns the slides and merges; the list is empty if nothing moved.
@@ -59,7 +50,7 @@ public struct TrackedBoard: Equatable, Sendable {
     /// Puts a new tile into an empty cell.
     public mutating func spawn(_ spawn: Spawn) -> MoveAction {
         board.place(spawn)
-        let tile = newID()
+        let tile = newTile()
         tiles[spawn.cell] = tile
         return .spawn(tile: tile, target: spawn.cell, value: 1 << Int(spawn.exponent))
     }
@@ -67,7 +58,7 @@ public struct TrackedBoard: Equatable, Sendable {
     /// Moves one tile of a collapsed line to its cell. The tutorials call this step "convert".
     private mutating func arrive(
         _ token: Token, at target: Int, actions: inout [MoveAction],
-        from origin: (_ position: Int) -> (cell: Int, tile: TileID)
+        from origin: (_ position: Int) -> (cell: Int, tile: Int)
     ) {
         let value = 1 << Int(token.exponent)
         let first = origin(token.source)
@@ -81,15 +72,15 @@ public struct TrackedBoard: Equatable, Sendable {
         }
         let second = origin(token.partner)
         actions.append(.slide(tile: second.tile, source: second.cell, target: target, value: value / 2))
-        let merged = newID()
+        let merged = newTile()
         tiles[target] = merged
         actions.append(
             .merge(first: first.tile, second: second.tile, into: merged, target: target, value: value))
     }
 
-    private mutating func newID() -> TileID {
-        lastID += 1
-        return TileID(rawValue: lastID)
+    private mutating func newTile() -> Int {
+        lastTile += 1
+        return lastTile
     }
 }
 
