@@ -15,9 +15,9 @@ public struct BoardRules: Sendable {
     /// maximum.
     public static let largestExponent: UInt8 = 31
 
+    private let game: Game2048
     private let rows: Int
     private let columns: Int
-    private let spawnLaw: SpawnLaw
     private let workers: Workers
     private let kernel: (any KernelOperations.Type)?
 
@@ -36,9 +36,9 @@ public struct BoardRules: Sendable {
 
     /// Makes the rules for this game's board size and spawn probabilities.
     public init(_ game: Game2048, workers: Workers, engine: Engine = .automatic) {
+        self.game = game
         rows = game.config.rows
         columns = game.config.columns
-        spawnLaw = game.spawnLaw
         self.workers = workers
         kernel = Kernels.kernel(engine, rows: rows, columns: columns)
         ofAfterstates = game.afterstates!
@@ -62,17 +62,11 @@ public struct BoardRules: Sendable {
     /// unchanged.
     public func afterstates(_ boards: BoardInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(boards)
-        let keys = ofAfterstates
+        let (game, keys) = (game, ofAfterstates)
         guard let kernel else {
             return forEach(boards) { index, board in
-                let row = arrays.row(index)
-                for direction in Direction.allCases {
-                    let action = Int(direction.rawValue)
-                    let slide = Slide(board, towards: direction)
-                    Self.store(slide.afterstate, to: row[keys.boards], at: action * board.count)
-                    row.store(Float(slide.mergeScore), keys.rewards, at: action)
-                    row.store(slide.moved ? 1 : 0, keys.mask, at: action)
-                }
+                game.writeAfterstates(
+                    of: .init(board: board), isTerminated: false, keys, to: arrays.row(index))
             }
         }
         try forEachBlock(boards, kernel, afterstateArrays, into: arrays) { memory, _, arrays, row in
@@ -135,7 +129,7 @@ public struct BoardRules: Sendable {
     ) throws(EnvironmentError) {
         try check(boards, limit: BoardRules.largestExponent)
         let seeds = LaneInput<UInt64>(seeds)
-        let (law, keys) = (spawnLaw, ofSpawn)
+        let (law, keys) = (game.spawnLaw, ofSpawn)
         guard let kernel else {
             return forEach(boards) { index, board in
                 var board = board
@@ -212,8 +206,8 @@ public struct BoardRules: Sendable {
         }
     }
 
-    private static func store(_ board: Board, to row: ArrayRow<UInt8>, at first: Int = 0) {
-        for cell in 0..<board.count { row.store(board[cell], at: first + cell) }
+    private static func store(_ board: Board, to row: ArrayRow<UInt8>) {
+        for cell in 0..<board.count { row.store(board[cell], at: cell) }
     }
 
     // MARK: 64 at a time

@@ -180,11 +180,12 @@ public struct Game2048: Game {
     public func writeAfterstates(
         of state: State, isTerminated: Bool, _ arrays: AfterstateArrays, to row: LaneRow
     ) {
+        let boards = row[arrays.boards]
         for direction in Direction.allCases {
             let action = Int(direction.rawValue)
             let slide = Slide(state.board, towards: direction)
             for cell in 0..<state.board.count {
-                row.store(slide.afterstate[cell], arrays.boards, at: action * state.board.count + cell)
+                boards.store(slide.afterstate[cell], at: action * state.board.count + cell)
             }
             row.store(Float(slide.mergeScore), arrays.rewards, at: action)
             row.store(slide.moved && !isTerminated ? 1 : 0, arrays.mask, at: action)
