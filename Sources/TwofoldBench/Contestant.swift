@@ -1,3 +1,4 @@
+internal import Platform
 internal import TwofoldCore
 
 /// An engine of the benchmark. The raw value is its name in the reports.
@@ -27,7 +28,7 @@ enum Contestant: String, CaseIterable {
 
     /// The engines that run on this processor.
     static var available: [Contestant] {
-        allCases.filter { ![.avx2, .avx2Terms, .avx2Small].contains($0) || Engine.hasAVX2 }
+        allCases.filter { ![.avx2, .avx2Terms, .avx2Small].contains($0) || Platform.hasAVX2 }
     }
 
     /// Whether the benchmark measures the engine's speed.

@@ -1,10 +1,11 @@
+import Platform
 import Testing
 
 @testable import TwofoldCore
 
 /// Compares both compiled forms of the kernel with the readable rules.
 @Suite struct KernelTests {
-    static let kernels: [Engine] = Engine.hasAVX2 ? [.baseline, .avx2] : [.baseline]
+    static let kernels: [Engine] = Platform.hasAVX2 ? [.baseline, .avx2] : [.baseline]
     /// The board sizes that the kernel supports.
     static let sizes = [
         (2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (3, 4), (4, 2), (4, 3), (4, 4),

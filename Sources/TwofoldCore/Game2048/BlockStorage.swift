@@ -17,8 +17,10 @@ final class BlockStorage: @unchecked Sendable {
     private let blocks: UnsafeMutableRawPointer
     private let scratches: UnsafeMutableRawPointer
     private let tailActions: UnsafeMutableRawPointer
-    private let stepTail: ArrayMemory
-    private let afterstateTail: ArrayMemory
+    /// 64 spare rows of each array that a step fills, for a last block with fewer than 64 lanes.
+    let stepTail: ArrayMemory
+    /// 64 spare rows of each array of afterstates, for a last block with fewer than 64 lanes.
+    let afterstateTail: ArrayMemory
 
     init(
         _ config: Game2048.Config, _ kernel: any KernelOperations.Type, _ options: BatchOptions,
@@ -44,12 +46,6 @@ final class BlockStorage: @unchecked Sendable {
         afterstateTail = try ArrayMemory(
             afterstateArrays, lanes: KernelBlock.lanes, reserve: options.reserve)
     }
-
-    /// 64 spare rows of each array that a step fills, for a last block with fewer than 64 lanes.
-    var tail: BatchArrays { stepTail.arrays }
-
-    /// 64 spare rows of each array of afterstates, for a last block with fewer than 64 lanes.
-    var afterstatesTail: BatchArrays { afterstateTail.arrays }
 
     /// Returns the block of a lane.
     @inline(__always)

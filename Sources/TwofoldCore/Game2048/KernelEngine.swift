@@ -66,7 +66,7 @@ final class KernelEngine: BatchEngine {
             first &+= KernelBlock.lanes
         }
         guard first < lanes.upperBound else { return }
-        let tail = blocks.tail
+        let tail = blocks.stepTail.arrays
         step(first, actions, into: tail, row: 0, worker)
         arrays.copyRows(first..<lanes.upperBound, from: tail)
     }
@@ -88,7 +88,7 @@ final class KernelEngine: BatchEngine {
         if lanes.count == KernelBlock.lanes {
             return observe(lanes.lowerBound, into: arrays, row: lanes.lowerBound, worker)
         }
-        let tail = blocks.tail
+        let tail = blocks.stepTail.arrays
         observe(lanes.lowerBound, into: tail, row: 0, worker)
         arrays.copyRows(lanes, of: keys.resetCount, from: tail)
     }
@@ -103,7 +103,7 @@ final class KernelEngine: BatchEngine {
         if lanes.count == KernelBlock.lanes {
             return afterstates(lanes.lowerBound, into: arrays, row: lanes.lowerBound, worker)
         }
-        let tail = blocks.afterstatesTail
+        let tail = blocks.afterstateTail.arrays
         afterstates(lanes.lowerBound, into: tail, row: 0, worker)
         arrays.copyRows(lanes, from: tail)
     }

@@ -14,7 +14,7 @@ enum Kernels {
         case .baseline: break
         case .automatic, .avx2:
             #if canImport(Kernel2048AVX2)
-            if Engine.hasAVX2 { return Kernel2048AVX2.kernel(rows: rows, columns: columns) }
+            if Platform.hasAVX2 { return Kernel2048AVX2.kernel(rows: rows, columns: columns) }
             #endif
         }
         return Kernel2048.kernel(rows: rows, columns: columns)
@@ -23,7 +23,7 @@ enum Kernels {
     /// The version of `findPlaces` for this processor.
     static let findPlaces: PlaceFinder = {
         #if canImport(Kernel2048AVX2)
-        if Engine.hasAVX2 { return Kernel2048AVX2.findPlaces }
+        if Platform.hasAVX2 { return Kernel2048AVX2.findPlaces }
         #endif
         return Kernel2048.findPlaces
     }()
@@ -33,9 +33,4 @@ enum Kernels {
             _ cells: UnsafeBufferPointer<Int>, _ columns: UnsafePointer<UInt8>, _ stride: Int, _ base: UInt32,
             _ table: UInt32, _ count: Int, _ places: UnsafeMutablePointer<UInt32>
         ) -> Void
-}
-
-extension Engine {
-    /// Whether this processor supports AVX2. If it does not, ``avx2`` is the same as ``baseline``.
-    public static var hasAVX2: Bool { Platform.hasAVX2 }
 }

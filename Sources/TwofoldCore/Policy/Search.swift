@@ -1,20 +1,16 @@
 internal import Synchronization
 
-/// A multi-threaded search for the actions of all lanes. It ends when every lane has an action, or when the
-/// deadline passes.
-struct Search: Sendable {
-    let workers: Workers
-
-    /// Calls `body` once for each lane. `worker` is less than the number of workers, and differs between calls that run
-    /// at the same time. `body` returns false if the deadline has passed. This function then throws, and some lanes
-    /// have no action.
-    func run(
+extension Workers {
+    /// Searches for the actions of all lanes: calls `body` once for each lane. `worker` is less than ``threads``, and
+    /// differs between calls that run at the same time. `body` returns false if the deadline has passed. This function
+    /// then throws, and some lanes have no action.
+    func search(
         lanes: Int, until deadline: Deadline?,
         _ body: @Sendable (_ lane: Int, _ worker: Int) -> Bool
     ) throws(EnvironmentError) {
         let next = Atomic(0)
         let isLate = Atomic(false)
-        workers.run(most: lanes) { worker in
+        run(most: lanes) { worker in
             while true {
                 let lane = next.wrappingAdd(1, ordering: .relaxed).oldValue
                 guard lane < lanes, !isLate.load(ordering: .relaxed) else { return }

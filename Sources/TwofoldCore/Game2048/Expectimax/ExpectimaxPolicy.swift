@@ -23,7 +23,7 @@ public final class ExpectimaxPolicy: Policy {
     /// The size in bytes of the heuristic's tables, which ``tableBytes`` does not include.
     public static let heuristicBytes = 2 * 65_536 * MemoryLayout<Float>.stride
 
-    private let search: Search
+    private let workers: Workers
     private let searchers: [Searcher]
 
     /// Makes the policy. Throws an error that names the argument if the game is not 2048 on 4 x 4 or an argument is out
@@ -50,7 +50,7 @@ public final class ExpectimaxPolicy: Policy {
                 "table_bytes is \(tableBytes); it has to be in \(Self.tableBytes.lowerBound)..."
                     + "\(Self.tableBytes.upperBound)")
         }
-        search = Search(workers: workers)
+        self.workers = workers
         let values = HeuristicTable(heuristic)
         searchers = try (0..<workers.threads).map { _ throws(EnvironmentError) in
             try Searcher(
@@ -62,7 +62,7 @@ public final class ExpectimaxPolicy: Policy {
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
         let searchers = searchers
-        try search.run(lanes: view.lanes, until: deadline) { lane, worker in
+        try workers.search(lanes: view.lanes, until: deadline) { lane, worker in
             var mask: UInt8 = 0
             view.forEachLegal(lane) { mask |= 1 << $0 }
             let board = Bitboard(

@@ -3,7 +3,7 @@
 public final class NTuplePolicy: Policy {
     private let network: NTupleNetwork
     private let afterstates: AfterstateMemory
-    private let search: Search
+    private let workers: Workers
 
     /// Makes the policy. Throws if the game has no afterstates, or the network is incomplete.
     public init(
@@ -17,7 +17,7 @@ public final class NTuplePolicy: Policy {
         }
         self.network = network
         afterstates = try AfterstateMemory(batch, policy: "ntuple")
-        search = Search(workers: workers)
+        self.workers = workers
     }
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
@@ -25,7 +25,7 @@ public final class NTuplePolicy: Policy {
         let (network, afterstates) = (network, afterstates)
         // A lane takes less than a microsecond, so the search runs groups of 64 lanes.
         let groups = (view.lanes + 63) / 64
-        try search.run(lanes: groups, until: deadline) { group, _ in
+        try workers.search(lanes: groups, until: deadline) { group, _ in
             NTupleBlock.with(network.features) { block in
                 let lanes = group * 64..<min(view.lanes, group * 64 + 64)
                 block.forEachBest(lanes, of: afterstates, with: network.values) { lane, best in
