@@ -48,8 +48,40 @@ int main(int argc, const char* argv[]) { return 3; }
 """
 
 
-def options(out: Path, *words: str) -> Any:
-    return score_per_second.parse(["--out", str(out), *words])
+# Plays one unit of games per thread, as TDL2048 does; a game has 100 moves and takes 5 ms. The
+# network counts the games of a thread in one weight of each tuple, 012 and 5a.
+TDL2048 = """
+import os, struct, sys
+words = sys.argv[1:]
+assert words[:6] == ["-n", "4x6patt", "-a", "1.0", "-p", os.environ["WANTED_THREADS"]], words
+option, file = words[-2:]
+threads, games = map(int, words[words.index("-t") + 1].split("x"))
+milliseconds = 5 * games
+assert (words[-3], threads) == ("info", int(words[5]))
+with open("calls.txt", "a") as calls:
+    calls.write(f"{words[7]} {games} {option}\\n")
+if option == "-io":
+    with open(file, "rb") as network:
+        network.seek(5 + 9 + 10 + 4 * 7)
+        games += int(struct.unpack("<f", network.read(4))[0])
+with open(file, "wb") as network:
+    network.write(struct.pack("<BI", 0, 2))
+    for cells, size in [(0x012, 3), (0x5A, 2)]:
+        weights = [0.0] * 16**size
+        weights[7] = float(games)
+        network.write(struct.pack("<BIHH", 4, cells, size, 0))
+        network.write(struct.pack(f"<HQ{16**size}f", 4, 16**size, *weights))
+        network.write(struct.pack("<HQ", 4, 2 * 16**size) + bytes(8 * 16**size))
+        network.write(struct.pack("<H", 0))
+print(f"001/001 {milliseconds}ms 20000.00ops [0]")
+print(f"summary {milliseconds}ms {20000 * threads}.00ops (2x)")
+"""
+
+
+def options(out: Path, *words: str, cores: int = 1) -> Any:
+    parsed = score_per_second.parse(["--out", str(out), *words])
+    parsed.cores = cores
+    return parsed
 
 
 @pytest.fixture
@@ -117,7 +149,7 @@ def test_an_ntuple_learner_is_measured_at_each_time_of_one_run(
     assert os.sched_getaffinity(0) == affinity
     first = capsys.readouterr().out
     assert "| moves/s with learning | after 0.01 min | after 0.03 min |" in first
-    result = json.loads((tmp_path / f"{learner}-1" / "result.json").read_text())
+    result = json.loads((tmp_path / f"{learner}-1-1" / "result.json").read_text())
     assert result["cores"] == 1
     assert 0 < result["cores_used"] < 1.1
     early, late = result["points"]
@@ -127,7 +159,7 @@ def test_an_ntuple_learner_is_measured_at_each_time_of_one_run(
     assert early["evaluation"]["episodes"] == late["evaluation"]["episodes"] == 40
     assert not list(tmp_path.rglob("*.npz"))
     # Existing results are printed, and not computed again.
-    score_per_second.main(["--report", "--out", str(tmp_path)])
+    score_per_second.main(["--report", "--out", str(tmp_path), "--cores", "2", "1"])
     assert capsys.readouterr().out == first
 
 
@@ -154,10 +186,16 @@ def test_unavailable_learners_are_skipped_by_name(
     monkeypatch.setattr(score_per_second, "TORCH", tmp_path / "nowhere" / "python")
     gone = downloads.Download((tmp_path / "2048.cpp").as_uri(), "0" * 64, "tdl2048-demo")
     monkeypatch.setattr(score_per_second, "TDL_DEMO", gone)
-    score_per_second.main(["--only", "ppo", "dqn", "tdl-demo", "--out", str(tmp_path / "out")])
+    missing = {
+        "ppo": "is missing",
+        "dqn": "is missing",
+        "tdl-demo": "fetched",
+        "tdl2048": "its source is needed",
+    }
+    score_per_second.main(["--only", *missing, "--out", str(tmp_path / "out")])
     shown = capsys.readouterr()
     assert shown.out == "no results yet\n"
-    for name, reason in [("ppo", "is missing"), ("dqn", "is missing"), ("tdl-demo", "fetched")]:
+    for name, reason in missing.items():
         [line] = [one for one in shown.err.splitlines() if one.startswith(f"skipped {name}: ")]
         assert reason in line
     (tmp_path / "2048.cpp").write_text("this is not C++")
@@ -180,6 +218,35 @@ def test_the_demos_main_saves_the_network_at_each_time(tmp_path: Path, build: Pa
         assert int((tmp_path / one["file"]).read_text()) == one["games"]
 
 
+def test_tdl2048_plays_rounds_of_games_until_each_time(
+    tmp_path: Path, build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "program.py").write_text(f"#!{sys.executable}\n{TDL2048}")
+    (source / "makefile").write_text("default:\n\tinstall program.py $(OUTPUT)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANTED_THREADS", "2")
+    words = ["--tdl2048", str(source), "--minutes", "0.05", "0.1", "--games", "5"]
+    saved = score_per_second.train_tdl2048(options(tmp_path, *words, cores=2), tmp_path)
+    calls = [line.split() for line in (tmp_path / "calls.txt").read_text().splitlines()]
+    # At first it expects ten milliseconds for a game, then five, as measured.
+    assert calls[:3] == [["1001", "150", "-o"], ["1002", "225", "-io"], ["1003", "113", "-io"]]
+    assert {option for _, _, option in calls[1:]} == {"-io"}
+    assert [one["file"] for one in saved] == ["agent-3.w", "agent-6.w"]
+    for one, wanted in zip(saved, [3, 6], strict=True):
+        assert 0.99 * wanted <= one["seconds"] <= wanted
+        assert one["moves"] == pytest.approx(40_000 * one["seconds"])
+    assert not (tmp_path / "agent.w").exists()
+    network = importlib.import_module("greedy").tdl2048(tmp_path / "agent-6.w")
+    assert [list(cells) for cells in network.tuples] == [[0, 1, 2], [5, 10]]
+    games = sum(int(games) for _, games, _ in calls)
+    assert [weights[7] for weights in network.weights] == [games, games]
+    assert saved[1]["seconds"] == pytest.approx(0.005 * games)
+    with pytest.raises(score_per_second.Unavailable, match="--tdl2048 names the folder"):
+        score_per_second.train_tdl2048(options(tmp_path), tmp_path)
+
+
 def test_the_table_omits_missing_measurements() -> None:
     def result(minutes: list[float], **others: Any) -> dict[str, Any]:
         score = {"mean": 1000.0, "mean_interval": [900.0, 1100.0]}
@@ -191,7 +258,11 @@ def test_the_table_omits_missing_measurements() -> None:
         used = {"machine": about, "cores_used": 0.95}
         return {**used, "minutes": minutes, "points": points, **others}
 
-    results = {"tdl-demo": result([1], cores=1), "ppo": result([1, 10], cores=2)}
+    learners = {learner.name: learner for learner in score_per_second.LEARNERS}
+    results = [
+        (learners["ppo"], result([1, 10], cores=2)),
+        (learners["tdl-demo"], result([1], cores=1)),
+    ]
     rows = tables.score_per_second(score_per_second.rows(results)).splitlines()
     assert len(rows) == 4
     assert rows[0].endswith("| after 1 min | after 10 min |")

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import struct
 import sys
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import twofold
 
@@ -37,7 +40,28 @@ def train_ntuple(path: Path) -> Any:
     return twofold.policies.read_network(path)
 
 
-LOADERS = {loader.__name__: loader for loader in (ppo, dqn_afterstates, train_ntuple)}
+def tdl2048(path: Path) -> Any:
+    """Returns the greedy policy of a network from TDL2048 with tuples of a predefined name.
+
+    For each tuple, the file has its cells as hexadecimal digits of a number, then the weights, then
+    the two sums of temporal coherence.
+    """
+    tuples: list[list[int]] = []
+    weights: list[Any] = []
+    with path.open("rb") as file:
+        _, count = struct.unpack("<BI", file.read(5))
+        for _ in range(count):
+            _, cells, size, _ = struct.unpack("<BIHH", file.read(9))
+            tuples.append([cells >> 4 * digit & 15 for digit in reversed(range(size))])
+            numbers = []
+            while struct.unpack("<H", file.read(2))[0]:
+                [length] = struct.unpack("<Q", file.read(8))
+                numbers.append(np.fromfile(file, "<f4", length))
+            weights.append(numbers[0])
+    return twofold.policies.NTuple(tuples, weights, exponents=16, symmetric=True)
+
+
+LOADERS = {loader.__name__: loader for loader in (ppo, dqn_afterstates, train_ntuple, tdl2048)}
 
 
 def main() -> None:

@@ -4,11 +4,12 @@
     make score-per-second SCORE_ARGS="--minutes 0.2 0.4 --games 100"
     make score-per-second SCORE_ARGS=--report                 # the table of existing results
 
-One learner runs at a time, on `--cores` cores. Each learner has a single run, with learning rates
-scheduled for the whole run. It saves the agent at each of these times. Afterwards each agent plays
-the same games with greedy actions and without learning. TDL2048-Demo is compiled with its
-makefile's flags, from its pinned commit or from the source that --tdl-demo names. Without a source
-or a compiler, it is skipped and listed. The table shows how many of its cores each learner kept
+One learner runs at a time, on each number of cores that `--cores` names. Each learner has a single
+run, with learning rates scheduled for the whole run. It saves the agent at each of these times.
+Afterwards each agent plays the same games with greedy actions and without learning. TDL2048-Demo is
+compiled with its makefile's flags, from its pinned commit or from the source that --tdl-demo names.
+TDL2048 is compiled by its makefile in the folder that --tdl2048 names. Without a source or a
+compiler, a learner is skipped and listed. The table shows how many of its cores each learner kept
 busy. Results are kept in runs/score_per_second, and runs with a result are not repeated.
 """
 
@@ -17,12 +18,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,8 +65,8 @@ class Learner:
     program: str
     """The name of the agents' loader in greedy.py."""
     train: Callable[[argparse.Namespace, Path], Saved]
-    cores: int | None = None
-    """The number of cores that the learner can use; None for any number."""
+    scales: bool = True
+    """Whether the learner can use more than one core."""
     python: Path = Path(sys.executable)
 
 
@@ -145,6 +148,42 @@ def train_tdl_demo(options: argparse.Namespace, out: Path) -> Saved:
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
+def train_tdl2048(options: argparse.Namespace, out: Path) -> Saved:
+    """Trains TDL2048 with temporal coherence, with a thread for each core.
+
+    The program plays a number of games that must be known before, and games become longer. So each
+    round plays at most twice as many games as the round before, and no more than seem to take half
+    of the time that is left. It continues the network of the round before. The times of loading and
+    saving do not count.
+    """
+    if options.tdl2048 is None:
+        raise Unavailable("its source is needed; --tdl2048 names the folder")
+    program = REPOSITORY / ".build" / "tdl2048" / "2048"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    run(["make", "-C", options.tdl2048, f"OUTPUT={program}"], out)
+    network = out / "agent.w"
+    words: list[object] = [program, "-n", "4x6patt", "-a", "1.0", "-p", options.cores]
+    saved: Saved = []
+    seconds, moves, rounds, games, pace = 0.0, 0.0, 0, 500, 100.0
+    for minutes in options.minutes:
+        while (left := 60 * minutes - seconds) > 0.6 * minutes:
+            games = min(2 * games, math.ceil(pace * left / 2))
+            rounds += 1
+            # Each thread plays one unit of games.
+            call = [*words, "-s", f"{options.seed}{rounds:03}", "-t", f"{options.cores}x{games}"]
+            output = run([*call, "info", "-io" if rounds > 1 else "-o", network], out)
+            [(milliseconds, speed)] = re.findall(r"^summary +(\d+)ms ([\d.]+)ops", output, re.M)
+            took = max(float(milliseconds), 1) / 1000
+            seconds += took
+            moves += took * float(speed)
+            pace = games / took
+        kept = out / f"agent-{60 * minutes:g}.w"
+        shutil.copy(network, kept)
+        saved.append({"file": kept.name, "seconds": seconds, "moves": moves})
+    network.unlink()
+    return saved
+
+
 AFTERSTATES = "greedy over afterstates, 1 ply"
 LEARNERS = (
     Learner("train", "n-tuple network, `twofold train`", AFTERSTATES, "train_ntuple", train_native),
@@ -158,7 +197,8 @@ LEARNERS = (
         train_torch("dqn_afterstates"),
         python=TORCH,
     ),
-    Learner("tdl-demo", "TDL2048-Demo", AFTERSTATES, "train_ntuple", train_tdl_demo, cores=1),
+    Learner("tdl-demo", "TDL2048-Demo", AFTERSTATES, "train_ntuple", train_tdl_demo, scales=False),
+    Learner("tdl2048", "TDL2048", AFTERSTATES, "tdl2048", train_tdl2048),
 )
 
 
@@ -196,7 +236,7 @@ def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str,
         used = (processor_seconds() - before) / (time.perf_counter() - began)
         result = {
             "machine": machine.describe(),
-            "cores": learner.cores or options.cores,
+            "cores": options.cores,
             "busy_cores_before": busy,
             "seed": options.seed,
             "minutes": options.minutes,
@@ -224,13 +264,10 @@ def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
             (out / point["file"]).unlink()
 
 
-def rows(results: dict[str, dict[str, Any]]) -> list[figures.Row]:
+def rows(results: Iterable[tuple[Learner, dict[str, Any]]]) -> list[figures.Row]:
     """Converts the learners' results to rows of figures."""
     found = []
-    for learner in LEARNERS:
-        if learner.name not in results:
-            continue
-        result = results[learner.name]
+    for learner, result in results:
         last = result["points"][-1]
         scores = [point["evaluation"]["score"] for point in result["points"]]
         found.append(
@@ -258,9 +295,10 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     add("--only", nargs="+", choices=names, default=names, metavar="LEARNER", help=str(names))
     add("--minutes", type=float, nargs="+", default=[1, 10, 60], help="ascending times of training")
     add("--games", type=int, default=1000, help="games per evaluation")
-    add("--cores", type=int, default=2, help="number of cores for each learner")
+    add("--cores", type=int, nargs="+", default=[2], help="numbers of cores for each learner")
     add("--seed", type=int, default=1, help="seed of boards, weights and actions")
     add("--tdl-demo", type=Path, metavar="FILE", help="source file 2048.cpp of TDL2048-Demo")
+    add("--tdl2048", type=Path, metavar="FOLDER", help="folder with the source of TDL2048")
     add("--keep", action="store_true", help="keep the agents, up to 1 GB per learner")
     out = REPOSITORY / "runs" / "score_per_second"
     add("--out", type=Path, default=out, help="folder for results")
@@ -275,18 +313,19 @@ def parse(words: list[str] | None) -> argparse.Namespace:
 def main(words: list[str] | None = None) -> None:
     """Runs the command."""
     options = parse(words)
-    results = {}
+    results = []
     for learner in LEARNERS:
-        out = options.out / f"{learner.name}-{options.seed}"
-        path = out / "result.json"
-        if learner.name in options.only and not options.report and not path.exists():
-            print(f"{learner.name}: {options.minutes[-1]:g} minutes", file=sys.stderr)
-            try:
-                measure(learner, options, out)
-            except Unavailable as error:
-                print(f"skipped {learner.name}: {error}", file=sys.stderr)
-        if path.exists():
-            results[learner.name] = json.loads(path.read_text())
+        for cores in options.cores if learner.scales else [1]:
+            out = options.out / f"{learner.name}-{cores}-{options.seed}"
+            path = out / "result.json"
+            if learner.name in options.only and not options.report and not path.exists():
+                print(f"{learner.name}: {options.minutes[-1]:g} minutes", file=sys.stderr)
+                try:
+                    measure(learner, argparse.Namespace(**{**vars(options), "cores": cores}), out)
+                except Unavailable as error:
+                    print(f"skipped {learner.name}: {error}", file=sys.stderr)
+            if path.exists():
+                results.append((learner, json.loads(path.read_text())))
     found = rows(results)
     print(tables.score_per_second(found).rstrip() if found else "no results yet", flush=True)
     if options.publish:
