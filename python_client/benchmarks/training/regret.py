@@ -59,6 +59,7 @@ LEARNERS = {
     "q": "Q-learning",
     "td": "TD, afterstates",
     "ntuple": "n-tuple network, TC",
+    "train": "n-tuple network, `twofold train`",
     "ppo": "PPO",
 }
 BASELINES = {

@@ -51,7 +51,7 @@ class Curve:
         self.points: list[dict[str, Any]] = []
         self.began = time.perf_counter()
 
-    def watch(self, policy: Policy, moves: int) -> None:
+    def watch(self, policy: Policy | twofold.policies.Policy, moves: int) -> None:
         """Measures the policy if a measurement is due. This does not count as training time."""
         if not self.marks or moves < self.marks[0]:
             return
@@ -109,6 +109,28 @@ def train_table(options: argparse.Namespace, curve: Curve) -> None:
     curve.watch(learner.policy, options.moves)
 
 
+def train_native(options: argparse.Namespace, curve: Curve) -> None:
+    """Trains the n-tuple network of `twofold.train` with the optimum as the initial value."""
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    file = options.out.with_suffix(".npz")
+    file.unlink(missing_ok=True)
+    rows, columns = options.size
+    for mark in list(curve.marks):
+        training = twofold.train(
+            TUPLES[rows, columns],
+            steps=mark,
+            num_envs=options.num_envs,
+            seed=options.seed,
+            initial_value=options.scale,
+            exponents=rows * columns + 2,  # from an empty cell to the largest possible tile
+            file=file,
+            resume=file.exists(),
+            size=(rows, columns),
+        )
+        curve.watch(training.policy, mark)
+    file.unlink()
+
+
 def train_ppo(options: argparse.Namespace, curve: Curve) -> None:
     """Trains the agent of examples/ppo.py. Rewards are scores divided by the board's optimum."""
     sys.path.insert(0, str(EXAMPLES))
@@ -138,17 +160,17 @@ def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("learner", choices=("q", "td", "ntuple", "ppo"))
+    add("learner", choices=("q", "td", "ntuple", "train", "ppo"))
     add("--size", type=int, nargs=2, required=True, metavar=("ROWS", "COLUMNS"))
     add("--moves", type=int, required=True, help="moves of training, on all boards together")
     add("--seed", type=int, default=1, help="seed of boards, weights and random actions")
     add("--num-envs", type=int, default=128, help="number of boards")
     add("--games", type=int, default=1000, help="games per measurement")
-    add("--scale", type=float, default=1, help="divisor of PPO's rewards")
+    add("--scale", type=float, default=1, help="the optimal expected score")
     add("--out", type=Path, required=True, help="JSON file for results")
     options = parser.parse_args()
     curve = Curve(tuple(options.size), options.moves, options.games)
-    (train_ppo if options.learner == "ppo" else train_table)(options, curve)
+    {"train": train_native, "ppo": train_ppo}.get(options.learner, train_table)(options, curve)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     report = {"options": vars(options), "points": curve.points}
     options.out.write_text(json.dumps(report, default=str, indent=1) + "\n")
