@@ -9,7 +9,6 @@ import re
 
 import zmq
 import zmq.auth
-import zmq.utils.monitor
 
 from twofold import _text
 from twofold.errors import AuthenticationFailed, InvalidArgument
@@ -188,8 +187,11 @@ class HandshakeWatch:
         Args:
             is_last: Whether the request will not be sent again.
         """
+        # because: the module imports asyncio, which takes a tenth of the time to import twofold
+        from zmq.utils.monitor import recv_monitor_message
+
         while self._monitor is not None and self._monitor.poll(0):
-            event = zmq.utils.monitor.recv_monitor_message(self._monitor)
+            event = recv_monitor_message(self._monitor)
             if event["event"] == zmq.EVENT_CONNECTED:
                 self._was_connected, self._is_unreachable = True, False
             elif event["event"] == zmq.EVENT_CONNECT_RETRIED:

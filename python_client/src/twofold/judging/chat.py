@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -21,9 +21,11 @@ from twofold.client.system import allow_open_files
 from twofold.errors import InvalidArgument
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import Game2048
-from twofold.judging.chat_api import ChatEndpoint, Message
 from twofold.judging.players import Choice, Failure, game_of
 from twofold.judging.runner import DIRECTIONS
+
+if TYPE_CHECKING:
+    from twofold.judging.chat_api import Message
 
 PROMPT = """\
 You are playing 2048. A move slides all tiles up, right, down or left as far as they go. Two equal \
@@ -139,6 +141,9 @@ class ChatPlayer:
     """A `Player` that asks a chat model for each move."""
 
     def __init__(self, chat: ChatModel, game: Game2048) -> None:
+        # because: HTTP and TLS would take a tenth of the time to import twofold
+        from twofold.judging.chat_api import ChatEndpoint
+
         key = os.environ.get("OPENAI_API_KEY", "") if chat.api_key is None else chat.api_key
         self._chat, self._game = chat, game
         self._endpoint = ChatEndpoint(chat.url, key, chat.timeout, chat.surroundings)
