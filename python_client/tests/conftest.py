@@ -57,9 +57,12 @@ def own_server() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=["embedded", "ipc", "tcp"])
+@pytest.fixture(params=["embedded", "ipc", pytest.param("tcp", marks=pytest.mark.long)])
 def endpoint(request: pytest.FixtureRequest) -> str:
-    """The service's endpoint. A test with this fixture runs once for each carrier (transport)."""
+    """The service's endpoint. A test with this fixture runs once for each carrier (transport).
+
+    Client and server run the same code for tcp as for ipc, apart from addresses and keys.
+    """
     if request.param == "embedded":
         return "embedded"
     server: Server = request.getfixturevalue("server")

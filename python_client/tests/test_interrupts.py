@@ -16,13 +16,6 @@ import twofold
 from twofold.client import stateless
 from twofold.client.curve import HandshakeWatch
 
-# Over tcp the package executes the same bytecodes as over ipc.
-over_carriers = pytest.mark.parametrize(
-    "endpoint",
-    ["embedded", "ipc", pytest.param("tcp", marks=pytest.mark.long)],
-    indirect=True,
-)
-
 
 def through_interrupts(
     make: Callable[[], Any], deed: Callable[[Any, int], Any], result: Callable[[Any], Any]
@@ -57,7 +50,6 @@ def actions(turn: int) -> Any:
     return np.random.default_rng(turn).integers(0, 4, 3)
 
 
-@over_carriers
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_an_interrupt_at_any_bytecode_of_a_step_loses_nothing(endpoint: str, mode: str) -> None:
     def make() -> Any:
@@ -103,7 +95,6 @@ def _after(function: Callable[..., None], then: Callable[[], None]) -> Callable[
     return both
 
 
-@over_carriers
 def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) -> None:
     """Each reset after the first continues the stream, so one reset differs from two."""
 
@@ -116,7 +107,6 @@ def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) ->
     assert through_interrupts(make, reset, number) > 200
 
 
-@over_carriers
 @pytest.mark.parametrize("seed", [None, [7, None, None]], ids=["none", "some"])
 def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
     endpoint: str, seed: Any
@@ -146,7 +136,6 @@ def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
     twin.close()
 
 
-@over_carriers
 def test_an_interrupt_at_any_bytecode_of_a_reset_of_some_streams_loses_nothing(
     endpoint: str,
 ) -> None:
@@ -196,7 +185,6 @@ def rolled(data: twofold.Rollout) -> Any:
     return data.observations, data.actions, data.rewards, data.valid, data.infos
 
 
-@over_carriers
 @pytest.mark.parametrize(("deed", "stride"), DEEDS.values(), ids=DEEDS)
 def test_a_handler_that_steps_in_the_middle_of_a_call_is_refused_or_makes_a_whole_step(
     endpoint: str, deed: Callable[[Any, int], Any], stride: int
@@ -273,7 +261,6 @@ def test_a_handlers_exception_while_an_array_is_read_reaches_the_caller(
     envs.close()
 
 
-@over_carriers
 def test_a_handler_may_close_the_environment_that_it_interrupts(endpoint: str) -> None:
     moment, has_fired = 0, True
     while has_fired:
