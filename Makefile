@@ -101,7 +101,7 @@ test-swift: swift-tests ## Run the Swift tests.
 test-python: export PYTHONDONTWRITEBYTECODE :=
 test-python: export OPENBLAS_NUM_THREADS := 1
 test-python: server $(VENV)/installed ## Run the Python tests against the release server.
-	cd python_client && $(PYTEST) --numprocesses $$(($$(nproc) + 1)) -m "not long"
+	cd python_client && $(PYTEST) --numprocesses $$(($$(nproc) + 1)) --dist worksteal -m "not long"
 
 .PHONY: test-browser
 test-browser: $(VENV)/installed ## Run the tests of the replay page in Chromium (Debian: apt install chromium).
