@@ -294,6 +294,20 @@ def test_the_report_has_the_command_that_repeats_its_games(
     assert again["rule_card"]["repeat with"] == command
 
 
+def test_the_policy_of_against_may_be_a_player(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "player.py").write_text(
+        f"from twofold.policies import Strategy\npolicy = Strategy({FIRST_LEGAL!r}, unsafe=True)\n"
+    )
+    given = ["evaluate", "random", "--against", f"{tmp_path}/player.py:policy", "--size", "2"]
+    with pytest.warns(RuntimeWarning, match="without a sandbox"):
+        assert cli.main([*given, "--episodes", "3", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["evaluations"]
+    assert first["secret"] is not None
+    assert second["secret"] == first["secret"]
+
+
 def test_no_option_follows_two_dashes_in_the_command_that_repeats_the_games(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

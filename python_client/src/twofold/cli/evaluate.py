@@ -15,7 +15,7 @@ from twofold import _arguments, _text
 from twofold.cli import playing
 from twofold.cli.common import Result, check_output, policy_files, positive
 from twofold.errors import InvalidArgument
-from twofold.evaluation import Comparison, Evaluation, evaluate
+from twofold.evaluation import Comparison, Evaluation
 from twofold.evaluation.report import check_plot
 from twofold.evaluation.run import PROTOCOLS, Plan, episode_seeds
 from twofold.judging.chat import PROMPT
@@ -269,49 +269,37 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     if arguments.name is not None:
         policies[0] = replace(policies[0], name=arguments.name)
     seeds = episode_seeds(
-        policies[0],
+        # One player is enough to require secret seeds.
+        next((policy for policy in policies if policy.may_fail), policies[0]),
         arguments.episodes,
         arguments.protocol,
         arguments.first_seed,
         arguments.secret,
     )
-    # The second policy plays as many games as the first.
-    games = len(seeds)
     outputs = _outputs(arguments)
-    _check(arguments, outputs, games)
+    _check(arguments, outputs, len(seeds))
     env_arguments = playing.environment_arguments(arguments)
-    # Policies that `check` has opened keep the solution of a game, which can take minutes.
-    _checked = [
+    plans = [
         Plan(
             chooser=policy,
             seeds=seeds,
             env=arguments.env,
-            num_envs=None,
+            num_envs=arguments.num_envs,
             card=None,
             policy_timeout=arguments.policy_timeout,
             record=bool(arguments.record),
             regret=arguments.regret,
             env_arguments=env_arguments,
-        ).check()
-        for policy in policies[1:]
+        )
+        for policy in policies
     ]
+    # Policies that `check` has opened keep the solution of a game, which can take minutes.
+    _checked = [replace(plan, num_envs=None).check() for plan in plans[1:]]
     results: list[Evaluation] = []
     try:
-        for policy in policies:
-            with playing.progress(policy.name, "games", arguments) as update:
-                result = evaluate(
-                    policy,
-                    episodes=games,
-                    first_seed=arguments.first_seed,
-                    secret=results[0].secret if results else arguments.secret,
-                    policy_timeout=arguments.policy_timeout,
-                    progress=update,
-                    record=bool(arguments.record),
-                    regret=arguments.regret,
-                    num_envs=arguments.num_envs,
-                    env=arguments.env,
-                    **env_arguments,
-                )
+        for plan in plans:
+            with playing.progress(plan.chooser.name, "games", arguments) as update:
+                result = plan.play(update)
             if result.secret is not None:
                 card = {**result.card}
                 if results:

@@ -125,9 +125,7 @@ def evaluate(
         env=env,
         num_envs=num_envs,
         card=card,
-        policy_timeout=_arguments.real(
-            "policy_timeout", policy_timeout, 1e-3, 1e9, "seconds, 0.001 ... 1,000,000,000"
-        ),
+        policy_timeout=policy_timeout,
         record=record,
         regret=regret,
         env_arguments=env_arguments,
@@ -155,6 +153,9 @@ class Plan:
     """The arguments of an evaluation. `evaluate` describes the attributes.
 
     A plan can be pickled if its chooser can be pickled and `env` is an id.
+
+    Raises:
+        InvalidArgument: `policy_timeout` is out of range.
     """
 
     chooser: Chooser
@@ -166,6 +167,11 @@ class Plan:
     record: bool
     regret: bool
     env_arguments: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        _arguments.real(
+            "policy_timeout", self.policy_timeout, 1e-3, 1e9, "seconds, 0.001 ... 1,000,000,000"
+        )
 
     def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
         """Plays all episodes, or only those in the range `part`.
