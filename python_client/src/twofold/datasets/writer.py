@@ -21,7 +21,7 @@ from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
-from twofold.games.rewards import read_reward
+from twofold.games.spec import read_arguments
 from twofold.policies.choosers import (
     Chooser,
     OpenedChooser,
@@ -78,7 +78,24 @@ def write(
     """
     _arguments.progress(progress)
     _arguments.executor(executor, "write")
-    plan = Plan.read(policy, transitions, env, num_envs, seed, policy_timeout, env_arguments)
+    file_format.pyarrow()
+    transitions = _arguments.integer("transitions", transitions, 1, 2**40)
+    num_envs = _arguments.integer("num_envs", num_envs, 1, file_format.GROUP_ROWS)
+    if seed is None:
+        seed = draw_seed(num_envs)
+    seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
+    chosen = resolve(policy)
+    env_arguments = read_arguments(env_arguments)
+    plan = Plan(
+        policy=chosen,
+        transitions=transitions,
+        env=env,
+        num_envs=num_envs,
+        seed=seed,
+        policy_timeout=policy_timeout,
+        env_arguments=env_arguments,
+        recorded=_recorded(env_arguments),
+    )
     if executor is not None:
         return executor.write(path, plan, progress)
     with contextlib.closing(Lanes(plan, range(plan.num_envs))) as lanes:
@@ -98,37 +115,6 @@ class Plan:
     env_arguments: dict[str, Any]
     recorded: dict[str, Any]
     """The environment's arguments in the JSON form that the file contains."""
-
-    @classmethod
-    def read(
-        cls,
-        policy: PolicyLike,
-        transitions: int,
-        env: str,
-        num_envs: int,
-        seed: int | None,
-        policy_timeout: float,
-        env_arguments: dict[str, Any],
-    ) -> Plan:
-        """Returns the plan for the arguments of `write`.
-
-        Raises:
-            InvalidArgument: An argument is wrong.
-            MissingDependency: pyarrow is not installed.
-        """
-        file_format.pyarrow()
-        transitions = _arguments.integer("transitions", transitions, 1, 2**40)
-        num_envs = _arguments.integer("num_envs", num_envs, 1, file_format.GROUP_ROWS)
-        if seed is None:
-            seed = draw_seed(num_envs)
-        seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
-        chosen = resolve(policy)
-        if "reward" in env_arguments:
-            env_arguments = env_arguments | {"reward": read_reward(env_arguments["reward"])}
-        recorded = _recorded(env_arguments)
-        return cls(
-            chosen, transitions, env, num_envs, seed, policy_timeout, env_arguments, recorded
-        )
 
     def metadata(self, server: str) -> dict[str, Any]:
         """Returns the file's metadata, given the service's version."""
