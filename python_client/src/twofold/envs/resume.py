@@ -54,7 +54,7 @@ def resume(
         raise InvalidArgument("invalid session token; pass `envs.unwrapped.token`", field="token")
     if recover is not None:
         recover = _arguments.boolean("recover", recover)
-    endpoint = resolve(address if endpoint is None else _arguments.text("endpoint", endpoint))
+    endpoint = resolve(address if endpoint is None else endpoint)
     if endpoint == EMBEDDED:
         raise InvalidArgument(
             "embedded boards end with their process and can't be resumed; pass a server's address",

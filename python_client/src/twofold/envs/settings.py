@@ -107,11 +107,10 @@ class Settings:
                 create.extra_infos.append(RETURN)
         create.client_arguments = self._as_text(owner)
         get = self.given.get
-        endpoint = get("endpoint")
         try:
             return Session(
                 create,
-                endpoint=None if endpoint is None else _arguments.text("endpoint", endpoint),
+                endpoint=get("endpoint"),
                 keys=get("keys"),
                 timeout=_arguments.timeout(get("timeout", _arguments.DEFAULT_TIMEOUT)),
                 recover=_arguments.boolean("recover", get("recover", False)),

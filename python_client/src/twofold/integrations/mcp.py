@@ -132,9 +132,7 @@ def _checked(service: ServiceArguments) -> ServiceArguments:
     for name in service:
         if name not in ServiceArguments.__optional_keys__:
             raise TypeError(f"make_mcp_server() got an unexpected keyword argument {name!r}")
-    endpoint = service.get("endpoint")
-    resolved = resolve(None if endpoint is None else _arguments.text("endpoint", endpoint))
-    check_keys(resolved, service.get("keys"))
+    check_keys(resolve(service.get("endpoint")), service.get("keys"))
     _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
     return service
 

@@ -247,11 +247,8 @@ def _ask(
         )
     if len(boards.rows) == 0:
         return
-    endpoint = service.get("endpoint")
-    if endpoint is not None:
-        endpoint = _arguments.text("endpoint", endpoint)
     timeout = _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
-    client = stateless.client(endpoint, service.get("keys"))
+    client = stateless.client(service.get("endpoint"), service.get("keys"))
     deadline = client.deadline(timeout)
     rows, columns = boards.shape[-2:]
     reply_arrays = _reply_arrays(operation, rows, columns)
