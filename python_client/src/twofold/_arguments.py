@@ -68,11 +68,6 @@ def probability(value: object) -> float:
     return real("four_probability", value, 0, 1, "0 ... 1")
 
 
-def timeout(value: object) -> float:
-    """Returns `timeout` as a float, in seconds."""
-    return seconds("timeout", value)
-
-
 def seconds(name: str, value: object) -> float:
     """Returns a duration as a float, in seconds."""
     return real(name, value, 1e-3, 1e6, "seconds, 0.001 ... 1,000,000")

@@ -64,7 +64,7 @@ def resume(
         environment.CreateRequest(),
         endpoint=endpoint,
         keys=check_keys(endpoint, keys),
-        timeout=_arguments.timeout(timeout),
+        timeout=_arguments.seconds("timeout", timeout),
         resumed_id=session_id,
     )
     try:

@@ -112,7 +112,7 @@ class Settings:
                 create,
                 endpoint=get("endpoint"),
                 keys=get("keys"),
-                timeout=_arguments.timeout(get("timeout", _arguments.DEFAULT_TIMEOUT)),
+                timeout=_arguments.seconds("timeout", get("timeout", _arguments.DEFAULT_TIMEOUT)),
                 recover=_arguments.boolean("recover", get("recover", False)),
             )
         except InvalidArgument as error:

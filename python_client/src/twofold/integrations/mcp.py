@@ -133,7 +133,7 @@ def _checked(service: ServiceArguments) -> ServiceArguments:
         if name not in ServiceArguments.__optional_keys__:
             raise TypeError(f"make_mcp_server() got an unexpected keyword argument {name!r}")
     check_keys(resolve(service.get("endpoint")), service.get("keys"))
-    _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
+    _arguments.seconds("timeout", service.get("timeout", _arguments.DEFAULT_TIMEOUT))
     return service
 
 

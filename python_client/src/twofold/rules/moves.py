@@ -247,7 +247,7 @@ def _ask(
         )
     if len(boards.rows) == 0:
         return
-    timeout = _arguments.timeout(service.get("timeout", _arguments.DEFAULT_TIMEOUT))
+    timeout = _arguments.seconds("timeout", service.get("timeout", _arguments.DEFAULT_TIMEOUT))
     client = stateless.client(service.get("endpoint"), service.get("keys"))
     deadline = client.deadline(timeout)
     rows, columns = boards.shape[-2:]
