@@ -15,7 +15,7 @@ from twofold.errors import InvalidArgument
 from twofold.evaluation.observers import Observer
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.statistics import bootstrap_mean, bootstrap_ratio
-from twofold.games.game2048 import Game2048
+from twofold.games.game2048 import OBJECTIVES, Game2048
 
 INFOS = ("regret", "optimal_value")
 """The names of the infos from which the regret of a step is computed."""
@@ -74,7 +74,7 @@ class Regret:
         steps = int(lengths.sum())
         summary = {
             "objective": self.objective,
-            "unit": Game2048.objectives[self.objective],
+            "unit": OBJECTIVES[self.objective][1],
             "per_game": {
                 "mean": total / len(self.games),
                 "mean_interval": list(bootstrap_mean(self.games)),

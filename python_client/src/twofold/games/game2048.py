@@ -30,17 +30,18 @@ from twofold.v1 import game2048_pb2 as game2048
 DIRECTIONS = ("up", "right", "down", "left")
 """The words for the server's actions, by number."""
 
+OBJECTIVES = {
+    "score": (game2048.OBJECTIVE_SCORE, "points"),
+    "moves": (game2048.OBJECTIVE_MOVES, "moves"),
+    "goal": (game2048.OBJECTIVE_GOAL, "probability of the goal"),
+}
+"""The number of each objective on the wire, and its unit in reports."""
+
 _SIDES = (2, 8)
 # The number of each value on the wire, and its words on the rule card.
 _ILLEGAL_ACTIONS = {
     "noop": (game2048.ILLEGAL_ACTION_NOOP, "nothing happens"),
     "terminate": (game2048.ILLEGAL_ACTION_TERMINATE, "ends the game"),
-}
-
-_OBJECTIVES = {
-    "score": game2048.OBJECTIVE_SCORE,
-    "moves": game2048.OBJECTIVE_MOVES,
-    "goal": game2048.OBJECTIVE_GOAL,
 }
 
 _BOARD = (187, 173, 160)
@@ -218,9 +219,9 @@ class Game2048(GameSpec):
         ),
         "objective": Argument(
             "score",
-            lambda name, value: _arguments.choice(name, value, _OBJECTIVES),
+            lambda name, value: _arguments.choice(name, value, OBJECTIVES),
             {
-                "choices": _OBJECTIVES,
+                "choices": OBJECTIVES,
                 "help": "quantity that optimal play maximises (default: score)",
             },
         ),
@@ -235,11 +236,6 @@ class Game2048(GameSpec):
         Measure("max_tile", "max_exponent", np.maximum, _tiles),
         *map(_reached, range(4, 16)),
     )
-    objectives: ClassVar[dict[str, str]] = {
-        "score": "points",
-        "moves": "moves",
-        "goal": "probability of the goal",
-    }
 
     @classmethod
     def of(cls, **arguments: Any) -> Self:
@@ -263,7 +259,7 @@ class Game2048(GameSpec):
             four_probability=values["four_probability"],
             start_tiles=values["start_tiles"],
             illegal_action=_ILLEGAL_ACTIONS[values["illegal_action"]][0],
-            objective=_OBJECTIVES[values["objective"]],
+            objective=OBJECTIVES[values["objective"]][0],
         )
         order = dialect.server_actions
         return cls(

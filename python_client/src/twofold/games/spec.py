@@ -108,8 +108,6 @@ class GameSpec(abc.ABC):
     """The word for the numbers on a board, for messages, such as "exponents"."""
     measures: ClassVar[tuple[Measure, ...]] = ()
     """The statistics of episodes other than returns and lengths."""
-    objectives: ClassVar[Mapping[str, str]] = {}
-    """The quantities that optimal play can maximise, and the unit of each."""
     unseen: ClassVar[str | None] = None
     """The word for the hidden things that copies of a board share, such as "cards"."""
     endless: ClassVar[str | None] = None
