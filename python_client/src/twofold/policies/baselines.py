@@ -102,6 +102,8 @@ class CardPlayer:
         InvalidArgument: The game is not Concentration, or the observations are not cards.
     """
 
+    card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
+
     def __init__(self, envs: Any) -> None:
         self._is_batch = isinstance(envs.unwrapped, VectorEnv)
         game = Concentration.played_by(envs)
@@ -154,8 +156,6 @@ class PerfectMemory(CardPlayer):
     Raises:
         InvalidArgument: The game is not Concentration, or the observations are not cards.
     """
-
-    card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
 
     def __init__(self, envs: Any) -> None:
         super().__init__(envs)

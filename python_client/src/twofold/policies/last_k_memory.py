@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,8 +40,6 @@ class LastKMemory(CardPlayer):
         InvalidArgument: The game is not Concentration, or `twofold.ceilings.concentration` can't
             solve it with k cards of memory.
     """
-
-    card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
 
     def __init__(self, envs: Any, k: int | None, seed: int = 0) -> None:
         super().__init__(envs)

@@ -6,7 +6,7 @@ import functools
 import json
 import pickle
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from twofold._optional import optional_import
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
 from twofold.policies.choosers import Chooser, FunctionChooser, given
-from twofold.policies.torch_policy import best_legal
+from twofold.policies.torch_policy import best_legal, network_card
 
 
 class SB3Policy:
@@ -40,13 +40,7 @@ class SB3Policy:
     ) -> None:
         self._model, self._algorithm, self._normalize = model, algorithm, normalize
         self.__name__ = algorithm
-        parameters = model.policy.parameters()
-        size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
-        self.card: Mapping[str, Any] = {
-            "search_max_layers": 0,
-            "symmetry_averaging": False,
-            "weights_mb": size / 1e6,
-        }
+        self.card = network_card(model.policy.parameters())
 
     @classmethod
     def load(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -44,12 +44,7 @@ class TorchPolicy:
         self._obs = _arguments.choice("obs", obs, ("array", "one_hot", "one_hot_last", "flat"))
         self._planes = _arguments.integer("planes", planes, 1, 256)
         self.__name__ = getattr(net, "__name__", type(net).__name__)
-        size = sum(each.numel() * each.element_size() for each in self._parameters())
-        self.card: Mapping[str, Any] = {
-            "search_max_layers": 0,
-            "symmetry_averaging": False,
-            "weights_mb": size / 1e6,
-        }
+        self.card = network_card(self._parameters())
 
     def _parameters(self) -> list[Any]:
         """Returns the network's parameters; an empty list for a plain function."""
@@ -88,6 +83,12 @@ class TorchPolicy:
             return boards.reshape(len(boards), -1).astype(np.float32)
         layout: Literal["chw", "hwc"] = "chw" if self._obs == "one_hot" else "hwc"
         return one_hot(np.minimum(boards, self._planes - 1), self._planes, layout)
+
+
+def network_card(parameters: Iterable[Any]) -> Mapping[str, Any]:
+    """Returns the rule-card entries of a network with these PyTorch parameters."""
+    size = sum(each.numel() * each.element_size() for each in parameters)
+    return {"search_max_layers": 0, "symmetry_averaging": False, "weights_mb": size / 1e6}
 
 
 def best_legal(values: NDArray[Any], action_mask: NDArray[Any]) -> NDArray[Any]:
