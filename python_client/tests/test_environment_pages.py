@@ -12,7 +12,7 @@ import pytest
 import twofold
 from twofold.envs.concentration import ConcentrationEnvArguments, ConcentrationVectorEnvArguments
 from twofold.envs.game2048 import Game2048EnvArguments, Game2048VectorEnvArguments
-from twofold.envs.observations import FORMS
+from twofold.games.encoding import FORMS
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "environments"
 SHARED = ("game2048", "Arguments of every environment")

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument
-from twofold.games.encoding import one_hot
-
-FORMS = ("array", "one_hot", "one_hot_last", "flat")
+from twofold.games.encoding import FORMS, formed
 
 
 @dataclass(frozen=True)
@@ -21,8 +19,7 @@ class ObservationForm:
     """The form of observations that `obs`, `observation_key` and `mask_key` request.
 
     Attributes:
-        form: "array" for unchanged boards, "one_hot" for float32 planes before a board's
-            axes, "one_hot_last" for planes after them, or "flat" for float32 (cells,).
+        form: The form of boards, as for `formed`.
         keys: The keys of the observation and the mask in a dict; None for plain arrays.
         planes: The number of planes in the one-hot forms.
     """
@@ -101,26 +98,10 @@ class ObservationForm:
         an earlier result of this method to overwrite.
         """
         if self.keys is None:
-            return self.of(boards, out)
+            return formed(boards, self.form, self.planes, out)
+        key, mask_key = self.keys
         if out is None:
-            return {self.keys[0]: self.of(boards), self.keys[1]: mask.copy()}
-        self.of(boards, out[self.keys[0]])
-        np.copyto(out[self.keys[1]], mask)
+            return {key: formed(boards, self.form, self.planes), mask_key: mask.copy()}
+        formed(boards, self.form, self.planes, out[key])
+        np.copyto(out[mask_key], mask)
         return out
-
-    def of(self, boards: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Converts boards (K, …) to this form, (K, …), in `out` or in new memory.
-
-        With "array", returns the boards themselves. The last one-hot plane also marks larger
-        numbers, which occur only after a reset to given boards.
-        """
-        if self.form == "array":
-            return boards
-        if self.form == "flat":
-            flat = boards.reshape(len(boards), -1)
-            if out is None:
-                return flat.astype(np.float32)
-            np.copyto(out, flat)
-            return out
-        layout: Literal["chw", "hwc"] = "chw" if self.form == "one_hot" else "hwc"
-        return one_hot(np.minimum(boards, self.planes - 1), self.planes, layout, out)

@@ -1,4 +1,4 @@
-"""Converts observations to one-hot planes or to tile values."""
+"""Converts boards to the forms of observations, and to tile values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,31 @@ from numpy.typing import ArrayLike, NDArray
 from twofold import _arguments
 from twofold.errors import InvalidArgument
 
+FORMS = ("array", "one_hot", "one_hot_last", "flat")
+"""The forms of observations that `formed` makes."""
+
 _VALUES = np.array([0] + [2**exponent for exponent in range(1, 32)], np.int64)
+
+
+def formed(
+    boards: NDArray[Any], form: str, planes: int, out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Converts boards (K, …) to one of FORMS, (K, …), in `out` or in new memory.
+
+    "array" returns the boards themselves, "one_hot" float32 planes before a board's axes,
+    "one_hot_last" planes after them, and "flat" float32 (K, cells). The last one-hot plane also
+    marks larger numbers, which occur only after a reset to given boards.
+    """
+    if form == "array":
+        return boards
+    if form == "flat":
+        flat = boards.reshape(len(boards), -1)
+        if out is None:
+            return flat.astype(np.float32)
+        np.copyto(out, flat)
+        return out
+    layout: Literal["chw", "hwc"] = "chw" if form == "one_hot" else "hwc"
+    return one_hot(np.minimum(boards, planes - 1), planes, layout, out)
 
 
 def one_hot(

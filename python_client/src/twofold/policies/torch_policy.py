@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.errors import InvalidArgument
-from twofold.games.encoding import one_hot
+from twofold.games.encoding import FORMS, formed
 
 
 class TorchPolicy:
@@ -41,7 +41,7 @@ class TorchPolicy:
         if not callable(net):
             raise InvalidArgument(f"net is {net!r}; expected a torch.nn.Module", field="net")
         self._net = net
-        self._obs = _arguments.choice("obs", obs, ("array", "one_hot", "one_hot_last", "flat"))
+        self._obs = _arguments.choice("obs", obs, FORMS)
         self._planes = _arguments.integer("planes", planes, 1, 256)
         self.__name__ = getattr(net, "__name__", type(net).__name__)
         self.card = network_card(self._parameters())
@@ -77,12 +77,8 @@ class TorchPolicy:
                 "the observations are dicts; make the environment without obs='dict' or mask_key"
             )
         boards = np.asarray(observations)
-        if self._obs == "array" or boards.dtype != np.uint8:
-            return boards
-        if self._obs == "flat":
-            return boards.reshape(len(boards), -1).astype(np.float32)
-        layout: Literal["chw", "hwc"] = "chw" if self._obs == "one_hot" else "hwc"
-        return one_hot(np.minimum(boards, self._planes - 1), self._planes, layout)
+        is_board = boards.dtype == np.uint8
+        return formed(boards, self._obs, self._planes) if is_board else boards
 
 
 def network_card(parameters: Iterable[Any]) -> Mapping[str, Any]:
