@@ -142,18 +142,15 @@ class ServedChooser(Chooser):
         return OpenServed(self.policy)
 
 
+@dataclass(frozen=True)
 class OpenServed(OpenChooser):
     """A policy that the service plays in one environment, through `envs.rollout`.
-
-    Args:
-        policy: The policy.
 
     Attributes:
         policy: The policy.
     """
 
-    def __init__(self, policy: served_policies.Policy) -> None:
-        self.policy = policy
+    policy: served_policies.Policy
 
 
 class CheckedChooser(OpenChooser, abc.ABC):
