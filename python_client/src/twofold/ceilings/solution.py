@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twofold.ceilings.memory import Memory, Numbering
+from twofold.ceilings.memory import Array, Memory, Numbering
 from twofold.ceilings.turns import Game, Half, StepRewards, Ways
-
-Array = NDArray[Any]
 
 _PART = 2**16
 """The number of states solved in one batch."""

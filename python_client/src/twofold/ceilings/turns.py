@@ -6,15 +6,12 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from twofold.ceilings.memory import Known, Memory, Numbering
+from twofold.ceilings.memory import Array, Known, Memory, Numbering
 from twofold.errors import InvalidArgument
-
-Array = NDArray[Any]
 
 MAX_STATES = 3_500_000
 """The largest number of states at the beginning of a turn; that many take 6 GB."""

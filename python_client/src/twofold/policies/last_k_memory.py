@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold.ceilings.ceiling import best_play
-from twofold.ceilings.memory import Known
+from twofold.ceilings.memory import Array, Known
 from twofold.ceilings.turns import pack_opened
 from twofold.errors import InvalidArgument
 from twofold.policies.baselines import CardPlayer
-
-Array = NDArray[Any]
 
 
 class LastKMemory(CardPlayer):
