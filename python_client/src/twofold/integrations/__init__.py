@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -17,6 +17,17 @@ A deterministic agent without masks may repeat an illegal action forever, becaus
 the same. The limit is too high to truncate a 4 x 4 game with legal moves only: a move adds 2.2 to
 the sum of the tiles on average, so a 65536 takes 30,000 moves and a 131072 takes 60,000.
 """
+
+
+def refuse_own(own: Container[str], names: Iterable[str]) -> None:
+    """Checks that none of the given arguments `names` is one of an adapter's `own`.
+
+    Raises:
+        InvalidArgument: The adapter sets an argument; `field` names it.
+    """
+    for name in names:
+        if name in own:
+            raise InvalidArgument(f"the adapter sets {name} itself; omit it", field=name)
 
 
 def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: Any) -> Any:
@@ -37,9 +48,7 @@ def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: An
         raise TypeError(
             "the adapter got an unexpected keyword argument 'num_envs'; did you mean 'n_envs'?"
         )
-    for name in own:
-        if name in arguments:
-            raise InvalidArgument(f"the adapter sets {name} itself; omit it", field=name)
+    refuse_own(own, arguments)
     game = BY_ID.get(env_id.rpartition(":")[2])
     # A preset's limit is part of its rules.
     if game is None or not game.spec.split(arguments)[0].request.HasField("max_episode_steps"):

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from twofold.envs import BY_NAME
 from twofold.envs.results import plain
 from twofold.envs.single import TwofoldEnv
-from twofold.errors import FailedPrecondition, InvalidArgument, StepPending, TransportError
+from twofold.errors import FailedPrecondition, StepPending, TransportError
 from twofold.games.spec import GameSpec
+from twofold.integrations import refuse_own
 
 LARGEST_SEED = 2**53 - 1
 """The largest seed that clients in JavaScript read from JSON without rounding it."""
@@ -46,11 +47,7 @@ class TextGame:
     def __init__(
         self, name: str, arguments: Mapping[str, Any], fixed: Mapping[str, Any] = _OWN
     ) -> None:
-        for argument in fixed:
-            if argument in arguments:
-                raise InvalidArgument(
-                    f"the adapter sets {argument} itself; omit it", field=argument
-                )
+        refuse_own(fixed, arguments)
         self.env: TwofoldEnv[Any] = BY_NAME[name].single(**fixed, **arguments)
         self.game: GameSpec = self.env.game
         self.arguments = arguments

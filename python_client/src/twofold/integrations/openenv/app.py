@@ -20,6 +20,7 @@ from twofold.errors import (
     TransportError,
     TwofoldError,
 )
+from twofold.integrations import refuse_own
 from twofold.integrations.openenv.environment import (
     EmbeddedGameEnvironment,
     GameEnvironment,
@@ -84,9 +85,7 @@ def make_openenv_app(
     """
     models = MODELS[_arguments.choice("game", game, MODELS)]
     spec = BY_NAME[game].spec
-    for name in arguments:
-        if name in _OWN:
-            raise InvalidArgument(f"the adapter sets {name} itself; omit it", field=name)
+    refuse_own(_OWN, arguments)
     offered = spec.known_arguments.keys() - _OWN
     for name in (allowed := frozenset(allow)):
         if name not in offered:
