@@ -260,13 +260,7 @@ class JaxEnv:
         Raises:
             InvalidArgument: The seeds are wrong, or both or neither of the arguments are given.
         """
-        if (key is None) == (seeds is None):
-            raise InvalidArgument("reset needs either key or seeds", field="seeds")
-        if seeds is None:
-            words = jax.random.bits(key, (self.num_envs, 2), "uint32")
-        else:
-            words = _seed_words(seeds, (self.num_envs,))
-        state, timestep = self._reset(words)
+        state, timestep = self._reset(_seed_words("reset", key, seeds, (self.num_envs,)))
         return state, timestep
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -444,16 +438,11 @@ class JaxEnv:
         """
         boards = self._check_boards(afterstates)
         lead = boards.shape[:-2]
-        if (key is None) == (seeds is None):
-            raise InvalidArgument("spawn needs either key or seeds", field="seeds")
-        if seeds is None:
-            words = jax.random.bits(key, (*lead, 2), "uint32")
-        else:
-            words = _seed_words(seeds, lead)
-            if words.shape[:-1] != lead:
-                raise InvalidArgument(
-                    f"seeds have shape {words.shape[:-1]}; expected {lead}", field="seeds"
-                )
+        words = _seed_words("spawn", key, seeds, lead)
+        if words.shape[:-1] != lead:
+            raise InvalidArgument(
+                f"seeds have shape {words.shape[:-1]}; expected {lead}", field="seeds"
+            )
         spawned, outcomes = self._spawn(boards, words)
         return spawned, outcomes
 
@@ -544,8 +533,15 @@ def _specs(layout: environment.PayloadLayout) -> dict[str, _Spec]:
     }
 
 
-def _seed_words(seeds: Any, lead: tuple[int, ...]) -> Array:
-    """Returns seeds as uint32 (…, 2), the low word first; one integer seeds boards (*lead,)."""
+def _seed_words(method: str, key: Array | None, seeds: Any, lead: tuple[int, ...]) -> Array:
+    """Returns the seeds from a method's arguments, as uint32 (…, 2), the low word first.
+
+    A key or a single integer seeds boards (*lead,).
+    """
+    if (key is None) == (seeds is None):
+        raise InvalidArgument(f"{method} needs either key or seeds", field="seeds")
+    if key is not None:
+        return jax.random.bits(key, (*lead, 2), "uint32")
     if isinstance(seeds, jax.Array):
         if seeds.dtype == np.uint32 and seeds.ndim and seeds.shape[-1] == 2:
             return seeds
