@@ -98,7 +98,7 @@ def test_intervals_of_means_and_medians_hold_the_truth_in_95_of_100_samples() ->
     for _ in range(200):
         sample = rng.exponential(1.0, 150)
         means += 1.0 in statistics.bootstrap_mean(sample)
-        medians += float(np.log(2)) in statistics.quantile_interval(sample, 0.5)
+        medians += float(np.log(2)) in statistics.median_interval(sample)
     assert 180 <= means <= 198
     assert 182 <= medians <= 200
 
@@ -122,7 +122,7 @@ def test_one_value_has_no_interval() -> None:
 def test_a_median_has_an_interval_only_if_it_can_hold_the_truth_in_95_of_100_samples(
     games: int,
 ) -> None:
-    low, high = statistics.quantile_interval(np.arange(games), 0.5)
+    low, high = statistics.median_interval(np.arange(games))
     if games < 6:  # the range of five values holds the median with 1 - 2 / 2^5 = 94 %
         assert np.isnan([low, high]).all()
     else:

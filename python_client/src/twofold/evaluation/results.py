@@ -27,7 +27,7 @@ from twofold.evaluation.statistics import (
     UNKNOWN,
     Interval,
     bootstrap_mean,
-    quantile_interval,
+    median_interval,
     wilson,
 )
 from twofold.recordings import Recording
@@ -327,7 +327,7 @@ def _describe(values: Array) -> dict[str, Any]:
         "standard_deviation": spread,
         "standard_error": spread / len(values) ** 0.5,
         "median": float(np.median(values)),
-        "median_interval": list(quantile_interval(values, 0.5)),
+        "median_interval": list(median_interval(values)),
         "quantiles": {str(q): float(np.quantile(values, q)) for q in QUANTILES},
         "min": float(values.min()),
         "max": float(values.max()),

@@ -81,19 +81,18 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
     return Interval(float(low), float(high))
 
 
-def quantile_interval(values: NDArray[Any], share: float) -> Interval:
-    """Returns the interval of a quantile, without assumptions about the distribution.
+def median_interval(values: NDArray[Any]) -> Interval:
+    """Returns the interval of a median, without assumptions about the distribution.
 
-    The number of values below the true quantile is binomially distributed. The interval's ends
-    are the values at the ranks that bound this number with 95 % confidence. If even the lowest and
-    the highest value don't bound it (for the median, with fewer than six values), the interval is
-    unknown.
+    The number of values below the true median is binomially distributed. The interval's ends are
+    the values at the ranks that bound this number with 95 % confidence. If even the lowest and the
+    highest value don't bound it (with fewer than six values), the interval is unknown.
     """
     number = len(values)
-    if share**number + (1 - share) ** number > 1 - CONFIDENCE:
+    if 2 * 0.5**number > 1 - CONFIDENCE:
         return UNKNOWN
-    half = _Z * math.sqrt(number * share * (1 - share))
-    low = max(0, math.floor(number * share - half) - 1)
-    high = min(number - 1, math.ceil(number * share + half))
+    half = _Z * math.sqrt(number) / 2
+    low = max(0, math.floor(number / 2 - half) - 1)
+    high = min(number - 1, math.ceil(number / 2 + half))
     ordered = np.partition(values, (low, high))
     return Interval(float(ordered[low]), float(ordered[high]))
