@@ -144,10 +144,7 @@ def _result(text: str, **facts: Any) -> CallToolResult:
 class ServedGames:
     """The open games of an MCP server, and the tools that play them.
 
-    Args:
-        max_games: The maximum number of open games per session. Without sessions, all clients at
-            the same address share this maximum.
-        service: The arguments of the service that runs the boards; see `ServiceArguments`.
+    Takes the arguments of `make_mcp_server`.
     """
 
     def __init__(self, max_games: int = 16, **service: Unpack[ServiceArguments]) -> None:

@@ -1,8 +1,5 @@
 """Built-in policies, which the service plays. Pass them to `VectorEnv.rollout` as `policy`.
 
-    envs.rollout(128, policy="greedy")
-    envs.rollout(128, policy=twofold.policies.Expectimax(depth=3))
-
 A policy chooses an action for each lane before each step. It draws random numbers from its own
 stream, never from the board's. See the page "The policies of the service".
 """
