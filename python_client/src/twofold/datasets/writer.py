@@ -11,13 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-
 from twofold import _arguments, _text
 from twofold.datasets import file_format
 from twofold.envs import make_vec
 from twofold.envs.json_form import as_json
-from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
@@ -99,7 +96,9 @@ def write(
     if executor is not None:
         return executor.write(path, plan, progress)
     with contextlib.closing(Lanes(plan, range(plan.num_envs))) as lanes:
-        return write_file(path, plan, lanes.facts, lanes, progress)
+        return write_file(
+            path, plan, lanes.facts, lambda groups: lanes.columns(groups.steps), progress
+        )
 
 
 @dataclass(frozen=True)
@@ -149,19 +148,12 @@ class RowGroups:
         rows: The number of transitions so far.
         time: The number of steps so far.
         steps: The number of steps in the next row group; 0 at the end.
-        begins: bool (lanes,), always False, because autoreset begins the lanes' next episodes.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.begins = np.zeros(plan.num_envs, np.bool_)
         self.rows = self.time = 0
         self.steps = self.steps_after(0)
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the dataset has enough transitions."""
-        return self.steps == 0
 
     def steps_after(self, rows: int) -> int:
         """Returns the number of steps in the row group after the next `rows` transitions."""
@@ -185,8 +177,6 @@ class Facts(NamedTuple):
 
 class Lanes:
     """A range of a dataset's lanes, played from their seeds. Lanes do not affect each other.
-
-    An object with all of the dataset's lanes can be the `source` of `write_file`.
 
     Args:
         plan: The plan of the dataset.
@@ -214,13 +204,6 @@ class Lanes:
             self.close()
             raise
 
-    def begin(self, groups: RowGroups) -> None:
-        """Does nothing, because the boards were reset when they were made."""
-
-    def play(self, groups: RowGroups) -> Columns:
-        """Plays and returns the next row group."""
-        return self.columns(groups.steps)
-
     def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
         """Plays some steps and returns their transitions. Passes `progress` to the rollout."""
         rollout = self._envs.rollout(steps, self._chooser, progress=progress)
@@ -237,7 +220,7 @@ def write_file(
     path: str | Path,
     plan: Plan,
     facts: Facts,
-    source: Source[RowGroups, Columns],
+    play: Callable[[RowGroups], Columns],
     progress: Progress | None,
 ) -> int:
     """Writes a dataset's file. The file appears only when it is complete.
@@ -246,7 +229,7 @@ def write_file(
         path: The file to write.
         plan: The plan of the dataset.
         facts: The facts about the dataset's boards.
-        source: The source that plays the row groups.
+        play: A function that plays and returns the next row group.
         progress: A function to call after each row group.
 
     Returns:
@@ -260,15 +243,13 @@ def write_file(
         _text.whole_file(path) as file,
         file_format.open_writer(file, schema.with_metadata(entry)) as writer,
     ):
-
-        def add(columns: Columns, groups: RowGroups) -> None:
+        while groups.steps > 0:
+            columns = play(groups)
             batch = file_format.record_batch(schema, columns)
             writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
+            groups.advance(columns)
             if progress is not None:
-                written = groups.rows + len(columns["action"])
-                progress(min(written, plan.transitions), plan.transitions)
-
-        play(source, groups, [add])
+                progress(min(groups.rows, plan.transitions), plan.transitions)
         metadata = metadata | {"transitions": groups.rows, "steps": groups.time}
         writer.add_key_value_metadata({file_format.METADATA_KEY: json.dumps(metadata)})
     return groups.rows

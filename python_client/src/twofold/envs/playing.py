@@ -1,4 +1,4 @@
-"""The loop that plays episodes, for evaluations, datasets and rollouts of Python functions."""
+"""The loop that plays episodes, for evaluations and rollouts of Python functions."""
 
 from __future__ import annotations
 

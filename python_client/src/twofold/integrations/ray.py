@@ -111,11 +111,11 @@ class RayExecutor:
         parts = _split(plan.num_envs, ray_pool.number_of_workers(self._workers))
         with Pool(_Player, len(parts), self._options) as pool:
             lanes = _RemoteLanes(pool, parts, ray_pool.packed(plan))
-            return writer.write_file(path, plan, lanes.facts(), lanes, progress)
+            return writer.write_file(path, plan, lanes.facts(), lanes.play, progress)
 
 
 class _RemoteLanes:
-    """A source of a dataset's row groups; each of its actors plays some of the lanes."""
+    """The lanes of a dataset; each actor plays some of them."""
 
     def __init__(self, pool: Pool, parts: Sequence[range], packed: Any) -> None:
         self._pool, self._packed = pool, packed
@@ -135,12 +135,10 @@ class _RemoteLanes:
                 )
         return first
 
-    def begin(self, groups: writer.RowGroups) -> None:
-        """Requests the first row group."""
-        self._ask("play", 0, groups.steps)
-
     def play(self, groups: writer.RowGroups) -> writer.Columns:
         """Waits for a row group, requests the next one, and returns the finished one."""
+        if groups.time == 0:
+            self._ask("play", 0, groups.steps)
         each = self._answers()
         columns = {name: np.concatenate([some[name] for some in each]) for name in each[0]}
         following = groups.steps_after(len(columns["action"]))
