@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 // The version of this interface. Another version has other functions or structures.
-#define TWOFOLD_INTERFACE 5
+#define TWOFOLD_INTERFACE 6
 
 // The status that a function returns.
 enum {
@@ -84,10 +84,9 @@ typedef struct {
     uint64_t steps;
     // uint64 [num_envs]: the seeds of new games, or NULL to continue from `state`.
     const uint8_t *seeds;
-    // float32 [weight_count]: the weights, table by table.
+    // float32 [weight_count, 3]: for each weight, table by table, the weight, the sum of its errors, and the sum of their
+    // magnitudes.
     float *weights;
-    // float32 [weight_count, 2]: for each weight, the sum of its errors, and the sum of their magnitudes.
-    float *errors;
     // uint8 [state_size]: the boards, and the afterstate of each board's last move.
     uint8_t *state;
     size_t weight_count;

@@ -184,7 +184,7 @@ extension UnsafeMutablePointer<twofold_learner> {
             (pointee.weight_count, pointee.state_size) = (learner.weightCount, learner.stateSize)
             return true
         }
-        guard let errors = given.errors, let start = given.state, given.weight_count == learner.weightCount,
+        guard let start = given.state, given.weight_count == learner.weightCount,
             given.state_size == learner.stateSize, let steps = Int(exactly: given.steps)
         else { return false }
         let state = UnsafeMutableRawBufferPointer(start: start, count: given.state_size)
@@ -195,7 +195,7 @@ extension UnsafeMutablePointer<twofold_learner> {
             } else {
                 try learner.restore(UnsafeRawBufferPointer(state))
             }
-            counts = try learner.run(steps: steps, .init(values: weights, errors: errors))
+            counts = try learner.run(steps: steps, .init(weights))
             try learner.save(into: state)
         } catch {
             throw ServiceError(error)

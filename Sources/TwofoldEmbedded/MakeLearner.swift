@@ -27,7 +27,7 @@ func makeLearner(
     } catch {
         throw ServiceError(error)
     }
-    // Each weight has two errors.
+    // Each weight has two sums of errors.
     let bytes = 12 * learner.weightCount
     guard bytes <= settings.limits.maxBytes else {
         throw ServiceError(

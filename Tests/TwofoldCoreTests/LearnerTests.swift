@@ -4,11 +4,10 @@ import Testing
 
 /// Tests the learner of n-tuple networks. A test in Python compares its updates with a readable learner's.
 @Suite struct LearnerTests {
-    /// A learner, its network's weights and the errors of these weights.
+    /// A learner and its network's weights, each with its two sums of errors.
     private final class Student {
         let learner: NTupleLearner
-        var values: [Float]
-        var errors: [Float]
+        var weights: [Float]
         private(set) var counts = NTupleLearner.Counts()
 
         init(
@@ -21,18 +20,14 @@ import Testing
                 BatchOptions(lanes: lanes, workers: workers, engine: engine))
             learner = try NTupleLearner(
                 batch, .init(tuples: tuples, exponents: 12, isSymmetric: true), rate: 1, maxBytes: 1 << 24)
-            values = Array(repeating: 0, count: learner.weightCount)
-            errors = Array(repeating: 0, count: 2 * learner.weightCount)
+            weights = Array(repeating: 0, count: 3 * learner.weightCount)
             let seeds = (0..<UInt64(lanes)).map { ($0 + seed).littleEndian }
             try seeds.withUnsafeBytes { try learner.start(seeds: $0) }
         }
 
         func run(_ steps: Int) throws {
-            try values.withUnsafeMutableBufferPointer { values in
-                try errors.withUnsafeMutableBufferPointer { errors in
-                    counts += try learner.run(
-                        steps: steps, .init(values: values.baseAddress!, errors: errors.baseAddress!))
-                }
+            try weights.withUnsafeMutableBufferPointer {
+                counts += try learner.run(steps: steps, .init($0.baseAddress!))
             }
         }
 
@@ -74,7 +69,7 @@ import Testing
         }
         for student in students { try student.run(400) }
         for student in students.dropFirst() {
-            #expect(student.values == students[0].values && student.errors == students[0].errors)
+            #expect(student.weights == students[0].weights)
         }
     }
 
@@ -82,7 +77,7 @@ import Testing
         let (whole, parts) = (try Student(lanes: 5), try Student(lanes: 5))
         try whole.run(200)
         for steps in [1, 0, 150, 49] { try parts.run(steps) }
-        #expect(whole.values == parts.values && whole.errors == parts.errors)
+        #expect(whole.weights == parts.weights)
         #expect(try whole.state == parts.state)
     }
 
@@ -90,17 +85,17 @@ import Testing
         let (one, two) = (try Student(lanes: 5), try Student(lanes: 5, seed: 2))
         try one.run(50)
         try two.run(50)
-        #expect(one.values != two.values)
+        #expect(one.weights != two.weights)
     }
 
     @Test func `a restored learner continues as if nothing had happened`() throws {
         let (first, second) = (try Student(lanes: 70), try Student(lanes: 70, seed: 100))
         try first.run(300)
-        (second.values, second.errors) = (first.values, first.errors)
+        second.weights = first.weights
         try first.state.withUnsafeBytes { try second.learner.restore($0) }
         try first.run(300)
         try second.run(300)
-        #expect(first.values == second.values && first.errors == second.errors)
+        #expect(first.weights == second.weights)
         #expect(try first.state == second.state)
     }
 
@@ -109,7 +104,7 @@ import Testing
         try student.run(1000)
         let playing = student.counts.moves + student.counts.episodes
         #expect((256_000...256_256).contains(playing))
-        #expect(student.values.allSatisfy(\.isFinite) && student.values.contains { $0 != 0 })
+        #expect(student.weights.allSatisfy(\.isFinite) && student.weights.contains { $0 != 0 })
     }
 
     @Test func `a damaged state is refused`() throws {

@@ -45,29 +45,25 @@ import TwofoldTestSupport
 
     @Test func `each call adds to the counts`() throws {
         let sizes = try call { _ in }.learner
-        var weights = [Float](repeating: 0, count: sizes.weight_count)
-        var errors = [Float](repeating: 0, count: 2 * sizes.weight_count)
+        var weights = [Float](repeating: 0, count: 3 * sizes.weight_count)
         var state = [UInt8](repeating: 0, count: sizes.state_size)
         var counts = sizes
         for turn in 0..<3 as Range<UInt64> {
             counts = try weights.withUnsafeMutableBufferPointer { weights in
-                try errors.withUnsafeMutableBufferPointer { errors in
-                    try state.withUnsafeMutableBufferPointer { state in
-                        let seeds = [1, 2, 3] as [UInt64]
-                        return try seeds.withUnsafeBytes { seeds in
-                            let found = try call {
-                                $0.steps = 100
-                                $0.seeds = turn == 0 ? seeds.bindMemory(to: UInt8.self).baseAddress : nil
-                                ($0.weights, $0.errors) = (weights.baseAddress, errors.baseAddress)
-                                ($0.state, $0.state_size) = (state.baseAddress, state.count)
-                                $0.weight_count = weights.count
-                                ($0.played, $0.moves, $0.episodes) = (
-                                    counts.played, counts.moves, counts.episodes
-                                )
-                            }
-                            #expect(found.status == TWOFOLD_ANSWERED && found.error == nil)
-                            return found.learner
+                try state.withUnsafeMutableBufferPointer { state in
+                    let seeds = [1, 2, 3] as [UInt64]
+                    return try seeds.withUnsafeBytes { seeds in
+                        let found = try call {
+                            $0.steps = 100
+                            $0.seeds = turn == 0 ? seeds.bindMemory(to: UInt8.self).baseAddress : nil
+                            ($0.weights, $0.weight_count) = (weights.baseAddress, sizes.weight_count)
+                            ($0.state, $0.state_size) = (state.baseAddress, state.count)
+                            ($0.played, $0.moves, $0.episodes) = (
+                                counts.played, counts.moves, counts.episodes
+                            )
                         }
+                        #expect(found.status == TWOFOLD_ANSWERED && found.error == nil)
+                        return found.learner
                     }
                 }
             }
@@ -84,9 +80,8 @@ import TwofoldTestSupport
             let changes: [(inout twofold_learner) -> Void] = [
                 { $0.request = nil }, { $0.form = nil }, { $0.threads = 0 }, { $0.threads = 1025 },
                 { $0.weights = memory },
-                { ($0.weights, $0.errors) = (memory, memory) },
                 {
-                    ($0.weights, $0.errors) = (memory, memory)
+                    $0.weights = memory
                     $0.state = UnsafeMutableRawPointer(memory).assumingMemoryBound(to: UInt8.self)
                     ($0.weight_count, $0.state_size) = (1, 4)
                 },

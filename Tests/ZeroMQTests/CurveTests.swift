@@ -53,14 +53,13 @@ import ZeroMQ
         try request.send("hello")
 
         var asked = Multipart()
-        #expect(try zap.receive(into: &asked) == .complete)
-        #expect(asked.count == 7)
+        #expect(try zap.receive(into: &asked) == 7)
         #expect(asked[0].text == "1.0" && asked[2].text == "a domain" && asked[5].text == "CURVE")
         #expect(CurvePublicKey(bytes: asked[6].bytes) == client.publicKey)
         try zap.send(["1.0", asked[1].text, "200", "OK", "somebody", ""])
 
         var message = Multipart()
-        #expect(try router.receive(into: &message) == .complete)
+        #expect(try router.receive(into: &message) == 3)
         #expect(message[2].text == "hello")
         #expect(message[2].userID == "somebody")
         #expect(try Message("of one's own").userID == nil)

@@ -48,11 +48,11 @@ struct NTupleBlock {
 
     /// Calls `body` for each of at most 64 lanes, with the legal action that has the highest reward + value of the
     /// afterstate, and this sum. If several actions are equally good, it is the one with the lowest number. If no action
-    /// is legal, it is nil. All values are computed before the first call.
+    /// is legal, it is nil. All values are computed before the first call. Weight k is element `stride` * k of `weights`.
     @inline(__always)
     func forEachBest(
         _ lanes: Range<Int>, of afterstates: AfterstateMemory, with weights: UnsafePointer<Float>,
-        _ body: (_ lane: Int, _ best: (action: Int, value: Float)?) -> Void
+        stride: Int = 1, _ body: (_ lane: Int, _ best: (action: Int, value: Float)?) -> Void
     ) {
         var count = 0
         for lane in lanes {
@@ -61,7 +61,7 @@ struct NTupleBlock {
                 count &+= 1
             }
         }
-        evaluate(count, with: weights)
+        evaluate(count, with: weights, stride: stride)
         var index = 0
         for lane in lanes {
             var best: (action: Int, value: Float)?
@@ -76,7 +76,8 @@ struct NTupleBlock {
 
     /// Computes the values of the first `count` boards, in Float: first the sum of each tuple's weights over the images
     /// of the board, then the sum over the tuples.
-    func evaluate(_ count: Int, with weights: UnsafePointer<Float>) {
+    @inline(__always)
+    func evaluate(_ count: Int, with weights: UnsafePointer<Float>, stride: Int = 1) {
         values.update(repeating: 0, count: count)
         var (now, next) = places
         findPlaces(0, count: count, into: next)
@@ -87,8 +88,8 @@ struct NTupleBlock {
                 findPlaces(min(feature &+ 1, features.count &- 1), count: count, into: next)
                 // Most of the time is spent waiting for memory, so the next feature's weights are requested now.
                 for index in 0..<count {
-                    sums[index] += weights[Int(now[index])]
-                    prefetch(weights + Int(next[index]))
+                    sums[index] += weights[stride &* Int(now[index])]
+                    prefetch(weights + stride &* Int(next[index]))
                 }
             }
             for index in 0..<count { values[index] += sums[index] }

@@ -23,14 +23,17 @@ internal import Synchronization
 package final class NTupleLearner: @unchecked Sendable {
     /// The weights of a network and the history of their errors, in the caller's memory.
     package struct Weights: @unchecked Sendable {
-        /// The weights, as ``NTupleNetwork`` stores them.
-        let values: UnsafeMutablePointer<Float>
-        /// For each weight, the sum of its errors, and the sum of their magnitudes.
-        let errors: UnsafeMutablePointer<Float>
+        /// The number of elements for each weight.
+        static let stride = 3
 
-        package init(values: UnsafeMutablePointer<Float>, errors: UnsafeMutablePointer<Float>) {
-            (self.values, self.errors) = (values, errors)
-        }
+        /// For each weight, in the order of ``NTupleNetwork``: the weight, the sum of its errors, and the sum of their
+        /// magnitudes. They are neighbours because a correction of a weight needs all three.
+        let elements: UnsafeMutablePointer<Float>
+
+        package init(_ elements: UnsafeMutablePointer<Float>) { self.elements = elements }
+
+        /// Returns the weight and its sums.
+        subscript(place: UInt32) -> UnsafeMutablePointer<Float> { elements + Self.stride &* Int(place) }
     }
 
     /// Counts of what a call has played.
@@ -164,11 +167,12 @@ package final class NTupleLearner: @unchecked Sendable {
         for feature in 0..<features.count {
             let row = places + 64 &* feature
             block.findPlaces(feature, count: lanes.count, into: row)
-            for lane in 0..<lanes.count { prefetch(weights.errors + 2 &* Int(row[lane])) }
+            for lane in 0..<lanes.count { prefetch(weights[row[lane]]) }
         }
 
         afterstates.fill(lanes, from: batch, worker: worker)
-        block.forEachBest(lanes, of: afterstates, with: weights.values) { lane, best in
+        let stride = Weights.stride
+        block.forEachBest(lanes, of: afterstates, with: weights.elements, stride: stride) { lane, best in
             let last = previous + lane &* cells
             if (0..<cells).contains(where: { last[$0] != 0 }) {
                 // After the end of a game, nothing more can be won.
@@ -201,18 +205,17 @@ package final class NTupleLearner: @unchecked Sendable {
         var value: Float = 0
         for tuple in 0..<features.tuples {
             var sum: Float = 0
-            for feature in features.range(of: tuple) { sum += weights.values[Int(places[64 &* feature])] }
+            for feature in features.range(of: tuple) { sum += weights[places[64 &* feature]][0] }
             value += sum
         }
         let error = target - value
         let change = rate / Float(features.count) * error
         for feature in 0..<features.count {
-            let place = Int(places[64 &* feature])
-            let history = weights.errors + 2 &* place
-            let (sum, size) = (history[0], history[1])
-            weights.values[place] += size > 0 ? change * (abs(sum) / size) : change
-            history[0] = sum + error
-            history[1] = size + abs(error)
+            let weight = weights[places[64 &* feature]]
+            let (sum, size) = (weight[1], weight[2])
+            weight[0] += size > 0 ? change * (abs(sum) / size) : change
+            weight[1] = sum + error
+            weight[2] = size + abs(error)
         }
     }
 }

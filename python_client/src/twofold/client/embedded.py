@@ -34,7 +34,7 @@ from twofold.v1 import rollout_pb2 as wire
 # The statuses that the library's functions return.
 _ANSWERED, _STEPPED, _TOO_SMALL = 0, 1, 2
 
-_INTERFACE = 5
+_INTERFACE = 6
 # The initial size of the buffer for a reply's header. The buffer grows if a header needs more.
 _HEADER_BYTES = 4096
 # The initial size of the buffer for payloads whose size is unknown.
@@ -82,7 +82,6 @@ class _Learner(ctypes.Structure):
         ("steps", ctypes.c_uint64),
         ("seeds", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
-        ("errors", ctypes.c_void_p),
         ("state", ctypes.c_void_p),
         ("weight_count", ctypes.c_size_t),
         ("state_size", ctypes.c_size_t),
@@ -334,7 +333,7 @@ class EmbeddedLearner:
     Attributes:
         weights: float32 (weights,): the tables of the tuples, one after another; 0 at first.
         errors: float32 (weights, 2): for each weight, the sum of its errors and the sum of their
-            magnitudes.
+            magnitudes. In memory, they follow the weight.
         state: uint8: the boards, and the afterstate of each board's last move. Call `start` first,
             or copy the state of another learner here.
         counts: The counts since the first start.
@@ -380,8 +379,8 @@ class EmbeddedLearner:
             raise ServerStartFailed(f"the learner can't start: {error}") from None
         count = self._learner.weight_count
         try:
-            self.weights = np.zeros(count, np.float32)
-            self.errors = np.zeros((count, 2), np.float32)
+            self._weights = np.zeros((count, 3), np.float32)
+            self.weights, self.errors = self._weights[:, 0], self._weights[:, 1:]
             self.state = np.zeros(self._learner.state_size, np.uint8)
         except MemoryError:
             raise ResourceExhausted(
@@ -415,8 +414,7 @@ class EmbeddedLearner:
     def _run(self, steps: int, seeds: int | None) -> None:
         learner = self._learner
         learner.steps, learner.seeds = steps, seeds
-        learner.weights, learner.errors = self.weights.ctypes.data, self.errors.ctypes.data
-        learner.state = self.state.ctypes.data
+        learner.weights, learner.state = self._weights.ctypes.data, self.state.ctypes.data
         self._call()
 
     def _call(self) -> None:

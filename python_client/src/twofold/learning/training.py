@@ -391,7 +391,7 @@ class _Run:
             )
 
     def network(self) -> NTuple:
-        """Returns the network with the current weights, which it shares with the learner."""
+        """Returns the network with a copy of the current weights."""
         sizes = [self.plan.exponents ** len(cells) for cells in self.plan.tuples]
         tables = np.split(self.learner.weights, np.cumsum(sizes)[:-1])
         return NTuple(self.plan.tuples, tables, exponents=self.plan.exponents)
