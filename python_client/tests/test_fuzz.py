@@ -64,6 +64,7 @@ def play_beside(worker: Worker, peers: "list[subprocess.Popen[str]]", server: Se
     """Plays until the peers have sent all their messages to the server."""
     while any(peer.poll() is None for peer in peers):
         worker.play(300)
+        time.sleep(0.2)  # leaves the processors to the peers
         assert server.process.poll() is None, "it has crashed"
     for peer in peers:
         assert peer.returncode == 0
