@@ -56,15 +56,21 @@ def flood(endpoint: str, connections: int) -> contextlib.ExitStack:
 
 
 def rests(pid: int) -> bool:
-    """Returns True if a process is idle while this one uses half a second of processor time.
+    """Returns True if a process is idle while this one uses some processor time.
 
     A process that spins would get as much processor time as this one. An idle process wakes at
-    intervals, so it uses more on a busy machine, where the half second takes longer.
+    intervals, so it uses more on a busy machine, where this one takes longer. A process that was
+    still working at the beginning is watched again, for longer.
     """
-    before, begin, end = processor_seconds(pid), time.monotonic(), time.process_time() + 0.5
+    return any(is_idle(pid, seconds) for seconds in (0.2, 0.5))
+
+
+def is_idle(pid: int, seconds: float) -> bool:
+    """Returns True if a process is idle while this one uses `seconds` of processor time."""
+    before, begin, end = processor_seconds(pid), time.monotonic(), time.process_time() + seconds
     while time.process_time() < end:
         pass
-    return processor_seconds(pid) - before < 0.15 + 0.05 * (time.monotonic() - begin)
+    return processor_seconds(pid) - before < 0.3 * seconds + 0.05 * (time.monotonic() - begin)
 
 
 def test_clients_keep_playing_while_connections_fill_a_tcp_endpoint(small_server: Server) -> None:
