@@ -41,6 +41,7 @@ def asking(cycles: int) -> None:
     threading.Thread(target=accept_and_close, args=(listener,), daemon=True).start()
     hello = envelope.Request(hello=environment.HelloRequest(protocol_version=1))
     call = Call("hello", 0, hello.SerializeToString())
+    print("ready", flush=True)
     for _ in range(cycles):
         carrier = ZeroMQCarrier(f"tcp://127.0.0.1:{listener.getsockname()[1]}")
         with contextlib.suppress(TransportError):

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from servers import PATIENCE
@@ -12,18 +13,20 @@ BUSY = "while True: pass"
 
 def test_an_address_without_zeromq_can_be_asked_forever() -> None:
     """Beside busy processes, closing a monitor too early used to freeze this one within seconds."""
-    neighbours = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
-    try:
-        subprocess.run(
-            [sys.executable, "-m", "reconnecting", "asking", "300"],
-            cwd=Path(__file__).parent,
-            timeout=PATIENCE,
-            check=True,
-        )
-    finally:
-        for neighbour in neighbours:
-            neighbour.kill()
-            neighbour.wait()
+    command = [sys.executable, "-m", "reconnecting", "asking", "300"]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True
+    ) as asking:
+        processes: list[subprocess.Popen[Any]] = [asking]
+        try:
+            assert asking.stdout is not None
+            assert asking.stdout.readline() == "ready\n"
+            processes += [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
+            assert asking.wait(PATIENCE) == 0
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
 
 
 @pytest.mark.parametrize("connection", ["idle", "begun"])
