@@ -20,7 +20,7 @@ from compliance.carriers import (
 )
 from compliance.sessions import Session
 from twofold import CurveKeys
-from twofold.client import private_server
+from twofold.client.private_server import PrivateServer
 
 # A case with a long request chooses how long the request takes.
 LONG_SEARCHES = ("--max-search-milliseconds", "600000")
@@ -50,13 +50,7 @@ def carrier(request: pytest.FixtureRequest) -> Iterator[Carrier]:
     with contextlib.ExitStack() as cleanup:
         endpoint, own = name, None
         if name == "private":
-            patch = cleanup.enter_context(pytest.MonkeyPatch.context())
-            patch.setenv("TWOFOLD_MAX_SEARCH_MILLISECONDS", LONG_SEARCHES[1])
-            private_server.stop_at_exit()  # a running one has the old limit
-            server = private_server.acquire(time.monotonic() + PATIENCE)
-            cleanup.callback(private_server.stop_at_exit)
-            cleanup.callback(server.release)
-            endpoint = server.endpoint
+            endpoint = request.getfixturevalue("private_server").endpoint
         elif name == "curve":
             encrypted, keys = request.getfixturevalue("encrypted_server")
             endpoint, own = encrypted.tcp, keys.of("alice")
@@ -90,6 +84,16 @@ def encrypted_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     keys = Keys(Path(tmp_path_factory.mktemp("keys")))
     with Server(*keys.arguments, *LONG_SEARCHES) as server:
         yield server, keys
+
+
+@pytest.fixture(scope="package")
+def private_server() -> Iterator[PrivateServer]:
+    """A private server. It ends with these cases, because other tests count private servers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TWOFOLD_MAX_SEARCH_MILLISECONDS", LONG_SEARCHES[1])
+        server = PrivateServer(time.monotonic() + PATIENCE)
+    yield server
+    server.stop()
 
 
 @pytest.fixture
