@@ -27,6 +27,7 @@ class InterruptAt:
     def __init__(self, moment: int, handler: Callable[[], object] | None = None) -> None:
         self._left, self._handler = moment, handler
         self._outermost: types.FrameType | None = None
+        self._outermost_code = b""
         self.has_fired = False
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -44,14 +45,15 @@ class InterruptAt:
         if self._is_dropped(frame):
             return None
         if self._outermost is None:
-            self._outermost = frame
+            # Read only once, because Python builds a new `co_code` at each access.
+            self._outermost, self._outermost_code = frame, frame.f_code.co_code
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._look
 
     def _look(self, frame: types.FrameType, event: str, _: object) -> Any:
         if event != "opcode" or self.has_fired:
             return self._look
-        if frame is self._outermost and _returns(frame):
+        if frame is self._outermost and self._is_return(frame.f_lasti):
             return self._look
         if self._left == 0:
             self.has_fired = True
@@ -62,6 +64,10 @@ class InterruptAt:
         self._left -= 1
         return self._look
 
+    def _is_return(self, place: int) -> bool:
+        """Returns True if the outermost function has its return at this place."""
+        return dis.opname[self._outermost_code[place]].startswith("RETURN_")
+
     def _is_dropped(self, frame: types.FrameType | None) -> bool:
         """Returns True if a destructor is running. Python drops a destructor's exceptions."""
         while frame is not None and frame is not self._outermost:
@@ -69,7 +75,3 @@ class InterruptAt:
                 return True
             frame = frame.f_back
         return False
-
-
-def _returns(frame: types.FrameType) -> bool:
-    return dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN_")
