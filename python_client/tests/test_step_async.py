@@ -45,7 +45,8 @@ def envs(endpoint: str) -> Any:
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_the_two_calls_equal_one_step(endpoint: str, game: str, mode: str, copy: bool) -> None:
     envs, twin = (make(endpoint, game, autoreset_mode=mode, copy=copy) for _ in range(2))
-    for step in range(500):
+    # Two resets, the first one with a seed. Each is followed by a whole episode and more.
+    for step in (0, *range(330, 470)):
         assert halves(envs, step) == one_step(twin, step), f"step {step}"
     assert envs.requests == twin.requests
     envs.close()
