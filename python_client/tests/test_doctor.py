@@ -21,15 +21,18 @@ from servers import PATIENCE, Server
 import twofold
 from twofold import cli, errors
 from twofold.doctor import machine_findings
+from twofold.doctor.findings import ok
 from twofold.v1 import envelope_pb2 as envelope
 
 COMMAND = ("doctor", "--json", "--timeout", str(PATIENCE))
 
 
-def doctor(*arguments: str, **variables: str) -> tuple[int, Any]:
+def doctor(*arguments: str, with_sandbox: bool = False, **variables: str) -> tuple[int, Any]:
     """Returns the exit status, and the findings by the name of their check."""
     output = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
+        if not with_sandbox:
+            patch.setattr("twofold.doctor.machine._sandbox", lambda: ok("sandbox", "not started"))
         for name, value in variables.items():
             patch.setenv(name, value)
         patient = COMMAND[:2] if "--timeout" in arguments else COMMAND
@@ -69,7 +72,7 @@ def fails(findings: Any, check: str, found: str, fix: str) -> None:
 
 
 def test_a_working_installation_has_no_failures(server: Server) -> None:
-    status, findings = doctor("--endpoint", server.tcp)
+    status, findings = doctor("--endpoint", server.tcp, with_sandbox=True)
     assert status == 0
     assert findings["step"]["found"] == "four boards were stepped at 'embedded'"
     assert findings["server program"]["status"] == "ok"
@@ -153,11 +156,13 @@ sys.meta_path.insert(0, Missing())
 
 
 @pytest.mark.parametrize(
-    "command",
-    [[sys.executable, "-m", "twofold"], [f"{sysconfig.get_path('scripts')}/twofold"]],
+    ("command", "missing"),
+    [
+        ([sys.executable, "-m", "twofold"], "google.protobuf"),
+        ([f"{sysconfig.get_path('scripts')}/twofold"], "numpy"),
+    ],
     ids=["module", "script"],
 )
-@pytest.mark.parametrize("missing", ["numpy", "google.protobuf"])
 def test_the_command_names_a_missing_package_in_one_line(
     command: list[str], missing: str, tmp_path: Path
 ) -> None:
@@ -376,19 +381,21 @@ def test_too_few_open_files_are_named() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="programs are judged on Linux")
 def test_the_sandbox_plays_a_move_or_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    status, findings = doctor()
+    status, findings = doctor(with_sandbox=True)
     assert status == 0
     if findings["sandbox"]["status"] == "ok":
         monkeypatch.setattr("twofold.doctor.machine.os.geteuid", lambda: 1000)
-        assert doctor()[1]["sandbox"]["found"] == "a sandboxed program plays"
+        _, findings = doctor(with_sandbox=True)
+        assert findings["sandbox"]["found"] == "a sandboxed program plays"
         monkeypatch.setattr("twofold.doctor.machine.os.geteuid", lambda: 0)
-        assert doctor()[1]["sandbox"]["found"].endswith("; judge as an ordinary user, not as root")
+        _, findings = doctor(with_sandbox=True)
+        assert findings["sandbox"]["found"].endswith("; judge as an ordinary user, not as root")
 
     def refuse(*_: object, **__: object) -> None:
         raise errors.SandboxUnavailable("no", missing="user namespaces: unshare: No")
 
     monkeypatch.setattr("twofold.judging.sandbox.Sandbox.__init__", refuse)
-    status, findings = doctor()
+    status, findings = doctor(with_sandbox=True)
     assert status == 0
     assert findings["sandbox"]["status"] == "warning"
     assert findings["sandbox"]["found"] == "refused: user namespaces: unshare: No"
