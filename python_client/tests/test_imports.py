@@ -121,13 +121,14 @@ for name in (
 
 import twofold
 
-envs = gymnasium.make_vec("twofold/Game2048-v0", num_envs=3, endpoint=sys.argv[1])
-observations, infos = envs.reset(seed=0)
-print(envs.step([0, 1, 2])[0].tolist())
-print(twofold.rules.legal(observations, endpoint=sys.argv[1]).shape)
+for endpoint in sys.argv[1:]:
+    envs = gymnasium.make_vec("twofold/Game2048-v0", num_envs=3, endpoint=endpoint)
+    observations, infos = envs.reset(seed=0)
+    print(envs.step([0, 1, 2])[0].tolist())
+    print(twofold.rules.legal(observations, endpoint=endpoint).shape)
+    envs.close()
 others = {"twofold.client.embedded", "twofold.client.private_server", "twofold.jax", "jax"}
 print(sorted(others & set(sys.modules)))
-envs.close()
 try:
     twofold.Game2048Env(endpoint="private")
 except twofold.errors.ServerStartFailed as error:
@@ -140,21 +141,19 @@ for module in pkgutil.walk_packages(twofold.__path__, "twofold."):
 """
 
 
-@pytest.mark.parametrize("address", ["tcp", "ipc"])
-def test_a_client_of_a_server_uses_nothing_that_only_unix_has(server: Server, address: str) -> None:
+def test_a_client_of_a_server_uses_nothing_that_only_unix_has(server: Server) -> None:
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", ELSEWHERE, getattr(server, address)],
+        [sys.executable, "-W", "error", "-c", ELSEWHERE, server.tcp, server.ipc],
         capture_output=True,
         text=True,
         env=os.environ | {"TWOFOLD_SERVER": "nowhere"},
         timeout=PATIENCE,
     )
     assert ran.returncode == 0, ran.stderr
-    boards, shape, loaded, error = ran.stdout.splitlines()
+    *played, loaded, error = ran.stdout.splitlines()
     envs = twofold.Game2048VectorEnv(3, endpoint=server.ipc)
     envs.reset(seed=0)
-    assert boards == str(envs.step([0, 1, 2])[0].tolist())
-    assert shape == "(3, 4)"
+    assert played == [str(envs.step([0, 1, 2])[0].tolist()), "(3, 4)"] * 2
     assert loaded == "[]", "none of these was asked for"
     assert "TWOFOLD_SERVER is 'nowhere'" in error
     envs.close()
