@@ -85,9 +85,17 @@ def summed(envs: Any, steps: int) -> list[tuple[int, int, float, int]]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "keywords",
-    [{}, {"copy": False}, {"obs": "dict", "copy": False}, {"obs": "flat"}],
-    ids=["array", "copy=False", "dict, copy=False", "flat"],
+    ("endpoint", "keywords"),
+    [
+        ("embedded", {}),
+        ("embedded", {"copy": False}),
+        ("embedded", {"obs": "dict", "copy": False}),
+        ("embedded", {"obs": "flat"}),
+        ("ipc", {}),
+        ("tcp", {"copy": False}),
+    ],
+    indirect=["endpoint"],
+    ids=str,
 )
 def test_the_infos_match_gymnasiums_vector_wrapper(
     endpoint: str, game: str, mode: str, keywords: dict[str, Any], monkeypatch: pytest.MonkeyPatch
