@@ -374,10 +374,12 @@ def test_dict_info_to_list_gives_each_board_its_own_infos(make: Make, mode: Auto
     envs = DictInfoToList(RecordEpisodeStatistics(make(4, size=2, autoreset_mode=mode)))
     rng = np.random.default_rng(2)
     _, infos = envs.reset(seed=2)
+    assert [info.keys() for info in infos] == [INFOS] * 4
     seen = 0
     for _ in range(60):
         _, _, terminations, _, infos = envs.step(rng.integers(0, 4, 4))
         for lane, info in enumerate(infos):
+            assert info["action_mask"].shape == (4,)
             extra = {"episode"} if terminations[lane] else set()
             if mode is AutoresetMode.SAME_STEP and terminations[lane]:
                 extra |= {"final_obs", "final_info"}

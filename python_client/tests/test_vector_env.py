@@ -12,10 +12,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from gymnasium.wrappers.vector import (
     ClipReward,
-    DictInfoToList,
     FlattenObservation,
     NormalizeObservation,
-    RecordEpisodeStatistics,
     RescaleObservation,
 )
 from reference import Game
@@ -341,49 +339,6 @@ def test_a_wrong_seed_is_refused(
 
 
 # ---- wrappers ------------------------------------------------------------------------------------
-
-
-def test_record_episode_statistics_agrees_with_the_scores() -> None:
-    inner = twofold.Game2048VectorEnv(8, endpoint="embedded", size=2)
-    envs = RecordEpisodeStatistics(inner)
-    rng = np.random.default_rng(1)
-    _, infos = envs.reset(seed=1)
-    finished = 0
-    for _ in range(100):
-        actions = actions_from(rng, infos["action_mask"])
-        _, _, terminations, _, infos = envs.step(actions)
-        assert ("episode" in infos) == terminations.any()
-        if terminations.any():
-            finished += int(terminations.sum())
-            lanes = infos["_episode"]
-            np.testing.assert_array_equal(lanes, terminations)
-            np.testing.assert_array_equal(infos["episode"]["r"][lanes], infos["score"][lanes])
-            np.testing.assert_array_equal(
-                infos["episode"]["l"][lanes], infos["episode_length"][lanes]
-            )
-    assert envs.episode_count == finished > 50
-    envs.close()
-
-
-def test_record_episode_statistics_accepts_masked_resets() -> None:
-    inner = twofold.Game2048VectorEnv(3, endpoint="embedded", autoreset_mode="disabled")
-    envs = RecordEpisodeStatistics(inner)
-    envs.reset(seed=1)
-    envs.step([0, 1, 2])
-    envs.reset(options={"reset_mask": np.array([True, False, False])})
-    assert envs.episode_lengths.tolist() == [0, 1, 1]
-    envs.close()
-
-
-@in_this_process
-def test_dict_info_to_list_gives_each_board_its_infos(envs: twofold.Game2048VectorEnv) -> None:
-    wrapped = DictInfoToList(RecordEpisodeStatistics(envs))
-    _, infos = wrapped.reset(seed=0)
-    assert len(infos) == 6
-    *_, infos = wrapped.step(np.zeros(6, np.int64))
-    for info in infos:
-        assert info.keys() == INFOS
-        assert info["action_mask"].shape == (4,)
 
 
 def test_other_wrappers_accept_the_environment() -> None:
