@@ -96,12 +96,12 @@ def run_script(text: str, *arguments: object) -> str:
     ("steps", "arguments"),
     [
         (10_500, {"size": (2, 3), "num_envs": 1}),
-        (2100, {"size": (2, 3), "num_envs": 5}),
-        (165, {"size": (2, 3), "num_envs": 64, "exponents": 16}),
-        (150, {"size": (2, 3), "num_envs": 70, "tuples": [[0, 1, 3], [5], [1, 4, 2]]}),
+        (600, {"size": (2, 3), "num_envs": 5}),
+        (50, {"size": (2, 3), "num_envs": 64, "exponents": 16}),
+        (45, {"size": (2, 3), "num_envs": 70, "tuples": [[0, 1, 3], [5], [1, 4, 2]]}),
         (10_150, {"size": 3, "num_envs": 1}),
-        (160, {"size": 3, "num_envs": 64, "goal": 64}),
-        (150, {"size": 3, "num_envs": 70, "tuples": [[0, 1, 3], [4], [8, 4, 1, 7]]}),
+        (60, {"size": 3, "num_envs": 64, "goal": 64}),
+        (60, {"size": 3, "num_envs": 70, "tuples": [[0, 1, 3], [4], [8, 4, 1, 7]]}),
         # Boards that the general engine plays.
         (8, {"size": (5, 4), "num_envs": 70, "tuples": [[0, 1, 6], [19, 3, 4, 5, 9]]}),
         (30, {"size": (2, 6), "num_envs": 30, "four_probability": 0.5}),

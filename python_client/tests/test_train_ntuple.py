@@ -206,6 +206,7 @@ def test_the_learner_works_under_a_wrapper() -> None:
     assert found.scores.mean() > 2 * 1095
 
 
+@pytest.mark.usefixtures("_small_tables")
 def test_the_program_trains_over_a_server_and_saves_its_curve_and_its_evaluation(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
