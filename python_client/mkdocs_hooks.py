@@ -10,10 +10,12 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -35,6 +37,8 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:)([^)\s#]+)(#[^)\s]*)?\)")
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Adds the documents outside `docs/` and the example programs."""
+    from mkdocs.structure.files import File  # tests read PAGES without MkDocs
+
     added = {ROOT / document: place for document, place in PAGES.items()}
     added |= {path: f"examples/{path.name}" for path in (ROOT / EXAMPLES).glob("*.py")}
     for source, place in added.items():

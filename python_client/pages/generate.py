@@ -20,16 +20,18 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import figures
-import griffe
 import tables
 
 from twofold import cli, errors
 from twofold.client.lookup import find_program
+
+if TYPE_CHECKING:
+    import griffe
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python_client/src/twofold"
@@ -214,6 +216,8 @@ def exception_tree() -> str:
 @cache
 def package() -> griffe.Object:
     """Returns griffe's description of the package. griffe reads its code without importing it."""
+    import griffe  # takes long, and `pages` does not need it
+
     loaded = griffe.load("twofold", search_paths=[PACKAGE.parent])
     assert isinstance(loaded, griffe.Object)
     return loaded

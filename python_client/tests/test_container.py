@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from docker.utils.build import exclude_paths
 from dockerfile_parse import DockerfileParser
 
 from twofold.client.lookup import find_program
@@ -72,6 +71,8 @@ def copied() -> list[str]:
 @pytest.fixture(scope="module")
 def context() -> set[str]:
     """The files that .dockerignore does not exclude."""
+    from docker.utils.build import exclude_paths  # takes long, and only two tests need it
+
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     patterns = [line for line in lines if line and not line.startswith("#")]
     paths = exclude_paths(str(ROOT), patterns, dockerfile="Dockerfile")

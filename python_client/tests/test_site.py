@@ -9,13 +9,14 @@ import importlib
 import inspect
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
-from mkdocs.config import load_config
 from servers import PATIENCE
 
 import twofold
@@ -26,7 +27,7 @@ DOCUMENTS = sorted(
     for folder in ("", "docs/**/", "python_client/", "python_client/benchmarks/")
     for path in ROOT.glob(f"{folder}*.md")
 )
-HOOKS = load_config(str(ROOT / "mkdocs.yml"))["hooks"]["python_client/mkdocs_hooks.py"]
+HOOKS = SimpleNamespace(**runpy.run_path(str(ROOT / "python_client" / "mkdocs_hooks.py")))
 # The documents of the site, each with its page.
 PAGES = {
     document: HOOKS.PAGES.get(document, document.removeprefix("docs/"))
