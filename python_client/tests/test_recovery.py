@@ -42,7 +42,8 @@ from twofold.v1 import rollout_pb2 as wire
 # ---- a bad network -------------------------------------------------------------------------------
 
 
-def test_a_bad_network_changes_nothing(server: Server, steps: int) -> None:
+def test_a_bad_network_changes_nothing(server: Server, steps: int, scale: int) -> None:
+    steps = 600 if scale == 1 else steps
     expected = undisturbed(server.ipc, steps)
     with FaultProxy(server.ipc, rate=0.1, seed=1) as proxy:
         envs = make(proxy.endpoint)
