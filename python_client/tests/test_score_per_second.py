@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import struct
 import sys
@@ -139,6 +140,29 @@ def test_a_published_network_is_evaluated_or_skipped_and_listed(
 # ---- score per second ----------------------------------------------------------------------------
 
 
+SMALL_TUPLES = ((0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (5, 6, 9, 10))
+
+
+@pytest.fixture
+def _small_networks(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Makes the n-tuple learners train 4-tuples, whose agents are 256 times smaller."""
+    example, run = score_per_second.EXAMPLES / "train_ntuple.py", score_per_second.run
+    program, found = re.subn(r"(?m)^TUPLES = .*", f"TUPLES = {SMALL_TUPLES}", example.read_text())
+    assert found == 1
+    examples = tmp_path_factory.mktemp("examples")
+    (examples / example.name).write_text(program)
+    patterns = ["--patterns", *(",".join(map(str, cells)) for cells in SMALL_TUPLES)]
+
+    def run_small(words: list[Any], out: Path) -> str:
+        return str(run([*words, *patterns] if "twofold" in words else words, out))
+
+    monkeypatch.setattr(score_per_second, "EXAMPLES", examples)
+    monkeypatch.setattr(score_per_second, "run", run_small)
+
+
+@pytest.mark.usefixtures("_small_networks")
 @pytest.mark.parametrize("learner", ["train", "ntuple"])
 def test_an_ntuple_learner_is_measured_at_each_time_of_one_run(
     learner: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
