@@ -154,14 +154,13 @@ def test_workers_play_in_their_process_and_on_a_server_at_once(method: str, serv
         envs.close()
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_gymnasiums_async_workers_share_a_server(method: str, server: Server) -> None:
+def test_gymnasiums_async_workers_share_a_server(server: Server) -> None:
     arguments: dict[str, Any] = {"endpoint": server.ipc, "size": 3, "max_episode_steps": 20}
     envs = gym.make_vec(
         "twofold:twofold/Game2048-v0",
         num_envs=3,
         vectorization_mode="async",
-        vector_kwargs={"context": method},
+        vector_kwargs={"context": "fork"},
         **arguments,
     )
     twin = twofold.Game2048VectorEnv(3, **arguments)
