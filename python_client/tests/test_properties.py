@@ -15,7 +15,7 @@ from twofold.envs.seeding import board_seeds, consecutive
 
 NUM_ENVS = 4
 
-settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=200)
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("fixed")
 
 SEEDS = st.integers(0, 2**64 - 1) | st.integers(0, 2**130)
