@@ -82,12 +82,11 @@ def play(reward: dict[str, Any], config: dict[str, Any], seed: int, steps: int) 
             step = reward_reference.Transition(
                 before, actions[-1], game.board, game.terminated, game.rows, game.columns, game.goal
             )
+            terms = reward_reference.terms(reward, step)
             told |= {
-                "reward": reward_reference.reward(reward, step),
+                "reward": reward_reference.reward(reward, terms),
                 # 0.0: a zero is never negative.
-                "reward_terms": [
-                    float(np.float32(term)) + 0.0 for term in reward_reference.terms(reward, step)
-                ],
+                "reward_terms": [float(np.float32(term)) + 0.0 for term in terms],
                 "merges": list(step.merges),
                 "chance": step.chance,
                 "afterstates": list(step.afterstate),

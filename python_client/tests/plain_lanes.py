@@ -153,8 +153,9 @@ class PlainLane:
             return score if step.is_legal else -1.0, told
         if self.spec is None:
             return float(np.float32(score)), told | {"reward_terms": [score]}
-        told["reward_terms"] = np.array(terms_of_2048(self.spec, step), np.float32).tolist()
-        return reward_of_2048(self.spec, step), told
+        values = terms_of_2048(self.spec, step)
+        told["reward_terms"] = np.array(values, np.float32).tolist()
+        return reward_of_2048(self.spec, values), told
 
     def _play_concentration(self, action: int, begins: bool) -> tuple[float, Told]:
         game: reference_concentration.Game = self.game

@@ -129,9 +129,9 @@ def terms(spec: dict[str, Any], step: Transition) -> list[float]:
     return values
 
 
-def reward(spec: dict[str, Any], step: Transition) -> float:
-    """Returns the reward of a transition, as the environment's float32."""
-    scaled = _sum(terms(spec, step)) * spec.get("scale", 1.0)
+def reward(spec: dict[str, Any], values: list[float]) -> float:
+    """Returns the reward, as the environment's float32, of a transition's `terms`."""
+    scaled = _sum(values) * spec.get("scale", 1.0)
     low, high = spec.get("clip", (-math.inf, math.inf))
     return float(np.float32(min(max(scaled, low), high)))
 
