@@ -154,9 +154,10 @@ package final class SessionMachine {
         _ payload: Frame?, from route: Route, into effects: inout [Effect]
     ) {
         switch verdict {
-        case .execute(let entry, let subject):
+        case .execute(let entry):
             let work = Work(
-                subject, of: entry, RequestKind(op), seq: seq, header: header, payload: payload, from: route)
+                entry.subject(of: op), of: entry, RequestKind(op), seq: seq, header: header,
+                payload: payload, from: route)
             start(work, of: entry, &effects)
         case .resend(let reply):
             statistics.counters.resent += 1

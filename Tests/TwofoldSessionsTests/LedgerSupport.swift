@@ -53,10 +53,10 @@ extension SessionLedger {
         var decision = Decision()
         do throws(ServiceError) {
             switch try admit(request, op, header, payload, from: route) {
-            case .execute(let entry, let subject):
+            case .execute(let entry):
                 entry.start(
                     Work(
-                        subject, of: entry, RequestKind(op), seq: request.seq, header: header,
+                        entry.subject(of: op), of: entry, RequestKind(op), seq: request.seq, header: header,
                         payload: payload, from: route))
                 decision.entry = entry
             case .resend(let reply): decision.resent = reply

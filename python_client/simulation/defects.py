@@ -49,9 +49,7 @@ IN_SWIFT = (
         "a repeat is executed again",
         ENTRY,
         "if seq == open.last.seq { return try open.last.repeated(header, payload) }\n",
-        "if case .idle = state, seq == open.last.seq, seq > 1 {\n"
-        "                    return .execute(self, .request(op, open.host))\n"
-        "                }\n",
+        "if case .idle = state, seq == open.last.seq, seq > 1 { return .execute(self) }\n",
     ),
     Defect(
         "a repeat is not compared with the request",

@@ -114,6 +114,13 @@ extension SessionLedger {
             }
         }
 
+        /// Returns the subject of a request's work: the new environment, or the operation and the host that executes it.
+        func subject(of op: Request.OneOf_Op) -> Work.Subject {
+            if let host { return .request(op, host) }
+            guard case .create(let create) = op else { preconditionFailure("an entry without a host is new") }
+            return .create(create)
+        }
+
         // MARK: events
 
         /// Decides what to do with a request. Throws an error to refuse it.
@@ -138,7 +145,7 @@ extension SessionLedger {
                     return try park(header, payload, from: route, for: work)
                 }
                 if case .create = op { throw .idIsTaken }
-                return .execute(self, .request(op, open.host))
+                return .execute(self)
             case .closed(let last):
                 guard seq == last.seq else { throw .unknown(id) }
                 return try last.repeated(header, payload)

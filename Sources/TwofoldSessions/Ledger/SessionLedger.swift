@@ -20,8 +20,8 @@ internal import TwofoldService
 package struct SessionLedger {
     /// The ledger's decision about a request.
     enum Verdict {
-        /// Start work on this subject. Call `complete` or `abandon` when it ends.
-        case execute(Entry, Work.Subject)
+        /// Start the request. Call `complete` or `abandon` when it ends.
+        case execute(Entry)
         /// Send the stored reply.
         case resend(StoredReply)
         /// Do nothing. The request is already in progress, and its reply will go to the route of this newer copy.
@@ -70,8 +70,8 @@ package struct SessionLedger {
     }
 
     /// Decides what to do with a request for an existing session. Throws an error to refuse the request, or if the
-    /// session is unknown.
-    func admit(
+    /// session is unknown. The function is mutating only because Swift would copy the ledger otherwise.
+    mutating func admit(
         _ id: SessionID, epoch: UInt32, seq: UInt64, _ op: Request.OneOf_Op, _ header: Frame,
         _ payload: Frame?, from route: Route
     ) throws(ServiceError) -> Verdict {
@@ -90,7 +90,7 @@ package struct SessionLedger {
         let entry = Entry(id, of: route.client, boards: boards, at: route.arrived)
         entries[id] = entry
         usage.add(boards: boards, of: route.client)
-        return .execute(entry, .create(create))
+        return .execute(entry)
     }
 
     /// Transfers a session to a new holder and raises the session's epoch. The epoch stays the same if this holder
