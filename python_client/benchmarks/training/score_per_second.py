@@ -153,8 +153,8 @@ def train_tdl2048(options: argparse.Namespace, out: Path) -> Saved:
 
     The program plays a number of games that must be known before, and games become longer. So each
     round plays at most twice as many games as the round before, and no more than seem to take half
-    of the time that is left. It continues the network of the round before. The times of loading and
-    saving do not count.
+    of the time that is left. It continues the network of the round before. A round lasts as long as
+    its slowest thread. The times of loading and saving do not count.
     """
     if options.tdl2048 is None:
         raise Unavailable("its source is needed; --tdl2048 names the folder")
@@ -169,13 +169,13 @@ def train_tdl2048(options: argparse.Namespace, out: Path) -> Saved:
         while (left := 60 * minutes - seconds) > 0.6 * minutes:
             games = min(2 * games, math.ceil(pace * left / 2))
             rounds += 1
-            # Each thread plays one unit of games.
+            # Each thread plays one unit of games, and prints one line.
             call = [*words, "-s", f"{options.seed}{rounds:03}", "-t", f"{options.cores}x{games}"]
             output = run([*call, "info", "-io" if rounds > 1 else "-o", network], out)
-            [(milliseconds, speed)] = re.findall(r"^summary +(\d+)ms ([\d.]+)ops", output, re.M)
-            took = max(float(milliseconds), 1) / 1000
+            threads = re.findall(r"^\d+/\d+ (\d+)ms ([\d.]+)ops", output, re.M)
+            took = max(1, *(int(milliseconds) for milliseconds, _ in threads)) / 1000
             seconds += took
-            moves += took * float(speed)
+            moves += sum(int(milliseconds) / 1000 * float(speed) for milliseconds, speed in threads)
             pace = games / took
         kept = out / f"agent-{60 * minutes:g}.w"
         shutil.copy(network, kept)
