@@ -1,11 +1,13 @@
+#define _GNU_SOURCE
 #include "CLinux.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static atomic_int local_ceiling = INT_MAX;
@@ -22,10 +24,10 @@ long twofold_refused_connections(void) {
 }
 
 static int ceiling_of(int listener) {
-    int domain = AF_UNSPEC;
-    socklen_t size = sizeof domain;
-    getsockopt(listener, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-    return atomic_load(domain == AF_UNIX ? &local_ceiling : &network_ceiling);
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof address;
+    getsockname(listener, (struct sockaddr *)&address, &size);
+    return atomic_load(address.ss_family == AF_UNIX ? &local_ceiling : &network_ceiling);
 }
 
 // An aborted connection is a normal event for libzmq's listeners of both kinds.
@@ -35,8 +37,15 @@ static int refuse(void) {
     return -1;
 }
 
-int accept4(int listener, struct sockaddr *restrict address, socklen_t *restrict size, int flags) {
-    const int connection = (int)syscall(SYS_accept4, listener, address, size, flags);
+int accept(int listener, struct sockaddr *restrict address, socklen_t *restrict size) {
+    typedef int accept_function(int, struct sockaddr *restrict, socklen_t *restrict);
+    static _Atomic(accept_function *) libc_accept;
+    accept_function *next = atomic_load(&libc_accept);
+    if (!next) {
+        next = (accept_function *)dlsym(RTLD_NEXT, "accept");
+        atomic_store(&libc_accept, next);
+    }
+    const int connection = next(listener, address, size);
     if (connection >= 0) {
         // The system gives out the lowest free number, so at least that many are in use.
         if (connection < ceiling_of(listener)) return connection;
@@ -55,6 +64,9 @@ int accept4(int listener, struct sockaddr *restrict address, socklen_t *restrict
     }
 }
 
-int accept(int listener, struct sockaddr *restrict address, socklen_t *restrict size) {
-    return accept4(listener, address, size, 0);
+int accept4(int listener, struct sockaddr *restrict address, socklen_t *restrict size, int flags) {
+    const int connection = accept(listener, address, size);
+    if (connection >= 0 && flags & SOCK_CLOEXEC) fcntl(connection, F_SETFD, FD_CLOEXEC);
+    if (connection >= 0 && flags & SOCK_NONBLOCK) fcntl(connection, F_SETFL, O_NONBLOCK);
+    return connection;
 }

@@ -1,7 +1,5 @@
-#define _GNU_SOURCE
 #include "CLinux.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,7 +12,7 @@ static void *wait_at(void *gate) {
 
 bool twofold_can_start_threads(size_t count) {
     int descriptors[2];
-    if (pipe2(descriptors, O_CLOEXEC) != 0) return false;
+    if (pipe(descriptors) != 0) return false;
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t *threads = calloc(count, sizeof *threads);
     size_t started = 0;

@@ -21,6 +21,14 @@ package struct Descriptor: ~Copyable, Sendable {
 
     deinit { close(number) }
 
+    /// Makes calls on a pipe or socket fail with EAGAIN instead of waiting. Child processes do not inherit it.
+    ///
+    /// The corresponding C function is `fcntl`.
+    func neverWait() throws(SystemError) {
+        try system(named: "fcntl") { fcntl(number, F_SETFL, O_NONBLOCK) }
+        try system(named: "fcntl") { fcntl(number, F_SETFD, FD_CLOEXEC) }
+    }
+
     /// Opens or creates a file, and locks it until the descriptor is closed. Returns nil if another process holds
     /// the lock. The process that holds the lock may remove the file; the next caller then locks a new file.
     ///

@@ -88,7 +88,7 @@ struct Serve: ParsableCommand {
         }
         // Only the server's user may access its files, such as the sockets of ipc endpoints.
         umask(0o077)
-        // Before signals are blocked, because a key file may be a FIFO that nobody writes to.
+        // Before signals are caught, because a key file may be a FIFO that nobody writes to.
         let configuration = try makeConfiguration(logger)
         try checkThreads(configuration.service.threads)
         let stopSignals = try Signals(SIGTERM, SIGINT)

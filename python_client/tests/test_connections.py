@@ -22,8 +22,8 @@ from twofold.judging import seccomp
 REFUSED = """
 import ctypes, os, struct, sys
 
-# A seccomp filter that fails accept4 with the given error, and allows everything else.
-code, number = int(sys.argv[1]), {"x86_64": 288, "aarch64": 242}[os.uname().machine]
+# A seccomp filter that fails accept with the given error, and allows everything else.
+code, number = int(sys.argv[1]), {"x86_64": 43, "aarch64": 202}[os.uname().machine]
 fail, allow = 0x50000 + code, 0x7FFF0000
 instructions = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, fail), (6, 0, 0, allow)]
 filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in instructions))

@@ -1,6 +1,5 @@
-// The C functions that Swift's Glibc module lacks: descriptors that can be polled next to sockets (eventfd,
-// signalfd), returning freed memory to the system (malloc_trim), queries about the processors, and an accept
-// that can refuse connections.
+// The C functions that Swift's Glibc module lacks: handlers of signals, returning freed memory to the system
+// (malloc_trim), queries about the processors, and an accept that can refuse connections.
 //
 // Functions of Processors.c wrap the declarations that glibc restricts to _GNU_SOURCE. If this header defined
 // that macro, it would change system headers (fd_set, for example) that Glibc and Dispatch include without
@@ -9,23 +8,21 @@
 #define TWOFOLD_CLINUX_H
 
 #include <malloc.h>
-#include <signal.h>
 #include <stdbool.h>
-#include <sys/eventfd.h>
-#include <sys/signalfd.h>
+#include <stddef.h>
 
 // Reads the affinity mask of the calling thread, one bit for each processor, into `size` bytes; returns false if it
 // does not fit.
 bool twofold_read_affinity(unsigned long *mask, size_t size);
-
-// Returns the bytes of address space that a new thread's stack takes; 0 if they cannot be determined.
-size_t twofold_thread_stack_bytes(void);
 
 // Starts and ends `count` threads, and opens and closes two descriptors; returns false if any of this fails.
 bool twofold_can_start_threads(size_t count);
 
 // Returns true if the processor and the system support AVX2.
 bool twofold_has_avx2(void);
+
+// From now on, writes a byte to a pipe whenever the signal arrives; returns -1 if it fails. The pipe must not block.
+int twofold_report_signal(int number, int pipe);
 
 // Asks the processor to load the cache line at an address, which the caller will soon use.
 static inline void twofold_prefetch(const void *address) { __builtin_prefetch(address); }

@@ -25,7 +25,8 @@ package var refusedConnections: Int { twofold_refused_connections() }
 extension Descriptor {
     /// Creates a non-blocking stream socket in the Unix domain.
     package static func unixSocket() throws(SystemError) -> Descriptor {
-        let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        return try Descriptor { socket(AF_UNIX, type, 0) }
+        let stream = try Descriptor { socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0) }
+        try stream.neverWait()
+        return stream
     }
 }

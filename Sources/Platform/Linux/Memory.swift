@@ -27,10 +27,6 @@ package func prepareForMemoryLimit(_ left: Int) -> Bool {
     return left >= MemoryPromise.kept
 }
 
-/// Returns the address space that a new thread's stack occupies, in bytes. A stack limit (`ulimit -s`) above 1 GiB
-/// counts as 1 GiB, so that sums of stack sizes don't overflow.
-func threadStackBytes() -> Int { min(twofold_thread_stack_bytes(), 1 << 30) }
-
 /// Returns a soft limit of this process; nil for "unlimited".
 private func resourceLimit(_ resource: __rlimit_resource) -> Int? {
     var limit = rlimit()

@@ -1,28 +1,26 @@
 internal import CLinux
 
-/// A descriptor that becomes readable when a signal arrives. It replaces signal handlers.
+/// A descriptor that becomes readable when a signal arrives. The handlers of the signals only ring a bell, because a
+/// handler may call almost no other function.
 public final class Signals: Sendable {
-    private let source: Descriptor
+    private let numbers: [Int32]
+    private let wakeup: Wakeup
 
     /// The descriptor to poll. It is readable from the arrival of a signal until `take()`.
-    public var descriptor: Int32 { source.number }
+    public var descriptor: Int32 { wakeup.descriptor }
 
-    /// Blocks these signals in the calling thread and in all threads that the calling thread starts later. Call it
-    /// first in `main`.
+    /// Catches these signals from now on.
     public init(_ numbers: Int32...) throws(SystemError) {
-        var signals = sigset_t()
-        sigemptyset(&signals)
-        for number in numbers { sigaddset(&signals, number) }
-        pthread_sigmask(SIG_BLOCK, &signals, nil)
-        source = try Descriptor(named: "signalfd") {
-            signalfd(-1, &signals, Int32(SFD_CLOEXEC) | Int32(SFD_NONBLOCK))
+        self.numbers = numbers
+        wakeup = try Wakeup()
+        for number in numbers {
+            try system(named: "sigaction") { twofold_report_signal(number, wakeup.writingEnd) }
         }
     }
 
+    /// Ignores the signals from now on.
+    deinit { for number in numbers { signal(number, SIG_IGN) } }
+
     /// Consumes all signals that have arrived. Several signals count as one.
-    package func take() {
-        var signal = signalfd_siginfo()
-        let size = MemoryLayout<signalfd_siginfo>.size
-        while let count = try? system({ read(descriptor, &signal, size) }), count > 0 {}
-    }
+    package func take() { wakeup.silence() }
 }

@@ -16,3 +16,13 @@ package func canStartThreads(_ count: Int) -> Bool {
     startable.store(count, ordering: .relaxed)
     return true
 }
+
+/// Returns the address space that a new thread's stack occupies, in bytes; 0 if it can't be determined. A stack limit
+/// (`ulimit -s`) above 1 GiB counts as 1 GiB, so that sums of stack sizes don't overflow.
+func threadStackBytes() -> Int {
+    var attributes = pthread_attr_t()
+    var bytes = 0
+    guard pthread_attr_init(&attributes) == 0 else { return 0 }
+    defer { pthread_attr_destroy(&attributes) }
+    return pthread_attr_getstacksize(&attributes, &bytes) == 0 ? min(bytes, 1 << 30) : 0
+}

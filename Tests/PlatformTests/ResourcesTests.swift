@@ -1,0 +1,41 @@
+import Foundation
+import Testing
+
+@testable import Platform
+
+@Suite struct ResourcesTests {
+    @Test func `open descriptors are counted`() async {
+        await #expect(processExitsWith: .success) {
+            let before = ProcessUsage.descriptors
+            let pipes = try (0..<20).map { _ in try Wakeup() }
+            #expect(ProcessUsage.descriptors == before + 2 * pipes.count)
+        }
+    }
+
+    @Test func `memory that was written is resident, and not available`() async {
+        await #expect(processExitsWith: .success) {
+            let memory = [UInt8](repeating: 1, count: 100 << 20)
+            let machine = Int(ProcessInfo.processInfo.physicalMemory)
+            #expect(ProcessUsage.residentBytes > memory.count)
+            #expect((1...machine - memory.count).contains(availableMemory()))
+        }
+    }
+
+    @Test func `the number of processors is at least one and at most the machine's`() {
+        #expect(availableProcessors() >= 1)
+        #expect(availableProcessors() <= ProcessInfo.processInfo.processorCount)
+    }
+
+    @Test func `threads can be started, and the memory for their stacks is known`() {
+        #expect((1 << 14...1 << 30).contains(threadStackBytes()))
+        #expect(canStartThreads(4))
+    }
+
+    @Test func `the limit on descriptors is raised as far as the system allows`() async {
+        await #expect(processExitsWith: .success) {
+            let highest = try raiseDescriptorLimit()
+            #expect(highest >= 64)
+            #expect(try raiseDescriptorLimit() == highest)
+        }
+    }
+}
