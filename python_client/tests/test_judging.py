@@ -15,6 +15,7 @@ import resource
 import selectors
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import types
@@ -1383,6 +1384,77 @@ def test_the_numbers_of_the_system_calls_are_the_kernels(machine: str, header: s
     lacking = set(seccomp.ALLOWED.split()) | set(seccomp.KILLING.split())
     lacking -= seccomp.numbers(machine).keys()
     assert [name for name in lacking if name in known] == []
+
+
+def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> str:
+    """Runs a machine's filter on a system call, as the kernel does, and returns its verdict.
+
+    The instructions are those of classic BPF (linux/bpf_common.h), on a struct seccomp_data.
+    """
+    if architecture is None:
+        architecture = seccomp.ARCHITECTURES[machine]
+    values = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
+    call = struct.pack("=IIQ6Q", number, architecture, 0, *values)
+    code = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
+    loaded, at = 0, 0
+    while True:
+        operation, if_true, if_false, value = code[at]
+        at += 1
+        match operation:
+            case 0x20:  # BPF_LD | BPF_W | BPF_ABS
+                (loaded,) = struct.unpack_from("=I", call, value)
+            case 0x06:  # BPF_RET | BPF_K
+                return {0x7FFF0000: "allow", 0x80000000: "kill", 0x00050001: "EPERM"}[value]
+            case 0x15:  # BPF_JMP | BPF_JEQ | BPF_K
+                at += if_true if loaded == value else if_false
+            case 0x35:  # BPF_JMP | BPF_JGE | BPF_K
+                at += if_true if loaded >= value else if_false
+            case 0x45:  # BPF_JMP | BPF_JSET | BPF_K
+                at += if_true if loaded & value else if_false
+            case _:
+                raise AssertionError(operation)
+
+
+MACHINES = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+
+
+@MACHINES
+def test_the_filter_allows_kills_or_refuses_each_system_call(machine: str) -> None:
+    numbers = seccomp.numbers(machine)
+    known = dict.fromkeys(range(1000), "EPERM")
+    known |= {numbers[name]: "allow" for name in seccomp.ALLOWED.split() if name in numbers}
+    known |= {numbers[name]: "kill" for name in seccomp.KILLING.split() if name in numbers}
+    known |= {numbers[name]: "allow" for name in ("open", "openat") if name in numbers}
+    assert {number: verdict(machine, number) for number in known} == known
+    assert verdict(machine, 2**32 - 1) == ("kill" if machine == "x86_64" else "EPERM")
+
+
+@MACHINES
+def test_the_filter_allows_to_open_files_for_reading_only(machine: str) -> None:
+    numbers = seccomp.numbers(machine)
+    calls = {"openat": (2**32 - 100, 4096), "open": (4096,)}
+    for name, arguments in calls.items():
+        if name not in numbers:
+            continue
+        for flags in (os.O_RDONLY, os.O_CLOEXEC, os.O_NONBLOCK | os.O_APPEND):
+            assert verdict(machine, numbers[name], *arguments, flags) == "allow"
+            # The kernel ignores the upper half.
+            assert verdict(machine, numbers[name], *arguments, flags | 1 << 32) == "allow"
+        for flags in (os.O_WRONLY, os.O_RDWR, os.O_CREAT, os.O_TRUNC, os.O_TMPFILE | os.O_RDWR):
+            for more in (0, os.O_CLOEXEC, os.O_DIRECTORY):
+                assert verdict(machine, numbers[name], *arguments, flags | more) == "kill"
+
+
+@MACHINES
+def test_the_filter_kills_calls_of_another_architecture(machine: str) -> None:
+    i386 = 0x40000003
+    others = {i386, *seccomp.ARCHITECTURES.values()} - {seccomp.ARCHITECTURES[machine]}
+    for other in others:
+        for number in range(1000):
+            assert verdict(machine, number, architecture=other) == "kill"
+    if machine == "x86_64":
+        x32 = 1 << 30
+        assert {verdict(machine, x32 + number) for number in range(1000)} == {"kill"}
 
 
 def test_a_processor_without_a_filter_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
