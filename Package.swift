@@ -71,8 +71,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
     targets: [
-        .target(name: "CLinux"),
-        .target(name: "Platform", dependencies: ["CLinux"], swiftSettings: testableSettings),
+        .target(name: "CPlatform"),
+        .target(name: "Platform", dependencies: ["CPlatform"], swiftSettings: testableSettings),
         .systemLibrary(name: "CZeroMQ"),
         .target(
             name: "ZeroMQ", dependencies: ["CZeroMQ", "Platform"], swiftSettings: testableSettings,
@@ -131,7 +131,7 @@ let package = Package(
             swiftSettings: settings,
             linkerSettings: [.unsafeFlags(staticRuntime)]),
         .testTarget(
-            name: "PlatformTests", dependencies: ["CLinux", "Platform"], swiftSettings: testSettings),
+            name: "PlatformTests", dependencies: ["CPlatform", "Platform"], swiftSettings: testSettings),
         .testTarget(name: "ZeroMQTests", dependencies: ["Platform", "ZeroMQ"], swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldCoreTests", dependencies: ["Platform", "TwofoldCore"], swiftSettings: settings),

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 
 /// Raises this process's limit on open descriptors (`ulimit -n`) as far as the system allows, and returns the new
 /// limit.
@@ -13,7 +13,7 @@ package func raiseDescriptorLimit() throws(SystemError) -> Int {
 }
 
 /// Sets the connection limits of libzmq. From now on, libzmq closes a new connection at once unless its descriptor
-/// is below the ceiling: `local` for Unix sockets, `network` for all others. Works in executables only; CLinux.h
+/// is below the ceiling: `local` for Unix sockets, `network` for all others. Works in executables only; CPlatform.h
 /// explains how.
 package func setConnectionCeilings(local: Int, network: Int) {
     twofold_set_connection_ceilings(Int32(clamping: local), Int32(clamping: network))

@@ -1,7 +1,7 @@
 // The operating system: its C library, which every other module imports from here, and system calls
 // (`system`, `Descriptor`). The folder Linux holds the parts that exist on Linux only.
 //
-// A port to another system must rewrite that folder and CLinux. On macOS, these replacements might work, but
+// A port to another system must rewrite that folder and CPlatform. On macOS, these replacements might work, but
 // are untested:
 //
 //     Memory         availableMemory        sysctl hw.memsize, and getrlimit

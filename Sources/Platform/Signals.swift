@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 
 /// A descriptor that becomes readable when a signal arrives. The handlers of the signals only ring a bell, because a
 /// handler may call almost no other function.

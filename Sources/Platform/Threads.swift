@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 internal import Synchronization
 
 /// The largest number of threads that this process, or a process that it was forked from, could start at once.

@@ -1,4 +1,4 @@
-internal import CLinux
+internal import CPlatform
 
 /// Returns the number of processors that this process may use, at least 1. This is the smaller of the affinity
 /// mask's processor count and the cgroup's limit. (Dispatch reads only the affinity mask.)

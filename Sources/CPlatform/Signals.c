@@ -1,4 +1,4 @@
-#include "CLinux.h"
+#include "CPlatform.h"
 
 #include <errno.h>
 #include <signal.h>

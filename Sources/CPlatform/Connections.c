@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CLinux.h"
+#include "CPlatform.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-public import CLinux
+public import CPlatform
 
 /// Asks the processor to load the cache line at an address, which the caller will soon use. Any address is allowed.
 @inlinable @inline(__always)

@@ -1,4 +1,4 @@
-#include "CLinux.h"
+#include "CPlatform.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 // Functions of Processors.c wrap the declarations that glibc restricts to _GNU_SOURCE. If this header defined
 // that macro, it would change system headers (fd_set, for example) that Glibc and Dispatch include without
 // it. Modules that define the same type differently do not compile together.
-#ifndef TWOFOLD_CLINUX_H
-#define TWOFOLD_CLINUX_H
+#ifndef TWOFOLD_CPLATFORM_H
+#define TWOFOLD_CPLATFORM_H
 
 #include <malloc.h>
 #include <stdbool.h>
