@@ -88,6 +88,13 @@ sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, 
 	swift test --configuration release --disable-xctest --sanitize=thread \
 	    --scratch-path .build/tsan --filter TwofoldCoreTests
 
+POSIX_BUILD := .build/posix
+
+.PHONY: posix-test
+posix-test: .build/system-packages ## Build without what only Linux has, and run the Swift tests (a quarter of an hour).
+	TWOFOLD_POSIX=1 swift build -c release --build-tests --scratch-path $(POSIX_BUILD)
+	$(POSIX_BUILD)/release/twofoldPackageTests.xctest --testing-library swift-testing $(SWIFT_TEST_ARGS)
+
 # Builds the server first, because two builds at once would wait for each other.
 .PHONY: swift-tests
 swift-tests: server ## Build everything, including the Swift tests.

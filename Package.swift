@@ -44,6 +44,12 @@ let fuzzTargets: [Target] =
             path: "Tests/FuzzRequests", swiftSettings: settings)
     ]
 
+/// Whether Platform uses what only Linux has. With TWOFOLD_POSIX set, it uses only POSIX, as on another system.
+let usesLinux = Context.environment["TWOFOLD_POSIX"] == nil
+
+/// The C modules of Platform.
+let platformModules: [Target.Dependency] = usesLinux ? ["CPlatform", "CLinux"] : ["CPlatform"]
+
 /// The settings that link libzmq. A wheel's server links libzmq statically, so that it runs without Debian's
 /// library (see python_client/packaging). All other products use the system's libzmq.
 let zeroMQ: [LinkerSetting] =
@@ -72,7 +78,9 @@ let package = Package(
     ],
     targets: [
         .target(name: "CPlatform"),
-        .target(name: "Platform", dependencies: ["CPlatform"], swiftSettings: testableSettings),
+        .target(
+            name: "Platform", dependencies: platformModules, exclude: [usesLinux ? "POSIX" : "Linux"],
+            swiftSettings: testableSettings),
         .systemLibrary(name: "CZeroMQ"),
         .target(
             name: "ZeroMQ", dependencies: ["CZeroMQ", "Platform"], swiftSettings: testableSettings,
@@ -131,7 +139,8 @@ let package = Package(
             swiftSettings: settings,
             linkerSettings: [.unsafeFlags(staticRuntime)]),
         .testTarget(
-            name: "PlatformTests", dependencies: ["CPlatform", "Platform"], swiftSettings: testSettings),
+            name: "PlatformTests", dependencies: platformModules + ["Platform"],
+            exclude: usesLinux ? [] : ["Linux"], swiftSettings: testSettings),
         .testTarget(name: "ZeroMQTests", dependencies: ["Platform", "ZeroMQ"], swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldCoreTests", dependencies: ["Platform", "TwofoldCore"], swiftSettings: settings),
@@ -168,10 +177,10 @@ let package = Package(
             dependencies: [
                 "CTwofold", "Platform", "TwofoldEmbedded", "TwofoldSessions", "TwofoldTestSupport",
             ],
-            swiftSettings: testSettings),
+            exclude: usesLinux ? [] : ["ShortMemoryTests.swift"], swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldServerTests",
             dependencies: ["Platform", "TwofoldServer", "TwofoldSessions", "TwofoldTestSupport"],
             swiftSettings: testSettings),
-    ] + avx2Targets + fuzzTargets
+    ] + (usesLinux ? [.target(name: "CLinux")] : []) + avx2Targets + fuzzTargets
 )

@@ -1,11 +1,4 @@
-#define _GNU_SOURCE
 #include "CPlatform.h"
-
-#include <sched.h>
-
-bool twofold_read_affinity(unsigned long *mask, size_t size) {
-    return sched_getaffinity(0, size, (cpu_set_t *)mask) == 0;
-}
 
 bool twofold_has_avx2(void) {
 #if defined(__x86_64__)

@@ -1,19 +1,10 @@
-// The C functions that Swift's Glibc module lacks: handlers of signals, returning freed memory to the system
-// (malloc_trim), queries about the processors, and an accept that can refuse connections.
-//
-// Functions of Processors.c wrap the declarations that glibc restricts to _GNU_SOURCE. If this header defined
-// that macro, it would change system headers (fd_set, for example) that Glibc and Dispatch include without
-// it. Modules that define the same type differently do not compile together.
+// C functions for Platform: a handler of signals, an accept that can refuse connections, and others. POSIX is enough for
+// all of them. CLinux has those that need Linux.
 #ifndef TWOFOLD_CPLATFORM_H
 #define TWOFOLD_CPLATFORM_H
 
-#include <malloc.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-// Reads the affinity mask of the calling thread, one bit for each processor, into `size` bytes; returns false if it
-// does not fit.
-bool twofold_read_affinity(unsigned long *mask, size_t size);
 
 // Starts and ends `count` threads, and opens and closes two descriptors; returns false if any of this fails.
 bool twofold_can_start_threads(size_t count);

@@ -1,4 +1,4 @@
-internal import CPlatform
+internal import CLinux
 
 /// Returns the number of bytes that this process may still allocate: the smaller of two limits. The first is the
 /// machine's memory, or the limit of the process's cgroup (version 2 or 1) if that is lower, minus the resident memory.

@@ -1,4 +1,4 @@
-internal import CPlatform
+internal import CLinux
 
 /// Returns the number of processors that this process may use, at least 1. This is the smaller of the affinity
 /// mask's processor count and the cgroup's limit. (Dispatch reads only the affinity mask.)
@@ -44,6 +44,3 @@ func processorLimit(cpuMax text: String) -> Int? {
     }
     return (quota + period - 1) / period
 }
-
-/// Whether the processor and the system support AVX2; false on other architectures.
-package var hasAVX2: Bool { twofold_has_avx2() }
