@@ -85,7 +85,8 @@ class PlainLearner:
         change = self.rate * error
         for place in (place for of_tuple in self.places(board) for place in of_tuple):
             total, size = self.errors[place, 0], self.errors[place, 1]
-            self.weights[place] += change * (abs(total) / size) if size > 0 else change
+            coherence = min(np.float32(1), abs(total) / size) if size > 0 else np.float32(1)
+            self.weights[place] += change * coherence
             self.errors[place, 0], self.errors[place, 1] = total + error, size + abs(error)
 
     def best(self, game: reference.Game) -> tuple[Any, int, reference.Board] | None:

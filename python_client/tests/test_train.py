@@ -135,6 +135,19 @@ def test_the_library_computes_the_same_numbers_as_a_plain_learner(
     assert np.count_nonzero(plain.errors) > 5
 
 
+def test_errors_larger_than_their_magnitudes_correct_a_weight_like_agreeing_errors() -> None:
+    # Threads without locks can leave such sums.
+    tuples = default_tuples(2, 3)
+    learner = learner_of(tuples, num_envs=9, seed=3, size=(2, 3))
+    plain = PlainLearner(tuples, rows=2, columns=3, num_envs=9, seed=3, exponents=8)
+    learner.errors[:] = plain.errors[:] = np.float32([-100, 0.5])
+    learner.run(60)
+    plain.run(60)
+    assert learner.weights.tobytes() == plain.weights.tobytes()
+    assert learner.errors.tobytes() == plain.errors.tobytes()
+    assert np.abs(learner.weights).max() < 1000
+
+
 def test_train_starts_from_the_initial_value_and_the_seed() -> None:
     trained = train([[0, 1], [2]], size=(2, 3), steps=700, num_envs=7, seed=5, initial_value=100)
     learner = learner_of(

@@ -213,7 +213,8 @@ package final class NTupleLearner: @unchecked Sendable {
         for feature in 0..<features.count {
             let weight = weights[places[64 &* feature]]
             let (sum, size) = (weight[1], weight[2])
-            weight[0] += size > 0 ? change * (abs(sum) / size) : change
+            // At most 1, because |E| > A if another worker has overwritten only one of the two.
+            weight[0] += size > 0 ? change * min(1, abs(sum) / size) : change
             weight[1] = sum + error
             weight[2] = size + abs(error)
         }
