@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import platform
 import shlex
 import subprocess
 import sys
@@ -70,10 +71,10 @@ def read(name: str) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Returns the processor's name."""
+    """Returns the processor's name, or its architecture if Linux knows no name, as on ARM."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else "unknown processor"
+    return names[0] if names else platform.machine()
 
 
 def _commit() -> str | None:
