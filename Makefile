@@ -91,7 +91,7 @@ sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, 
 POSIX_BUILD := .build/posix
 
 .PHONY: posix-test
-posix-test: .build/system-packages ## Build without what only Linux has, and run the Swift tests (a quarter of an hour).
+posix-test: .build/system-packages ## Build with POSIX's functions alone, and run the Swift tests (a quarter of an hour).
 	TWOFOLD_POSIX=1 swift build -c release --build-tests --scratch-path $(POSIX_BUILD)
 	$(POSIX_BUILD)/release/twofoldPackageTests.xctest --testing-library swift-testing $(SWIFT_TEST_ARGS)
 

@@ -44,11 +44,19 @@ let fuzzTargets: [Target] =
             path: "Tests/FuzzRequests", swiftSettings: settings)
     ]
 
-/// Whether Platform uses what only Linux has. With TWOFOLD_POSIX set, it uses only POSIX, as on another system.
+/// Whether Platform uses functions that only Linux has. If TWOFOLD_POSIX is set, it uses POSIX alone, for a test of what
+/// another system would need.
 let usesLinux = Context.environment["TWOFOLD_POSIX"] == nil
 
-/// The C modules of Platform.
+/// Platform's C modules, of which CLinux needs Linux.
+let linuxTargets: [Target] = usesLinux ? [.target(name: "CLinux")] : []
 let platformModules: [Target.Dependency] = usesLinux ? ["CPlatform", "CLinux"] : ["CPlatform"]
+
+/// The parts of targets that are left out: what needs Linux, or what replaces it.
+let unusedPlatform = usesLinux ? ["POSIX"] : ["Linux"]
+let unusedPlatformTests = usesLinux ? [] : ["Linux"]
+let unusedEmbeddedTests = usesLinux ? [] : ["ShortMemoryTests.swift"]
+let unusedServerTests = usesLinux ? [] : ["AddressSpaceTests.swift"]
 
 /// The settings that link libzmq. A wheel's server links libzmq statically, so that it runs without Debian's
 /// library (see python_client/packaging). All other products use the system's libzmq.
@@ -79,7 +87,7 @@ let package = Package(
     targets: [
         .target(name: "CPlatform"),
         .target(
-            name: "Platform", dependencies: platformModules, exclude: [usesLinux ? "POSIX" : "Linux"],
+            name: "Platform", dependencies: platformModules, exclude: unusedPlatform,
             swiftSettings: testableSettings),
         .systemLibrary(name: "CZeroMQ"),
         .target(
@@ -140,7 +148,7 @@ let package = Package(
             linkerSettings: [.unsafeFlags(staticRuntime)]),
         .testTarget(
             name: "PlatformTests", dependencies: platformModules + ["Platform"],
-            exclude: usesLinux ? [] : ["Linux"], swiftSettings: testSettings),
+            exclude: unusedPlatformTests, swiftSettings: testSettings),
         .testTarget(name: "ZeroMQTests", dependencies: ["Platform", "ZeroMQ"], swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldCoreTests", dependencies: ["Platform", "TwofoldCore"], swiftSettings: settings),
@@ -177,10 +185,10 @@ let package = Package(
             dependencies: [
                 "CTwofold", "Platform", "TwofoldEmbedded", "TwofoldSessions", "TwofoldTestSupport",
             ],
-            exclude: usesLinux ? [] : ["ShortMemoryTests.swift"], swiftSettings: testSettings),
+            exclude: unusedEmbeddedTests, swiftSettings: testSettings),
         .testTarget(
             name: "TwofoldServerTests",
             dependencies: ["Platform", "TwofoldServer", "TwofoldSessions", "TwofoldTestSupport"],
-            swiftSettings: testSettings),
-    ] + (usesLinux ? [.target(name: "CLinux")] : []) + avx2Targets + fuzzTargets
+            exclude: unusedServerTests, swiftSettings: testSettings),
+    ] + linuxTargets + avx2Targets + fuzzTargets
 )

@@ -18,5 +18,11 @@ static void report(int number) {
 int twofold_report_signal(int number, int pipe) {
     struct sigaction action = {.sa_handler = report, .sa_flags = SA_RESTART};
     atomic_store(&pipes[number], pipe);
-    return sigaction(number, &action, NULL);
+    if (sigaction(number, &action, NULL) != 0) return -1;
+    // A thread that blocks signals may have started this process.
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, number);
+    pthread_sigmask(SIG_UNBLOCK, &blocked, NULL);
+    return 0;
 }

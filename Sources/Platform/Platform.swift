@@ -7,6 +7,7 @@
 //
 //     - constants that are enums in glibc: RLIMIT_NOFILE, SOCK_STREAM, RUSAGE_SELF
 //     - the unit of ru_maxrss (KiB on Linux)
-//     - our `accept` replaces the system's for a libzmq that is linked statically, and perhaps not for a shared one
+//     - `accept4` in Connections.c, which macOS lacks. `accept` replaces the system's for a libzmq that is linked
+//       statically, and perhaps not for a shared one
 //     - the linker options of libtwofold.so in Package.swift, which are for Linux
 @_exported public import Glibc

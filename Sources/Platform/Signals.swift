@@ -1,7 +1,7 @@
 internal import CPlatform
 
 /// A descriptor that becomes readable when a signal arrives. The handlers of the signals only ring a bell, because a
-/// handler may call almost no other function.
+/// handler may call almost no other function. Use one instance at a time for a signal.
 public final class Signals: Sendable {
     private let numbers: [Int32]
     private let wakeup: Wakeup
@@ -9,7 +9,7 @@ public final class Signals: Sendable {
     /// The descriptor to poll. It is readable from the arrival of a signal until `take()`.
     public var descriptor: Int32 { wakeup.descriptor }
 
-    /// Catches these signals from now on.
+    /// Catches these signals from now on. The calling thread gets them, even if it was started with them blocked.
     public init(_ numbers: Int32...) throws(SystemError) {
         self.numbers = numbers
         wakeup = try Wakeup()

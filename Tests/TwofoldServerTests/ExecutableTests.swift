@@ -276,29 +276,6 @@ import ZeroMQ
         #expect(try hello(server.endpoints()[0]).limits.idleTimeout == 0)
     }
 
-    @Test func `sessions get half of the memory that a limit on address space leaves`() throws {
-        let program = try #require(ServerProcess.program)
-        let server = try ServerProcess(command: [
-            "/bin/sh", "-c", "ulimit -v 1500000; exec \"$0\" \"$@\"", program, "serve", "--endpoint",
-            directory.ipc(),
-        ])
-        let limits = try hello(server.endpoints()[0]).limits
-        #expect(Int(limits.maxBytes) < (1_500_000 * 1024 - MemoryPromise.kept) / 2)
-        #expect(Int(limits.maxBytes) > 500_000 * 1024)
-        #expect(Int(limits.maxMessageBytes) < Int(limits.maxBytes) / 3)
-    }
-
-    @Test func `with too little address space the server does not start, and says how much it needs`() throws
-    {
-        let program = try #require(ServerProcess.program)
-        let server = try ServerProcess(command: [
-            "/bin/sh", "-c", "ulimit -v 120000; exec \"$0\" \"$@\"", program, "serve", "--endpoint",
-            directory.ipc(),
-        ])
-        #expect(try server.exit() == .code(64))
-        #expect(server.standardError.contains("ulimit -v"))
-    }
-
     @Test func `without options the server has the defaults`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), variables: ["THREADS": ""])
         let reply = try hello(server.endpoints()[0])

@@ -13,7 +13,7 @@ CODE = {".swift", ".c", ".h", ".py"}
 OTHERS = re.compile(r"/(Generated|v1|Kernel2048AVX2)/")
 # Names of libc, and of functions that only Linux has.
 LINUX = re.compile(
-    r"\b(Glibc|Musl|Darwin|CLinux|CPlatform|eventfd|signalfd|epoll|malloc_trim|accept4|__rlimit\w*"
+    r"\b(Glibc|Musl|Darwin|CLinux|CPlatform|eventfd|signalfd|epoll|malloc_trim|accept4|__r(?:limit|usage)\w*"
     r"|(sched|SOCK|pthread_setaffinity)_\w+)\b|/proc/|/sys/"
 )
 

@@ -1,5 +1,4 @@
-// C functions of Linux and glibc that Swift's Glibc module lacks: those of libc's allocator (malloc_trim, mallopt), and
-// the affinity mask.
+// C functions of Linux and glibc that Swift's Glibc module lacks: malloc_trim, mallopt and the affinity mask.
 #ifndef TWOFOLD_CLINUX_H
 #define TWOFOLD_CLINUX_H
 
@@ -8,9 +7,11 @@
 #include <stddef.h>
 
 // Reads the affinity mask of the calling thread, one bit for each processor, into `size` bytes; returns false if it
-// does not fit. It wraps a function that glibc declares only for _GNU_SOURCE. If this header defined that macro, it would
-// change system headers (fd_set, for example) that Glibc and Dispatch include without it. Modules that define the same
-// type differently do not compile together.
+// does not fit.
+//
+// It wraps a function that glibc declares only for _GNU_SOURCE. If this header defined that macro, it would change
+// system headers (fd_set, for example) that Glibc and Dispatch include without it. Modules that define the same type
+// differently do not compile together.
 bool twofold_read_affinity(unsigned long *mask, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-// C functions for Platform: a handler of signals, an accept that can refuse connections, and others. POSIX is enough for
-// all of them. CLinux has those that need Linux.
+// C functions for Platform: a handler of signals, an accept that can refuse connections, and others. POSIX is enough
+// for them, except for accept4. The functions that need Linux are in CLinux.
 #ifndef TWOFOLD_CPLATFORM_H
 #define TWOFOLD_CPLATFORM_H
 
@@ -12,7 +12,8 @@ bool twofold_can_start_threads(size_t count);
 // Returns true if the processor and the system support AVX2.
 bool twofold_has_avx2(void);
 
-// From now on, writes a byte to a pipe whenever the signal arrives; returns -1 if it fails. The pipe must not block.
+// From now on, writes a byte to a pipe whenever the signal arrives; returns -1 on failure. The pipe must not block. The
+// calling thread must be the one that gets the signals: it unblocks this one.
 int twofold_report_signal(int number, int pipe);
 
 // Asks the processor to load the cache line at an address, which the caller will soon use.

@@ -1,12 +1,12 @@
-// What POSIX tells about memory and processors. If TWOFOLD_POSIX is set, Package.swift builds this folder in place of the
-// folder Linux. On Linux, this build tests the code that another system would need.
+// What POSIX reports about memory and processors. If TWOFOLD_POSIX is set, Package.swift builds this folder in place of
+// the folder Linux. On Linux, this build tests the code that another system would need.
 
 /// Returns the machine's memory minus the resident memory of this process.
 package func availableMemory() -> Int {
     max(0, sysconf(Int32(_SC_PHYS_PAGES)) * sysconf(Int32(_SC_PAGESIZE)) - ProcessUsage.residentBytes)
 }
 
-/// Returns nil, because POSIX does not tell how much memory counts towards a process's limits. An allocation beyond
+/// Returns nil, because POSIX does not report how much memory counts towards a process's limits. An allocation beyond
 /// them fails.
 package func memoryLeft() -> Int? { nil }
 
@@ -27,9 +27,9 @@ package enum ProcessUsage {
         return getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage) == 0 ? usage.ru_maxrss << 10 : 0
     }
 
-    /// The number of open file descriptors.
+    /// The number of open file descriptors below 2^20.
     package static var descriptors: Int {
-        let limit = sysconf(Int32(_SC_OPEN_MAX))
+        let limit = min(sysconf(Int32(_SC_OPEN_MAX)), 1 << 20)
         var count = 0
         for first in stride(from: 0, to: limit, by: 512) {
             var items = (first..<min(first + 512, limit)).map { pollfd(fd: Int32($0), events: 0, revents: 0) }

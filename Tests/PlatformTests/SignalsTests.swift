@@ -1,0 +1,44 @@
+import Platform
+import Testing
+
+@Suite struct SignalsTests {
+    @Test func `a signal makes its descriptor readable until it is taken`() async {
+        await #expect(processExitsWith: .success) {
+            let (stop, reload) = (try Signals(SIGTERM, SIGINT), try Signals(SIGHUP))
+            raise(SIGHUP)
+            raise(SIGHUP)
+            #expect(isReadable(reload.descriptor) && !isReadable(stop.descriptor))
+            reload.take()
+            #expect(!isReadable(reload.descriptor))
+            raise(SIGINT)
+            raise(SIGTERM)
+            #expect(isReadable(stop.descriptor) && !isReadable(reload.descriptor))
+        }
+    }
+
+    @Test func `a signal that the process was started with blocked arrives`() async {
+        await #expect(processExitsWith: .success) {
+            var blocked = sigset_t()
+            sigemptyset(&blocked)
+            sigaddset(&blocked, SIGTERM)
+            pthread_sigmask(SIG_BLOCK, &blocked, nil)
+            raise(SIGTERM)
+            let signals = try Signals(SIGTERM)
+            #expect(isReadable(signals.descriptor))
+        }
+    }
+
+    @Test func `any number of signals changes no errno, and after the release they are ignored`() async {
+        await #expect(processExitsWith: .success) {
+            var signals: Signals? = try Signals(SIGTERM)
+            for _ in 0...1 << 16 { raise(SIGTERM) }
+            // The pipe is full, so the handler's write fails.
+            errno = EDOM
+            raise(SIGTERM)
+            #expect(errno == EDOM)
+            #expect(isReadable(try #require(signals).descriptor))
+            signals = nil
+            raise(SIGTERM)
+        }
+    }
+}
