@@ -107,19 +107,32 @@ import Testing
         #expect(student.weights.allSatisfy(\.isFinite) && student.weights.contains { $0 != 0 })
     }
 
-    @Test func `a damaged state is refused`() throws {
+    @Test func `a damaged state is refused, and changes nothing`() throws {
         let student = try Student(lanes: 2)
         try student.run(10)
-        var state = try student.state
-        state[student.learner.stateSize / 2 - 20] = 0xff
-        let before = try student.state
-        for byte in 0..<20 {
+        let state = try student.state
+        var refused = 0
+        for byte in state.indices {
             var damaged = state
             damaged[byte] ^= 0xff
-            _ = try? damaged.withUnsafeBytes { try student.learner.restore($0) }
-            try before.withUnsafeBytes { try student.learner.restore($0) }
-            #expect(try student.state == before)
+            do {
+                try damaged.withUnsafeBytes { try student.learner.restore($0) }
+                try state.withUnsafeBytes { try student.learner.restore($0) }
+            } catch {
+                refused += 1
+                #expect(try student.state == state)
+            }
         }
+        #expect(refused > 2 * 9)
+    }
+
+    @Test(arguments: [-Float.greatestFiniteMagnitude, .nan])
+    func `a game goes on although no afterstate's value is a number`(weight: Float) throws {
+        let student = try Student(lanes: 3)
+        for index in stride(from: 0, to: student.weights.count, by: 3) { student.weights[index] = weight }
+        try student.run(20)
+        #expect(student.counts.moves >= 3 * 4)
+        #expect(student.counts.moves + student.counts.episodes >= 3 * 19)
     }
 
     @Test func `an invalid argument is refused by its name`() throws {

@@ -67,7 +67,8 @@ struct NTupleBlock {
             var best: (action: Int, value: Float)?
             afterstates.forEachLegal(lane) { action in
                 let value = afterstates.reward(lane, action) + values[index]
-                if value > best?.value ?? -.infinity { best = (action, value) }
+                // The first legal action counts, even if its value is -infinity or not a number.
+                if best == nil || value > best!.value { best = (action, value) }
                 index &+= 1
             }
             body(lane, best)
