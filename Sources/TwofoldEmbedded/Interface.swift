@@ -173,9 +173,9 @@ extension UnsafeMutablePointer<twofold_learner> {
     /// Checks the sizes, or lets the network learn. Returns false if a pointer is missing or a size is impossible.
     fileprivate func run() throws(ServiceError) -> Bool {
         let given = pointee
-        guard let request = given.request, let form = given.form, (1...1024).contains(given.threads) else {
-            return false
-        }
+        guard let request = given.request, let form = given.form, (1...1024).contains(given.threads),
+            min(given.request_size, given.form_size) >= 0
+        else { return false }
         let learner = try makeLearner(
             request: UnsafeRawBufferPointer(start: request, count: given.request_size),
             form: UnsafeRawBufferPointer(start: form, count: given.form_size), threads: Int(given.threads),

@@ -19,7 +19,9 @@ func makeLearner(
     }
     var settings = limits ?? .unlimited
     settings.threads = threads
-    let batch = try settings.service(MemoryBudget(limit: settings.limits.maxBytes)).batch(create)
+    let budget = MemoryBudget(limit: settings.limits.maxBytes)
+    let reserved = budget.reserveNothing()
+    let batch = try settings.service(budget).batch(create, reserve: reserved.growForBoards)
     let learner: NTupleLearner
     do throws(EnvironmentError) {
         learner = try NTupleLearner(
@@ -29,11 +31,12 @@ func makeLearner(
     }
     // Each weight has two sums of errors.
     let bytes = 12 * learner.weightCount
-    guard bytes <= settings.limits.maxBytes else {
+    do throws(MemoryBudget.Exhausted) { try reserved.grow(by: bytes) } catch {
         throw ServiceError(
             .resourceExhausted, field: "tuples",
             "the network and its learning rates take \(bytes) bytes; this process allows "
-                + "\(settings.limits.maxBytes) (TWOFOLD_MAX_BYTES)")
+                + "\(settings.limits.maxBytes), of which the boards take \(reserved.bytes) (TWOFOLD_MAX_BYTES)"
+        )
     }
     return learner
 }

@@ -1,4 +1,4 @@
-internal import TwofoldCore
+package import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 
@@ -22,11 +22,7 @@ package final class EnvironmentHost {
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
     ) throws(ServiceError) {
         let boards = budget.reserveNothing()
-        (environment, _) = try service.create(create) { (bytes) throws(EnvironmentError) in
-            do throws(MemoryBudget.Exhausted) { try boards.grow(by: bytes) } catch {
-                throw .exhausted("num_envs", "no memory for the boards: \(error)")
-            }
-        }
+        (environment, _) = try service.create(create, reserve: boards.growForBoards)
         do throws(MemoryBudget.Exhausted) {
             try boards.grow(by: create.size)
             let own = try budget.part(environment.replyBytes)
@@ -137,6 +133,15 @@ package final class EnvironmentHost {
             // because: these bytes were released just now. If another session has reserved them first, the policies
             // are not counted until they change again.
             if let reservation = try? budget.reserve(claim.bytes) { policies = [reservation] }
+        }
+    }
+}
+
+extension MemoryBudget.Reservation {
+    /// Adds the memory of a batch's boards to the reservation.
+    package func growForBoards(by bytes: Int) throws(EnvironmentError) {
+        do throws(MemoryBudget.Exhausted) { try grow(by: bytes) } catch {
+            throw .exhausted("num_envs", "no memory for the boards: \(error)")
         }
     }
 }

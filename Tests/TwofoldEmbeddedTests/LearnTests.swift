@@ -79,6 +79,7 @@ import TwofoldTestSupport
         try withUnsafeMutablePointer(to: &memory) { memory in
             let changes: [(inout twofold_learner) -> Void] = [
                 { $0.request = nil }, { $0.form = nil }, { $0.threads = 0 }, { $0.threads = 1025 },
+                { $0.request_size = -1 }, { $0.form_size = -1 },
                 { $0.weights = memory },
                 {
                     $0.weights = memory

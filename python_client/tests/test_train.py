@@ -555,6 +555,13 @@ def test_a_training_beyond_the_limits_is_refused(changes: dict[str, Any], field:
     assert refused.value.field == field
 
 
+def test_the_boards_count_towards_the_limit_on_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWOFOLD_MAX_BYTES", str(64 << 20))
+    with pytest.raises(ResourceExhausted, match="no memory for the boards") as refused:
+        train(**(SMALL | {"num_envs": 1 << 20}), steps=10)
+    assert refused.value.field == "num_envs"
+
+
 # Limits the address space to `room` more bytes.
 LIMIT_MEMORY = """
     import re, resource, sys

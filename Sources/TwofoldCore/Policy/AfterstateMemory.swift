@@ -9,13 +9,16 @@ public final class AfterstateMemory: Sendable {
         ArrayMemory.size(batch.afterstateArrays, lanes: batch.lanes)
     }
 
-    /// Makes the memory for a batch. Throws an error that names the policy if the game has no afterstates.
-    init(_ batch: Batch, policy: String) throws(EnvironmentError) {
+    /// Makes the memory for a batch. Throws an error that names the policy if the game has no afterstates, and one that
+    /// names `field` if there is too little memory.
+    init(
+        _ batch: Batch, policy: String, for field: String = "policy", reserve: MemoryReserve = { _ in }
+    ) throws(EnvironmentError) {
         guard let arrays = batch.game.afterstates else {
             throw .invalid("policy", "the policy '\(policy)' needs a game that has afterstates")
         }
         self.arrays = arrays
-        memory = try ArrayMemory(arrays.specs, lanes: batch.lanes, for: "policy")
+        memory = try ArrayMemory(arrays.specs, lanes: batch.lanes, for: field, reserve: reserve)
     }
 
     func fill(from batch: Batch) throws(EnvironmentError) {

@@ -93,9 +93,11 @@ package final class NTupleLearner: @unchecked Sendable {
         var (arrays, infos) = (ArrayList(), Game2048.Infos?.none)
         _ = BatchKeys(game, in: &arrays, infos: &infos)
         self.infos = infos!
-        steps = try ArrayMemory(batch.stepArrays, lanes: batch.lanes, for: "num_envs")
-        afterstates = try AfterstateMemory(batch, policy: "ntuple")
-        memory = try OwnedMemory(byteCount: batch.lanes * (features.cells + 1), for: "num_envs")
+        let reserve = batch.options.reserve
+        steps = try ArrayMemory(batch.stepArrays, lanes: batch.lanes, for: "num_envs", reserve: reserve)
+        afterstates = try AfterstateMemory(batch, policy: "ntuple", for: "num_envs", reserve: reserve)
+        memory = try OwnedMemory(
+            byteCount: batch.lanes * (features.cells + 1), for: "num_envs", reserve: reserve)
         previous = memory.initialized(repeating: UInt8(0)).baseAddress!
         actions = previous + batch.lanes * features.cells
     }
