@@ -86,7 +86,11 @@ private func serve(
             "listening on \(endpoint.name)", metadata: ["encrypted": endpoint.isEncrypted ? "yes" : "no"])
         onListening(endpoint.name)
     }
-    try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)
+    // Sessions are also saved if the loop fails.
+    let outcome = Result { () throws(ZeroMQError) in
+        try loop.run(stopDescriptor: stopDescriptor, reloadSignals: reloadSignals)
+    }
     machine.endSessions(savingIn: stateDirectory, logger: logger, at: .now)
+    try outcome.get()
     return machine.statistics
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from loops import make, one_step, undisturbed
-from servers import PATIENCE, Server, processor_seconds
+from servers import PATIENCE, Server, processor_seconds, wait_until
 
 from twofold import errors
 from twofold.client.lookup import find_program
@@ -116,6 +116,18 @@ def test_sessions_are_kept_while_connections_fill_all_endpoints(tmp_path: Path) 
         results += [one_step(envs, step) for step in range(10, 20)]
         assert results == expected
         envs.close()
+
+
+def test_the_system_probes_connections_whose_client_is_silent(small_server: Server) -> None:
+    port = f":{int(small_server.tcp.rpartition(':')[2]):04X}"
+
+    def timers() -> list[str]:
+        """Returns the kinds of the timers of the server's connections; 02 is keepalive."""
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return [row[5][:2] for row in rows if row[1].endswith(port) and row[3] == "01"]
+
+    with contextlib.closing(make(small_server.tcp)):
+        wait_until(lambda: timers() != [] and set(timers()) == {"02"})
 
 
 def test_a_limit_that_is_lowered_while_it_serves_ends_nothing(small_server: Server) -> None:

@@ -16,6 +16,10 @@ final class Endpoint {
     /// half as fast.
     private static let maxWaitingMessages: Int32 = 16
 
+    /// The time after which the system asks a silent client over tcp whether it still exists. A client that vanished
+    /// without closing its connections would otherwise occupy their descriptors until the server ends.
+    private static let longestSilence = Duration.seconds(300)
+
     /// The maximum time that closing the endpoint waits for its last replies to be sent.
     private static let linger = Duration.seconds(2)
 
@@ -29,6 +33,7 @@ final class Endpoint {
             try socket.setMaxMessageSize(Int64(configuration.service.limits.maxMessageBytes))
             try socket.setReceiveHighWaterMark(Self.maxWaitingMessages)
             try socket.setLinger(Self.linger)
+            if Self.isTCP(endpoint) { try socket.setTCPKeepalive(after: Self.longestSilence) }
             if isEncrypted, let encryption = configuration.encryption {
                 try socket.serveCurve(encryption.keys.secretKey)
                 try socket.setZAPDomain(Authenticator.domain)

@@ -39,6 +39,17 @@ extension Socket {
         try setNumber(ZMQ_RCVHWM, name: "ZMQ_RCVHWM", to: mark)
     }
 
+    /// Makes the system probe a peer over tcp that has been silent for `idle`, and close the connection if it does not
+    /// answer for a minute. Without probes, the connection of a machine that vanished stays open.
+    /// (`ZMQ_TCP_KEEPALIVE`, `ZMQ_TCP_KEEPALIVE_IDLE`, `_INTVL` and `_CNT`)
+    public func setTCPKeepalive(after idle: Duration) throws(ZeroMQError) {
+        try setNumber(ZMQ_TCP_KEEPALIVE, name: "ZMQ_TCP_KEEPALIVE", to: CInt(1))
+        try setNumber(
+            ZMQ_TCP_KEEPALIVE_IDLE, name: "ZMQ_TCP_KEEPALIVE_IDLE", to: CInt(idle.components.seconds))
+        try setNumber(ZMQ_TCP_KEEPALIVE_INTVL, name: "ZMQ_TCP_KEEPALIVE_INTVL", to: CInt(15))
+        try setNumber(ZMQ_TCP_KEEPALIVE_CNT, name: "ZMQ_TCP_KEEPALIVE_CNT", to: CInt(4))
+    }
+
     /// Sets whether a REQ socket adds a number to each request and drops replies with a different number. Twofold's
     /// clients enable it. (`ZMQ_REQ_CORRELATE`)
     public func setReqCorrelate(_ correlates: Bool) throws(ZeroMQError) {
