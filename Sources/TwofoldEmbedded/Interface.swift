@@ -174,12 +174,14 @@ extension UnsafeMutablePointer<twofold_learner> {
     fileprivate func run() throws(ServiceError) -> Bool {
         let given = pointee
         guard let request = given.request, let form = given.form, (1...1024).contains(given.threads),
-            min(given.request_size, given.form_size) >= 0
+            min(given.request_size, given.form_size) >= 0, given.weights == nil || given.state != nil
         else { return false }
         let learner = try makeLearner(
             request: UnsafeRawBufferPointer(start: request, count: given.request_size),
             form: UnsafeRawBufferPointer(start: form, count: given.form_size), threads: Int(given.threads),
-            rate: given.learning_rate, limits: given.weights == nil ? try .ofProcess() : nil)
+            rate: given.learning_rate,
+            // A board's state has more than one byte.
+            limits: given.weights == nil ? try .ofProcess() : .unlimited(boards: given.state_size))
         guard let weights = given.weights else {
             (pointee.weight_count, pointee.state_size) = (learner.weightCount, learner.stateSize)
             return true

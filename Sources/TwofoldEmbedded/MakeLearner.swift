@@ -7,17 +7,17 @@ internal import TwofoldSessions
 /// Makes a learner for a caller in the same process, from a request for its boards and a network's form. Throws if an
 /// argument is invalid.
 ///
-/// - Parameter limits: The limits on memory. Nil once the caller has allocated the memory, which then no longer counts
-///   as available.
+/// - Parameter limits: The limits on memory. ``ServiceSettings/unlimited(boards:)`` once the caller has allocated the
+///   memory, which then no longer counts as available.
 func makeLearner(
     request: UnsafeRawBufferPointer, form: UnsafeRawBufferPointer, threads: Int, rate: Float,
-    limits: ServiceSettings?
+    limits: ServiceSettings
 ) throws(ServiceError) -> NTupleLearner {
     let create = try CreateRequest(ofCaller: request)
     guard let form = NTupleForm(frame: form) else {
         throw ServiceError(.invalidArgument, field: "tuples", "form is not an encoded network form")
     }
-    var settings = limits ?? .unlimited
+    var settings = limits
     settings.threads = threads
     let budget = MemoryBudget(limit: settings.limits.maxBytes)
     let reserved = budget.reserveNothing()
@@ -52,10 +52,10 @@ extension CreateRequest {
 }
 
 extension ServiceSettings {
-    /// The settings for a request that has already been checked.
-    fileprivate static var unlimited: ServiceSettings {
+    /// Returns the settings for a request that has already been checked, for at most this number of boards.
+    static func unlimited(boards: Int) -> ServiceSettings {
         var settings = ServiceSettings(threads: 1)
-        (settings.limits.maxBytes, settings.limits.maxBoardsPerSession) = (.max, .max)
+        (settings.limits.maxBytes, settings.limits.maxBoardsPerSession) = (.max, boards)
         settings.limits.maxPolicyBytes = .max
         settings.engine = variable("ENGINE").flatMap(Engine.init) ?? .automatic
         return settings
