@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,29 @@ def test_a_file_that_can_not_be_replaced_is_overwritten(
 
     monkeypatch.setattr(os, "replace", refused)
     check_that_a_save_overwrites(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+def test_an_overwrite_that_fails_leaves_a_complete_file(
+    failure: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(source: Path, target: Path) -> None:
+        raise OSError(errno.EBUSY, "busy", source, None, target)
+
+    def truncates(source: Path, target: Path) -> None:
+        target.write_bytes(b"")
+        raise failure
+
+    path = tmp_path / "a.json"
+    recording().save(path)
+    complete = path.read_bytes()
+    monkeypatch.setattr(os, "replace", refused)
+    monkeypatch.setattr(shutil, "copyfile", truncates)
+    with pytest.raises(type(failure)) as raised:
+        recording().save(path)
+    [kept] = set(tmp_path.iterdir()) - {path}
+    assert kept.read_bytes() == complete
+    assert isinstance(failure, KeyboardInterrupt) or str(kept) in str(raised.value)
 
 
 def test_a_file_in_a_folder_without_write_permission_is_overwritten(

@@ -83,6 +83,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
                 yield file
             return
         temporary = target.with_name(f"{target.name[:50]}.{secrets.token_hex(4)}.part")
+        is_needed = False
         try:
             with open(temporary, "xb") as file:
                 with contextlib.suppress(FileNotFoundError):
@@ -90,9 +91,13 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            _replace(temporary, target)
+            is_needed = not _replace(temporary, target)
+            if is_needed:
+                _copy(temporary, target)
+                is_needed = False
         finally:
-            temporary.unlink(missing_ok=True)
+            if not is_needed:
+                temporary.unlink(missing_ok=True)
 
 
 def _is_replaceable(path: str | os.PathLike[str], target: Path) -> bool:
@@ -119,15 +124,25 @@ def _copy_permissions(source: Path, target: Path) -> None:
     target.chmod(stat.S_IMODE(status.st_mode))
 
 
-def _replace(temporary: Path, target: Path) -> None:
-    """Renames a temporary file, or copies it if its target must remain the same file."""
+def _replace(temporary: Path, target: Path) -> bool:
+    """Renames a temporary file. Returns False if its target must remain the same file."""
     try:
         os.replace(temporary, target)
     except OSError as error:
         # A file that is mounted into a container, or another user's file in a folder like /tmp.
         if error.errno not in (errno.EBUSY, errno.EPERM):
             raise
+        return False
+    return True
+
+
+def _copy(temporary: Path, target: Path) -> None:
+    """Overwrites a file with a temporary one. An error names the file that is still complete."""
+    try:
         shutil.copyfile(temporary, target)
+    except OSError as error:
+        reason = f"{error.strerror}; the complete file is {temporary}"
+        raise OSError(error.errno, reason, str(target)) from error
 
 
 def check_writable(path: Path) -> None:
