@@ -365,6 +365,22 @@ def test_a_snapshot_replaces_the_earlier_operations(
     envs.close()
 
 
+def test_snapshots_are_also_taken_during_a_rollout(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "_MAX_OPERATIONS", 7)
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda session: 1)
+    envs = make(own_server.ipc, recover=True)
+    envs.reset(seed=3)
+    journal = envs._session._journal
+    assert journal is not None
+    lengths = []
+    envs.rollout(40, "random", progress=lambda done: lengths.append(len(journal.done)))
+    assert len(lengths) == 40
+    assert max(lengths) <= 8
+    envs.close()
+
+
 def test_boards_whose_snapshot_exceeds_a_message_are_replayed_from_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

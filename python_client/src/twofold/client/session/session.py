@@ -205,10 +205,12 @@ class Session(Calls):
         """Sends a request without waiting, so that the server executes it in the background.
 
         The request is then pending: `call` with the same arguments collects its reply. Any other
-        call waits until the server has executed it.
+        call waits until the server has executed it. If the journal needs a snapshot first, nothing
+        is sent, and `call` sends the request after the snapshot.
         """
         operation = Operation(slot, request.SerializeToString(), payload, reply_room)
-        if self.link.carrier.is_remote and self.state.wants(operation) is _SEND:
+        is_due = self._journal is not None and self._journal.is_due
+        if self.link.carrier.is_remote and not is_due and self.state.wants(operation) is _SEND:
             self._send(Sent(self.state.seq + 1, operation))
 
     # ---- the life of one request -----------------------------------------------------------------
