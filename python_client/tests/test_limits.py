@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -304,6 +305,19 @@ def test_memory_returns_after_sessions_close(own_server: Server) -> None:
     # Glibc returns the end of a thread's arena only beyond some tens of MB; four times what one
     # round holds would be 560 MB.
     wait_until(lambda: own_server.memory < after_one + (128 << 20))
+
+
+def test_a_private_server_leaves_another_servers_state_and_keys_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    private_server.stop_at_exit()
+    monkeypatch.setenv("TWOFOLD_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TWOFOLD_CURVE_SECRET_KEY", str(tmp_path / "missing"))
+    monkeypatch.setenv("TWOFOLD_CURVE_CLIENTS", str(tmp_path / "missing"))
+    with Game2048VectorEnv(1, endpoint="private") as envs:
+        envs.reset(seed=0)
+        private_server.stop_at_exit()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_private_server_never_ends_an_idle_session(monkeypatch: pytest.MonkeyPatch) -> None:

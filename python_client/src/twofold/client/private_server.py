@@ -23,6 +23,10 @@ from twofold.client import system
 from twofold.client.lookup import find_program
 from twofold.errors import ServerDied, ServerStartFailed
 
+# Variables that belong to a server for others: its addresses, its keys and its saved sessions.
+_OF_ANOTHER_SERVER = {
+    f"TWOFOLD_{name}" for name in ("ENDPOINT", "CURVE_SECRET_KEY", "CURVE_CLIENTS", "STATE_DIR")
+}
 # Seconds before an unused server stops. This lets a loop that makes and closes environments reuse
 # one server.
 _GRACE = 2.0
@@ -51,8 +55,7 @@ class PrivateServer:
         self._log = self._directory / "log"
         self.endpoint = f"ipc://{self._directory}/s"
         self.users = 0
-        # TWOFOLD_ENDPOINT would be the address of another server.
-        environ = {k: v for k, v in os.environ.items() if k != "TWOFOLD_ENDPOINT"}
+        environ = {k: v for k, v in os.environ.items() if k not in _OF_ANOTHER_SERVER}
         command = [str(program), "serve", "--endpoint", self.endpoint]
         # Days may pass between two steps.
         command += ["--parent-pid", str(os.getpid()), "--idle-timeout", "0"]
