@@ -1,5 +1,6 @@
 import Platform
 import Testing
+import TwofoldProtocol
 import TwofoldTestSupport
 
 @Suite struct AddressSpaceTests {
