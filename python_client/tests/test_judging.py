@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import os
+import platform
 import random
 import re
 import resource
@@ -840,6 +841,24 @@ def refused(number):
 
 
 @sandboxed
+def test_two_games_can_not_wake_each_other() -> None:
+    """They could map the same file, and so send each other signals."""
+    source = f"""
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+def strategy(board):
+    file = os.open(os.__file__, os.O_RDONLY)
+    word = ctypes.c_void_p(libc.mmap(None, 4096, 1, 1, file, 0))  # PROT_READ, MAP_SHARED
+    raise ValueError(wake(word, 1), wake(word, 1 | 128))  # FUTEX_WAKE, FUTEX_PRIVATE_FLAG
+def wake(word, operation):
+    woken = libc.syscall({seccomp.numbers(platform.machine())["futex"]}, word, operation, 1)
+    return os.strerror(ctypes.get_errno()) if woken < 0 else woken
+"""
+    assert failure(source).detail.startswith("ValueError: ('Operation not permitted', 0) (")
+
+
+@sandboxed
 def test_a_game_has_no_descriptor_of_the_judge_however_many_the_judge_has() -> None:
     source = """
 import os
@@ -1382,6 +1401,7 @@ def test_the_numbers_of_the_system_calls_are_the_kernels(machine: str, header: s
     for name, number in seccomp.numbers(machine).items():
         assert int(known[aliases.get(name, name)]) == number, name
     lacking = set(seccomp.ALLOWED.split()) | set(seccomp.KILLING.split())
+    lacking |= {name for name, *_ in seccomp.CONDITIONAL}
     lacking -= seccomp.numbers(machine).keys()
     assert [name for name in lacking if name in known] == []
 
@@ -1424,7 +1444,9 @@ def test_the_filter_allows_kills_or_refuses_each_system_call(machine: str) -> No
     known = dict.fromkeys(range(1000), "EPERM")
     known |= {numbers[name]: "allow" for name in seccomp.ALLOWED.split() if name in numbers}
     known |= {numbers[name]: "kill" for name in seccomp.KILLING.split() if name in numbers}
+    # Without any bits in their arguments.
     known |= {numbers[name]: "allow" for name in ("open", "openat") if name in numbers}
+    known |= {numbers["futex"]: "EPERM"}
     assert {number: verdict(machine, number) for number in known} == known
     assert verdict(machine, 2**32 - 1) == ("kill" if machine == "x86_64" else "EPERM")
 
@@ -1443,6 +1465,16 @@ def test_the_filter_allows_to_open_files_for_reading_only(machine: str) -> None:
         for flags in (os.O_WRONLY, os.O_RDWR, os.O_CREAT, os.O_TRUNC, os.O_TMPFILE | os.O_RDWR):
             for more in (0, os.O_CLOEXEC, os.O_DIRECTORY):
                 assert verdict(machine, numbers[name], *arguments, flags | more) == "kill"
+
+
+@MACHINES
+def test_the_filter_allows_to_wait_within_a_process_only(machine: str) -> None:
+    number, within_a_process, real_time = seccomp.numbers(machine)["futex"], 128, 256
+    for operation in range(14):
+        for more in (0, real_time, 1 << 32, within_a_process << 32):
+            assert verdict(machine, number, 4096, operation | more) == "EPERM"
+            allowed = operation | more | within_a_process
+            assert verdict(machine, number, 4096, allowed) == "allow"
 
 
 @MACHINES

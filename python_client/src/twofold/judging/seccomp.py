@@ -3,6 +3,7 @@
 The filter allows the calls that a program needs if it uses no files, processes or sockets. A call
 that starts a process or a thread, opens a socket, writes a file or signals another process kills
 the process with SIGSYS, so that the judge reports the attempt. Every other call fails with EPERM.
+Some calls are allowed only if one argument has certain bits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import platform
 import struct
 
 ALLOWED = """
-    read write close futex mmap munmap mremap mprotect madvise brk lseek fstat newfstatat stat lstat
+    read write close mmap munmap mremap mprotect madvise brk lseek fstat newfstatat stat lstat
     statx access faccessat faccessat2 readlink readlinkat getdents64 getcwd pread64 readv
     writev rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack clock_gettime clock_getres
     clock_nanosleep nanosleep gettimeofday times getrusage getrandom getpid gettid getppid getuid
@@ -68,8 +69,18 @@ _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45
 _ALLOW, _KILL_PROCESS, _FAIL_EPERM = 0x7FFF0000, 0x80000000, 0x00050001
 # Offsets in struct seccomp_data: the call's number, the architecture, and the first argument.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
-_WRITING = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 _X32_CALLS = 0x40000000
+
+_WRITING = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
+_FUTEX_PRIVATE = 128  # without it, two games that map the same file could wake each other
+CONDITIONAL = (
+    ("open", 1, _WRITING, False, _KILL_PROCESS),
+    ("openat", 2, _WRITING, False, _KILL_PROCESS),
+    ("futex", 1, _FUTEX_PRIVATE, True, _FAIL_EPERM),
+)
+"""The calls that are allowed only if one argument has certain bits. Each entry has the call's name,
+the argument's number, a mask, whether the masked bits must be set (or clear), and the verdict
+otherwise. The kernel ignores the upper 32 bits of these arguments."""
 
 
 def numbers(machine: str) -> dict[str, int]:
@@ -93,14 +104,14 @@ def program(machine: str) -> bytes:
         for name in names.split():
             if name in number:
                 code += [(_JUMP_EQUAL, 0, 1, number[name]), (_RETURN, 0, 0, verdict)]
-    for name, flags in (("openat", 2), ("open", 1)):  # allowed for reading only
+    for name, argument, mask, are_set, otherwise in CONDITIONAL:
         if name in number:
             code += [
                 (_JUMP_EQUAL, 0, 4, number[name]),
-                (_LOAD, 0, 0, _ARGUMENTS + 8 * flags),
-                (_JUMP_BITS, 1, 0, _WRITING),
+                (_LOAD, 0, 0, _ARGUMENTS + 8 * argument),
+                (_JUMP_BITS, 0, 1, mask) if are_set else (_JUMP_BITS, 1, 0, mask),
                 (_RETURN, 0, 0, _ALLOW),
-                (_RETURN, 0, 0, _KILL_PROCESS),
+                (_RETURN, 0, 0, otherwise),
             ]
     code.append((_RETURN, 0, 0, _FAIL_EPERM))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
