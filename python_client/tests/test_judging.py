@@ -859,6 +859,28 @@ def wake(word, operation):
 
 
 @sandboxed
+def test_a_game_can_not_observe_another_process() -> None:
+    source = """
+import os, time
+def strategy(board):
+    processor_time = ~1 << 3 | 2  # of process 1
+    time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID)
+    os.sched_getaffinity(0)
+    raise ValueError(
+        refused(time.clock_gettime, processor_time),
+        refused(time.clock_getres, processor_time),
+        refused(os.sched_getaffinity, 1),
+    )
+def refused(call, argument):
+    try:
+        return call(argument)
+    except PermissionError:
+        return True
+"""
+    assert failure(source).detail.startswith("ValueError: (True, True, True) (")
+
+
+@sandboxed
 def test_a_game_has_no_descriptor_of_the_judge_however_many_the_judge_has() -> None:
     source = """
 import os
@@ -1445,7 +1467,7 @@ def test_the_filter_allows_kills_or_refuses_each_system_call(machine: str) -> No
     known |= {numbers[name]: "allow" for name in seccomp.ALLOWED.split() if name in numbers}
     known |= {numbers[name]: "kill" for name in seccomp.KILLING.split() if name in numbers}
     # Without any bits in their arguments.
-    known |= {numbers[name]: "allow" for name in ("open", "openat") if name in numbers}
+    known |= {numbers[name]: "allow" for name, *_ in seccomp.CONDITIONAL if name in numbers}
     known |= {numbers["futex"]: "EPERM"}
     assert {number: verdict(machine, number) for number in known} == known
     assert verdict(machine, 2**32 - 1) == ("kill" if machine == "x86_64" else "EPERM")
@@ -1475,6 +1497,22 @@ def test_the_filter_allows_to_wait_within_a_process_only(machine: str) -> None:
             assert verdict(machine, number, 4096, operation | more) == "EPERM"
             allowed = operation | more | within_a_process
             assert verdict(machine, number, 4096, allowed) == "allow"
+
+
+@MACHINES
+def test_the_filter_refuses_to_tell_a_process_about_another_one(machine: str) -> None:
+    numbers = seccomp.numbers(machine)
+    clocks = ["clock_gettime", "clock_getres", "clock_nanosleep"]
+    for name in clocks:
+        for clock in (*range(12), 1 << 32):
+            assert verdict(machine, numbers[name], clock) == "allow"
+        # The processor time of process 1 and of its thread, and a clock from a descriptor.
+        for clock in (~1 << 3 | 2, ~1 << 3 | 6, ~3 << 3 | 3):
+            for argument in (clock % 2**32, clock % 2**64):
+                assert verdict(machine, numbers[name], argument) == "EPERM"
+    for process, answer in ((0, "allow"), (1, "EPERM"), (2**22, "EPERM"), (2**32 - 1, "EPERM")):
+        assert verdict(machine, numbers["sched_getaffinity"], process) == answer
+        assert verdict(machine, numbers["sched_getaffinity"], process | 1 << 32) == answer
 
 
 @MACHINES

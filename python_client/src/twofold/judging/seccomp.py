@@ -15,10 +15,9 @@ import struct
 ALLOWED = """
     read write close mmap munmap mremap mprotect madvise brk lseek fstat newfstatat stat lstat
     statx access faccessat faccessat2 readlink readlinkat getdents64 getcwd pread64 readv
-    writev rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack clock_gettime clock_getres
-    clock_nanosleep nanosleep gettimeofday times getrusage getrandom getpid gettid getppid getuid
-    geteuid getgid getegid sched_yield sched_getaffinity uname sysinfo restart_syscall rseq poll
-    ppoll select pselect6 pipe pipe2 exit exit_group
+    writev rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack nanosleep gettimeofday times
+    getrusage getrandom getpid gettid getppid getuid geteuid getgid getegid sched_yield uname
+    sysinfo restart_syscall rseq poll ppoll select pselect6 pipe pipe2 exit exit_group
 """
 KILLING = """
     fork vfork clone clone3 execve execveat kill tkill tgkill ptrace process_vm_readv
@@ -73,10 +72,15 @@ _X32_CALLS = 0x40000000
 
 _WRITING = 0o1 | 0o2 | 0o100 | 0o1000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC
 _FUTEX_PRIVATE = 128  # without it, two games that map the same file could wake each other
+_OTHER_CLOCK = 1 << 31  # of the processor time of any process or thread
 CONDITIONAL = (
     ("open", 1, _WRITING, False, _KILL_PROCESS),
     ("openat", 2, _WRITING, False, _KILL_PROCESS),
     ("futex", 1, _FUTEX_PRIVATE, True, _FAIL_EPERM),
+    ("clock_gettime", 0, _OTHER_CLOCK, False, _FAIL_EPERM),
+    ("clock_getres", 0, _OTHER_CLOCK, False, _FAIL_EPERM),
+    ("clock_nanosleep", 0, _OTHER_CLOCK, False, _FAIL_EPERM),
+    ("sched_getaffinity", 0, 0xFFFFFFFF, False, _FAIL_EPERM),  # process 0 is the caller
 )
 """The calls that are allowed only if one argument has certain bits. Each entry has the call's name,
 the argument's number, a mask, whether the masked bits must be set (or clear), and the verdict
