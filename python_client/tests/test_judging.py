@@ -881,6 +881,21 @@ def refused(call, argument):
 
 
 @sandboxed
+def test_a_game_that_crashes_leaves_no_core_dump(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its limit does not apply if the kernel passes core dumps to a program."""
+    # Without the filter, the program can ask for PR_GET_DUMPABLE.
+    unfiltered = "runner.Filter.install = lambda self: None\nrunner.main"
+    start = sandboxes._START.replace("runner.main", unfiltered)
+    monkeypatch.setattr(sandboxes, "_START", start)
+    source = """
+import ctypes, resource
+def strategy(board):
+    raise ValueError(resource.getrlimit(resource.RLIMIT_CORE), ctypes.CDLL(None).prctl(3))
+"""
+    assert failure(source).detail.startswith("ValueError: ((0, 0), 0) (")
+
+
+@sandboxed
 def test_a_game_has_no_descriptor_of_the_judge_however_many_the_judge_has() -> None:
     source = """
 import os

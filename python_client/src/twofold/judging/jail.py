@@ -126,6 +126,14 @@ def die_with_parent() -> None:
     _prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
 
 
+def forbid_dumps() -> None:
+    """Prevents core dumps of this process.
+
+    RLIMIT_CORE does not prevent core dumps that the kernel passes to a program.
+    """
+    _prctl(4, 0)  # PR_SET_DUMPABLE
+
+
 def _prctl(option: int, value: int) -> None:
     zero = ctypes.c_ulong(0)
     _call("prctl", "prctl", ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero)

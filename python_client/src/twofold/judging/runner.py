@@ -170,6 +170,7 @@ def _play(
         jail.die_with_parent()
         jail.limit(settings["memory_mb"], settings["cpu_seconds"])
         if system_calls is not None:
+            jail.forbid_dumps()  # the filter keeps the program from allowing them again
             system_calls.install()
         random.seed(seed)
         _answer(settings["source"], settings["file"])
