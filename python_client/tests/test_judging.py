@@ -716,6 +716,20 @@ def strategy(board):
     assert (found.reason, found.detail) == ("memory", "ran out of memory")
 
 
+@sandboxed
+def test_the_kernel_ends_games_before_the_judge_when_memory_runs_out() -> None:
+    """A limit on address space does not count page tables, so memory can run out."""
+    own = Path("/proc/self/oom_score_adj")
+    before = own.read_text()
+    sandbox = Sandbox(FIRST_LEGAL, file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+    sandbox.begin(0)
+    processes = [sandbox._process.pid, *descendants(sandbox._process.pid)]
+    scores = [Path(f"/proc/{each}/oom_score_adj").read_text() for each in processes]
+    sandbox.close()
+    assert scores == ["1000\n"] * 3
+    assert own.read_text() == before
+
+
 def test_limits_that_are_already_lower_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without privileges can't raise them again."""
     given = {resource.RLIMIT_AS: 200 << 20, resource.RLIMIT_CPU: 60, resource.RLIMIT_NOFILE: 30}
