@@ -202,6 +202,7 @@ def test_bad_replies_are_corrected_and_counted() -> None:
         (Answer(None), "The reply names no direction"),
         (Answer(" \n"), "The reply names no direction"),
         (Answer("<think>up, but " * 99, finish="length"), "The reply was cut off by its limit on"),
+        (Answer("<think>up?</think>\n"), "The reply names no direction"),
     ],
 )
 def test_an_empty_reply_and_a_cut_off_one_are_not_sent_back(useless: Answer, problem: str) -> None:
@@ -221,6 +222,30 @@ def test_an_empty_reply_and_a_cut_off_one_are_not_sent_back(useless: Answer, pro
     assert question == first[0]["content"]
     assert correction.startswith(problem)
     assert third[:2] == [*second, {"role": "assistant", "content": "None."}]
+
+
+@pytest.mark.parametrize(
+    ("long", "repeated"),
+    [
+        ("x" * 9_999 + "I resign. \n", "x" * 991 + "I resign."),
+        ("<think>" + "up? " * 9_999 + "</think>\n\nI resign.", "I resign."),
+        ("<think>" + "up? " * 9_999, " up?" * 250),
+    ],
+)
+def test_only_the_end_of_a_long_reply_is_sent_back(long: str, repeated: str) -> None:
+    """The whole reply could exceed the model's context, which would end the evaluation."""
+
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        messages = document["messages"]
+        if sum(len(each["content"]) for each in messages) > 5_000:
+            return Answer(status=400, body=b"too long for this model")
+        return Answer(asked(document)[0]) if len(messages) == 3 else Answer(long)
+
+    with ChatServer(rule) as server:
+        result = evaluated(server, episodes=1)
+    assert (result.failures, result.summary["model"]["malformed"]) == ((), result.moves[0])
+    contents = [each["content"] for each in server.requests[1][2]["messages"]]
+    assert contents[1] == repeated
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ Choose one of them. End your reply with its name; the last direction that you na
 # takes the underscores of Markdown's emphasis for letters.
 _WORD = re.compile(rf"(?<![^\W_])((?ai:{'|'.join(DIRECTIONS)}))(?![^\W_])")
 
+_LONGEST_REPEATED = 1_000  # characters
+
 
 def read_move(text: str) -> str | None:
     r"""Returns the move in a reply: the last of the words up, right, down and left, in any case.
@@ -51,11 +53,15 @@ def read_move(text: str) -> str | None:
     For example, "left", {"move": "left"} and \boxed{left} mean the same. Text up to the last
     </think> is ignored. A reply with an unclosed <think> names no move.
     """
-    _, _, answer = text.rpartition("</think>")
+    answer = _answer(text)
     if "<think>" in answer:
         return None
     words = _WORD.findall(answer)
     return words[-1].lower() if words else None
+
+
+def _answer(reply: str) -> str:
+    return reply.rpartition("</think>")[2]
 
 
 @dataclass(frozen=True)
@@ -211,11 +217,12 @@ class ChatPlayer:
         return prompt.replace("{board}", rows)
 
     def _ask(self, messages: list[Message], legal: list[str]) -> tuple[str, str, Failure | None]:
-        """Asks the model once. Returns the direction that it names, and the reply to repeat to it.
+        """Asks the model once. Returns the direction that it names, and the text to repeat to it.
 
         If the reply is cut off, or names no direction or an illegal one, also returns a failure.
-        An empty or cut-off reply is not repeated, because services refuse requests that contain
-        an empty message or exceed the model's context.
+        Only the end of the reply's answer is repeated, and nothing of an empty or cut-off reply,
+        because services refuse requests that contain an empty message or exceed the model's
+        context.
         """
         reply = self._endpoint.complete(messages, {**self._chat.options, "model": self._chat.model})
         direction, failure = read_move(reply.text), None
@@ -234,8 +241,8 @@ class ChatPlayer:
             self._counts["without_usage"] += None in used
             for name, tokens in zip(self._tokens, used, strict=True):
                 self._tokens[name] += tokens or 0
-        sent_back = reply.text if reply.text.strip() and not reply.is_cut else ""
-        return direction or "", sent_back, failure
+        repeated = "" if reply.is_cut else _answer(reply.text).strip()[-_LONGEST_REPEATED:]
+        return direction or "", repeated, failure
 
     def summary(self) -> Mapping[str, Any]:
         """Returns the numbers of requests, bad replies and tokens, and the mean time per move."""
