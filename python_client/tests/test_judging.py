@@ -1003,12 +1003,13 @@ def strategy(board):
 
 @sandboxed
 def test_an_exceptions_text_is_only_text_in_each_report() -> None:
-    words = "a|b <script>alert(1)</script> ![x](http://evil/y) `z` &amp; *w*"
+    words = "a|b <script>a()</script> ![x](http://e/y) `z` &amp; *w* ~~v~~ $u$"
     result = judged(f"def strategy(board):\n    raise ValueError({words!r})\n", name="<i>|.py")
     text, markdown, html = str(result), result.to_markdown(), result._repr_html_()
     assert words in text
     shown = (
-        r"a\|b &lt;script&gt;alert(1)&lt;/script&gt; !\[x\](http://evil/y) \`z\` &amp;amp; \*w\*"
+        r"a\|b &lt;script&gt;a()&lt;/script&gt; !\[x\](http://e/y) \`z\` &amp;amp; \*w\* "
+        r"\~\~v\~\~ \$u\$"
     )
     assert shown in markdown
     assert "### &lt;i&gt;\\|.py on " in markdown

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from twofold.errors import InvalidArgument
 
-_MARKS = re.compile(r"[\\`*_{}\[\]|]")
+_MARKS = re.compile(r"[\\`*_{}\[\]|~$]")
 
 
 def printable(text: str) -> str:
