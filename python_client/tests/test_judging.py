@@ -1230,6 +1230,27 @@ def test_a_program_without_a_sandbox_may_die_of_any_signal(number: int, name: st
 
 
 @sandboxed
+def test_the_process_of_a_finished_game_ends_although_no_game_follows_on_its_lane(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It could compute while other games are played."""
+    choose = StrategyPlayer.choose
+    played: list[int] = []
+    processes: list[int] = []
+
+    def counting(player: StrategyPlayer, boards: Any, mask: Any, lanes: Any) -> Any:
+        choices = choose(player, boards, mask, lanes)
+        played.append(len(lanes))
+        processes.append(len(descendants(player._sandbox._process.pid)) - 1)  # without init
+        return choices
+
+    monkeypatch.setattr(StrategyPlayer, "choose", counting)
+    assert judged(FIRST_LEGAL, episodes=3, size=2).failures == ()
+    assert processes == played
+    assert set(played) == {1, 2, 3}
+
+
+@sandboxed
 def test_all_processes_end_with_the_evaluation_and_with_the_judge() -> None:
     source = "def strategy(board):\n    while True: pass\n"
     code = f"import twofold; twofold.evaluate(twofold.policies.Strategy({source!r}), episodes=4)"

@@ -190,8 +190,13 @@ class StrategyPlayer:
     def choose(
         self, boards: NDArray[Any], action_mask: NDArray[Any], lanes: NDArray[np.intp]
     ) -> list[Choice]:
-        """Asks the process of each game for its move."""
+        """Asks the process of each game for its move.
+
+        Ends the games on the other lanes, which are finished and have no successor.
+        """
         strategy = self._strategy
+        for lane in self._games.keys() - set(lanes.tolist()):
+            self._sandbox.end(self._games.pop(lane))
         choices: dict[int, Choice] = {}
         choices |= self._load([lane for lane in lanes.tolist() if lane in self._new])
         self._new.clear()
