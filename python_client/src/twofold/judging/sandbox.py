@@ -220,8 +220,9 @@ class Sandbox:
     def ask(self, questions: Sequence[Question]) -> None:
         """Sends questions to different games, and stores the answer in each question.
 
-        At most one question per processor is open at a time, so that games do not compete for
-        processor time. For the same reason, a process that does not answer in time is ended.
+        At most one question per processor that this process may use is open at a time, so that
+        games do not compete for processor time. For the same reason, a process that does not answer
+        in time is ended.
         """
         waiting = iter(questions)
         with _limits_reported():
