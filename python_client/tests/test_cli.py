@@ -114,6 +114,8 @@ def test_an_option_that_is_given_twice_is_wrong_usage(
         "replay nowhere.json --html {}/a.html",
         "export nowhere.parquet --huggingface {}/a",
         "convert-weights nowhere.bin {}/a.npz",
+        "train {}/a.npz",
+        "train {0}.npz --size 2 --steps 1 --plot {0}/a.png",
     ],
 )
 def test_a_missing_folder_is_reported_before_the_work(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import signal
@@ -19,6 +20,7 @@ from servers import PATIENCE, wait_until
 from test_optimum import solve
 
 import twofold
+from twofold import cli
 from twofold.client import embedded
 from twofold.client.embedded import EmbeddedLearner
 from twofold.envs.seeding import consecutive
@@ -443,6 +445,23 @@ def test_a_full_disk_leaves_the_file_unchanged(finished: Path, tmp_path: Path) -
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [file] == list(tmp_path.iterdir())
     assert file.read_bytes() == before
+
+
+def test_the_command_prints_its_result_before_it_saves_the_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plot = tmp_path / "curve.png"
+
+    def fail(training: Training, path: Path) -> None:
+        assert path == plot
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Training, "plot", fail)
+    words = ["train", str(tmp_path / "agent.npz"), "--size", "2", "--steps", "1000"]
+    assert cli.main([*words, "--plot", str(plot)]) == 1
+    shown = capsys.readouterr()
+    assert "agent.npz: 1,024 steps and " in shown.out
+    assert shown.err == f"twofold train: {plot}: No space left on device\n"
 
 
 # ---- several threads -----------------------------------------------------------------------------

@@ -124,8 +124,6 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             evaluated=None if arguments.quiet else _print_evaluation,
             **rules,
         )
-    if arguments.plot is not None:
-        training.plot(arguments.plot)
     last = training.curve[-1] if training.curve else None
     text = (
         f"{arguments.file}: {training.steps:,} steps and {training.episodes:,} games in "
@@ -147,7 +145,11 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             for point, evaluation in training.evaluations
         ],
     }
-    yield Result(text, document)
+    try:
+        yield Result(text, document)
+    finally:
+        if arguments.plot is not None:
+            training.plot(arguments.plot)
 
 
 def _patterns(words: Sequence[str] | None) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 
 from twofold._optional import optional_import
 from twofold._tables import Style, table
+from twofold._text import check_writable, printable, whole_file
 from twofold._text import markdown as escaped
-from twofold._text import printable, whole_file
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 
@@ -300,9 +300,7 @@ def plot_curve(seconds: Sequence[float], scores: Sequence[float], path: str | Pa
 def save_plot(figure: Any, path: str | Path | None) -> Any:
     """Saves a figure to a file, if any, and returns it."""
     if path is not None:
-        path, picture = Path(path), io.BytesIO()
-        if not path.suffix:
-            path = path.with_suffix(f".{figure.canvas.get_default_filetype()}")
+        path, picture = _plot_file(figure, Path(path)), io.BytesIO()
         try:
             figure.savefig(picture, dpi=150, format=path.suffix[1:])
         except ValueError as error:  # an unknown suffix
@@ -313,17 +311,24 @@ def save_plot(figure: Any, path: str | Path | None) -> Any:
 
 
 def check_plot(path: Path) -> None:
-    """Checks that matplotlib supports the suffix of a plot's path, by drawing an empty figure.
+    """Checks that a plot can be saved, before its data is computed. Draws an empty figure.
 
     Raises:
         MissingDependency: matplotlib is not installed.
         InvalidArgument: matplotlib can't write files with this suffix.
+        OSError: The file can't be written.
     """
     figure = _matplotlib().Figure()
     try:
         figure.savefig(io.BytesIO(), format=path.suffix[1:] or None)
     except (ValueError, RuntimeError) as error:  # RuntimeError: .pgf without TeX
         raise InvalidArgument(f"{path}: {error}", field="path") from None
+    check_writable(_plot_file(figure, path))
+
+
+def _plot_file(figure: Any, path: Path) -> Path:
+    """Returns the file of a plot: the path, with matplotlib's default suffix if it has none."""
+    return path if path.suffix else path.with_suffix(f".{figure.canvas.get_default_filetype()}")
 
 
 def _matplotlib() -> Any:
