@@ -1,11 +1,12 @@
 """Rollouts, whole or in pieces, equal policy-and-step loops. Policies behave as documented."""
 
+import errno
 import importlib.util
 import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -519,6 +520,36 @@ def test_a_damaged_network_file_is_refused(tmp_path: Path, content: bytes) -> No
         policies.NTuple.load(path)
     assert caught.value.field == "path"
     assert "network.npz" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), OSError(errno.EIO, "Input/output error"), errors.ResourceExhausted("too big")],
+    ids=repr,
+)
+def test_an_error_that_is_not_the_network_files_fault_stays_the_same(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    path = tmp_path / "network.npz"
+    policies.NTuple([[0]], [TABLE]).save(path)
+    monkeypatch.setattr(np, "load", fail)
+    with pytest.raises(type(error)) as caught:
+        policies.NTuple.load(path)
+    assert caught.value is error
+
+
+def test_a_damaged_offset_in_a_network_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.npz"
+    policies.NTuple([[0]], [TABLE]).save(path)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1  # the highest byte of the directory's offset
+    path.write_bytes(content)
+    with pytest.raises(errors.InvalidArgument, match="starts before the file") as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments, _text
 from twofold.client.session import Session
-from twofold.errors import InvalidArgument
+from twofold.errors import InvalidArgument, ResourceExhausted
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 
@@ -281,6 +281,7 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
     Raises:
         InvalidArgument: The body failed, or the file has another format or is damaged; `field` is
             "path".
+        MemoryError, ResourceExhausted: There is too little memory for the body.
         OSError: The file can't be read.
     """
     with _text.open_file(path, "path") as file:
@@ -292,10 +293,14 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
                 # name, which opening compares with the name in front of the array, or in a comment
                 # that contains the next names.
                 for each in arrays.zip.infolist():
+                    if each.header_offset < 0:  # zipfile would raise an OSError
+                        raise InvalidArgument(f"{each.filename} starts before the file")
                     arrays.zip.open(each).close()
                     if each.comment:
                         raise InvalidArgument(f"{each.filename} has a comment")
                 yield arrays
+        except (MemoryError, OSError, ResourceExhausted):  # the file is not to blame
+            raise
         except Exception as error:  # numpy, zipfile and zlib each raise their own
             raise InvalidArgument(
                 f"{path} is not a readable {content}: {error}", field="path"
