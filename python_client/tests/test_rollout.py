@@ -4,6 +4,7 @@ import errno
 import importlib.util
 import os
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -566,6 +567,27 @@ def test_damage_to_the_names_in_a_network_file_hides_no_tuple(
     content[content.rindex(b"tuple_1.npy") - 46 + place] ^= 1
     path.write_bytes(content)
     with pytest.raises(errors.InvalidArgument, match=text) as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
+
+
+def test_a_compressed_network_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.npz"
+    np.savez_compressed(path, **policies.NTuple([[0]], [TABLE]).arrays())
+    with pytest.raises(errors.InvalidArgument, match=r"is compressed; write .*numpy\.savez") as no:
+        policies.NTuple.load(path)
+    assert no.value.field == "path"
+
+
+def test_an_array_larger_than_its_file_is_refused_before_any_memory_is_taken(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "network.npz"
+    policies.NTuple([[0]], [TABLE]).save(path)
+    with zipfile.ZipFile(path, "a") as file, file.open("more.npy", "w") as array:
+        form = {"descr": "<f4", "fortran_order": False, "shape": (2**50,)}
+        np.lib.format.write_array_header_1_0(array, form)
+    with pytest.raises(errors.InvalidArgument, match="larger than the file") as caught:
         policies.NTuple.load(path)
     assert caught.value.field == "path"
 

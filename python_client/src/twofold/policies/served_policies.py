@@ -7,6 +7,9 @@ stream, never from the board's. See the page "The policies of the service".
 from __future__ import annotations
 
 import contextlib
+import math
+import os
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -288,16 +291,10 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
         try:
             if not file.peek(2).startswith(b"PK"):  # numpy would take it for a pickle
                 raise InvalidArgument("it is not a zip")
+            size = os.fstat(file.fileno()).st_size
             with np.load(file, allow_pickle=False) as arrays:
-                # The zip's directory has no checksum, so damage there could hide an array: in its
-                # name, which opening compares with the name in front of the array, or in a comment
-                # that contains the next names.
                 for each in arrays.zip.infolist():
-                    if each.header_offset < 0:  # zipfile would raise an OSError
-                        raise InvalidArgument(f"{each.filename} starts before the file")
-                    arrays.zip.open(each).close()
-                    if each.comment:
-                        raise InvalidArgument(f"{each.filename} has a comment")
+                    _check_entry(arrays.zip, each, size)
                 yield arrays
         except (MemoryError, OSError, ResourceExhausted):  # the file is not to blame
             raise
@@ -305,6 +302,26 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
             raise InvalidArgument(
                 f"{path} is not a readable {content}: {error}", field="path"
             ) from error
+
+
+def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> None:
+    """Checks that no damage hides the array, and that reading it takes at most `size` bytes.
+
+    The zip's directory has no checksum, so damage there could hide an array: in its name, which
+    opening compares with the name in front of the array, or in a comment that contains the next
+    names.
+    """
+    if entry.comment:
+        raise InvalidArgument(f"{entry.filename} has a comment")
+    if entry.compress_type != zipfile.ZIP_STORED:
+        raise InvalidArgument(f"{entry.filename} is compressed; write the file with numpy.savez")
+    if entry.header_offset < 0:  # zipfile would raise an OSError
+        raise InvalidArgument(f"{entry.filename} starts before the file")
+    with archive.open(entry) as array:
+        np.lib.format.read_magic(array)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(array)
+    if math.prod(shape) * dtype.itemsize > size:
+        raise InvalidArgument(f"{entry.filename} is {dtype} {shape}, larger than the file")
 
 
 NAMES: dict[str, Policy] = {
