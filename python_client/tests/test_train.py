@@ -338,11 +338,40 @@ def test_the_rules_of_a_training_are_needed_to_resume_it(tmp_path: Path) -> None
         train(**SMALL, steps=200, file=file, resume=True)
 
 
+def changed(**entries: Any) -> Any:
+    """Returns a function that changes these entries of the training in the arrays of a file."""
+
+    def damage(arrays: dict[str, Any]) -> None:
+        training = json.loads(str(arrays["training"])) | entries
+        arrays["training"] = np.array(json.dumps(training))
+
+    return damage
+
+
 DAMAGES: dict[str, Any] = {
     "no training": lambda arrays: arrays.pop("training"),
     "no JSON": lambda arrays: arrays.update(training=np.array("{")),
     "a list": lambda arrays: arrays.update(training=np.array("[]")),
     "no arguments": lambda arrays: arrays.update(training=np.array("{}")),
+    "a list of arguments": changed(arguments=[]),
+    "no number of boards": changed(arguments={}),
+    "boards in words": changed(arguments={"num_envs": "64"}),
+    "no seconds": changed(seconds=None),
+    "seconds without a number": changed(seconds=float("nan")),
+    "endless seconds": changed(seconds=float("inf")),
+    "negative seconds": changed(seconds=-1.0),
+    "few counts": changed(counts=[0] * 4),
+    "one count": changed(counts=0),
+    "counts with fractions": changed(counts=[0.5] * 5),
+    "negative counts": changed(counts=[-1] * 5),
+    "large counts": changed(counts=[2**64] * 5),
+    "few last counts": changed(last=[0]),
+    "last counts by name": changed(last={"episodes": 0, "score": 0, "goals": 0}),
+    "a curve without points": changed(curve=1),
+    "a short point": changed(curve=[[1]]),
+    "a point without a number": changed(curve=[[1.0, 64, 1, float("nan"), 0.0]]),
+    "other tuples": lambda arrays: arrays.update(tuple_0=arrays["tuple_0"][::-1]),
+    "no symmetry": lambda arrays: arrays.update(symmetric=False),
     "no state": lambda arrays: arrays.pop("state"),
     "a short state": lambda arrays: arrays.update(state=arrays["state"][1:]),
     "a state of zeros": lambda arrays: arrays.update(state=arrays["state"] * 0),

@@ -331,6 +331,7 @@ class EmbeddedLearner:
         learning_rate: The factor of all corrections, above 0 and at most 1.
 
     Attributes:
+        form: The form of the network.
         weights: float32 (weights,): the tables of the tuples, one after another; 0 at first.
         errors: float32 (weights, 2): for each weight, the sum of its errors and the sum of their
             magnitudes. In memory, they follow the weight.
@@ -361,6 +362,7 @@ class EmbeddedLearner:
             header=ctypes.addressof(self._header), header_capacity=len(self._header)
         )
         request = envelope.Request(create=create).SerializeToString(deterministic=True)
+        self.form = form
         network = form.SerializeToString(deterministic=True)
         self._learner = _Learner(
             request=request,

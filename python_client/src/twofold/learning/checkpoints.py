@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twofold import _text
+from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
 from twofold.policies import NTuple
-from twofold.policies.served_policies import read_arrays
+from twofold.policies.served_policies import network_form, read_arrays
 
 if TYPE_CHECKING:
     from twofold.client.embedded import EmbeddedLearner
@@ -54,7 +54,24 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         missing = _TRAINING - training.keys()
         if missing:
             raise InvalidArgument(f"training lacks {', '.join(sorted(missing))}")
+        _arguments.integer("num_envs", training["arguments"]["num_envs"], 1)
+        _check("seconds", [training["seconds"]], [float])
+        _check("counts", training["counts"], [int] * 5)
+        _check("last", training["last"], [int] * 3)
+        for point in training["curve"]:
+            _check("curve", point, [float, int, int, float, float])
         return training
+
+
+def _check(name: str, numbers: Any, types: Sequence[type]) -> None:
+    """Checks numbers in an entry of `training`: finite, at least 0, and of these types."""
+    if not isinstance(numbers, list) or len(numbers) != len(types):
+        raise InvalidArgument(f"{name} is {numbers!r}; expected {len(types)} numbers")
+    for number, kind in zip(numbers, types, strict=True):
+        if kind is int:
+            _arguments.integer(name, number, 0, 2**62)
+        else:
+            _arguments.real(name, number, 0, expected="a finite number, at least 0")
 
 
 def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
@@ -66,6 +83,9 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
     """
     with _reading(path) as arrays:
         network = NTuple.load(path)
+        form = network_form(network.tuples, network.exponents, symmetric=network.symmetric)
+        if form != learner.form:
+            raise InvalidArgument("its network has a different form from that of its training")
         np.concatenate(network.weights, out=learner.weights)
         for table, errors in enumerate(_tables(network, learner)):
             errors[arrays[f"places_{table}"]] = arrays[f"errors_{table}"]

@@ -172,7 +172,7 @@ def train(
         raise InvalidArgument("resume needs file, which holds the training", field="file")
     saved = checkpoints.load(file) if resume and file is not None else None
     if saved is not None and num_envs is None:
-        num_envs = saved["arguments"].get("num_envs")
+        num_envs = saved["arguments"]["num_envs"]
     plan = _Plan.read(
         patterns,
         threads=threads,
