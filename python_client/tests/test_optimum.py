@@ -421,6 +421,17 @@ def test_regret_is_reported_per_game_per_move_and_by_kind_of_board(uniform: Eval
     assert "empty cells" in uniform.to_markdown()
 
 
+def test_the_first_move_of_a_game_with_one_start_tile_is_in_the_report() -> None:
+    chance = next(_CHANCES) / 64
+    solve("--size", "2", "--start-tiles", "1", "--four-probability", str(chance))
+    rules: dict[str, Any] = {"size": 2, "start_tiles": 1, "four_probability": chance}
+    played = twofold.evaluate("random", episodes=200, regret=True, **rules)
+    rows = played.summary["regret"]["by_tile_sum"]
+    assert list(rows)[:2] == ["2-3", "4-7"]
+    assert sum(row["steps"] for row in rows.values()) == played.lengths.sum()
+    assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
+
+
 def test_a_function_and_a_policy_in_the_server_have_the_same_regrets(tables: Path) -> None:
     def first_legal(observations: Any, mask: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(mask.argmax(axis=1))

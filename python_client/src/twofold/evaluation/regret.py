@@ -119,8 +119,8 @@ _ARRAYS = ("games", "unplayed", "by_tile_sum", "by_empty_cells")
 
 
 def _octaves(by_tile_sum: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    """Adds up the rows in each range of tile sums: 4-7, 8-15, 16-31, …, 1024-2047."""
-    starts = [2**k for k in range(2, 11)]
+    """Adds up the rows in each range of tile sums: 2-3, 4-7, 8-15, …, 1024-2047."""
+    starts = [2**k for k in range(1, 11)]
     return {f"{low}-{2 * low - 1}": by_tile_sum[low : 2 * low].sum(axis=0) for low in starts}
 
 
