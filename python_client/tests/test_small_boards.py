@@ -204,7 +204,40 @@ def test_a_failed_training_run_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(regret, "PYTHON", Path(sys.executable))
-    regret.run("td-9x9-1", 10, ["td", "--size", 9, 9], tmp_path)
+    assert not regret.run("td-9x9-1", 10, ["td", "--size", 9, 9], tmp_path)
     log = tmp_path / "td-9x9-1.txt"
     assert capsys.readouterr().out == f"td-9x9-1: exit status 1, see {log}\n"
     assert "size is 9; expected 2 ... 8" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("python", "error"), [("/bin/false", SystemExit), ("/nowhere/python", FileNotFoundError)]
+)
+def test_the_command_fails_if_a_training_run_fails(
+    python: str, error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regret, "PYTHON", Path(python))
+    words = ["--boards", "2x2", "--learners", "td", "--seeds", "1", "--out", str(tmp_path)]
+    with pytest.raises(error, match=r"some training runs failed|/nowhere/python"):
+        regret.main(words)
+
+
+def test_only_the_results_of_all_learners_and_seeds_are_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published: list[str] = []
+    monkeypatch.setattr(regret.figures, "publish", lambda name, rows: published.append(name))
+    regret.known(regret.BOARDS[:1], tmp_path)
+    point = {"regret_of_a_game": 1.0}
+    result = json.dumps({"options": {"moves": 200_000}, "points": [point]})
+    for learner in regret.LEARNERS:
+        for seed in regret.SEEDS:
+            (tmp_path / f"{learner}-2x2-{seed}.json").write_text(result)
+    words = ["--report", "--publish", "--boards", "2x2", "--out", str(tmp_path)]
+    regret.main(words)
+    assert published == ["regret"]
+    for name in ("td-2x2-3", "ppo-2x2-1"):
+        (tmp_path / f"{name}.json").unlink()
+    with pytest.raises(SystemExit, match=r"are missing: td-2x2-3, ppo-2x2-1$"):
+        regret.main(words)
+    assert published == ["regret"]

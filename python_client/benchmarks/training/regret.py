@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,8 @@ BASELINES = {
     "fixed-order": "the first legal action",
     "greedy": "highest reward",
 }
+SEEDS = (1, 2, 3)
+"""The seeds of the published results."""
 GAMES = 10_000
 """The number of games in the baselines' evaluations."""
 
@@ -100,17 +102,21 @@ def read(path: Path, moves: int) -> dict[str, Any] | None:
     return result if result and result["options"]["moves"] == moves else None
 
 
-def run(name: str, moves: int, words: Sequence[object], out: Path) -> None:
-    """Runs small_boards.py unless a result exists, and writes its output to a file."""
+def run(name: str, moves: int, words: Sequence[object], out: Path) -> bool:
+    """Runs small_boards.py unless a result exists, and writes its output to a file.
+
+    Returns False if the program failed.
+    """
     result, log = out / f"{name}.json", out / f"{name}.txt"
     if read(result, moves):
-        return
+        return True
     words = [*words, "--moves", moves]
     command = [str(word) for word in (PYTHON, HERE / "small_boards.py", *words, "--out", result)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     with log.open("w") as output:
         code = subprocess.run(command, stdout=output, stderr=output, env=environment).returncode
     print(f"{name}: {'done' if code == 0 else f'exit status {code}, see {log}'}", flush=True)
+    return code == 0
 
 
 def measured(boards: Sequence[Board], out: Path) -> list[figures.Row]:
@@ -133,6 +139,23 @@ def measured(boards: Sequence[Board], out: Path) -> list[figures.Row]:
     return rows
 
 
+def check_complete(boards: Sequence[Board], out: Path) -> None:
+    """Checks that there is a result for each learner, board and seed.
+
+    Raises:
+        SystemExit: A result is missing.
+    """
+    names = {
+        f"{learner}-{board.name}-{seed}": board.moves
+        for board in boards
+        for learner in LEARNERS
+        for seed in SEEDS
+    }
+    missing = [name for name, moves in names.items() if not read(out / f"{name}.json", moves)]
+    if missing:
+        sys.exit(f"nothing was published, because these results are missing: {', '.join(missing)}")
+
+
 def main(words: list[str] | None = None) -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -141,7 +164,7 @@ def main(words: list[str] | None = None) -> None:
     add("--boards", nargs="+", choices=names, default=names, metavar="BOARD", help=", ".join(names))
     learners = list(LEARNERS)
     add("--learners", nargs="+", choices=learners, default=learners, help=", ".join(learners))
-    add("--seeds", type=int, nargs="+", default=[1, 2, 3], help="seeds, one training run each")
+    add("--seeds", type=int, nargs="+", default=SEEDS, help="seeds, one training run each")
     add("--moves", type=int, help="moves of each run (default: the board's number)")
     add("--games", type=int, default=1000, help="games per measurement")
     add("--jobs", type=int, default=os.cpu_count(), help="number of training runs at once")
@@ -152,6 +175,7 @@ def main(words: list[str] | None = None) -> None:
     boards = [board for board in BOARDS if board.name in options.boards]
     if options.moves:
         boards = [replace(board, moves=options.moves) for board in boards]
+    runs: list[Future[bool]] = []
     if not options.report:
         options.out.mkdir(parents=True, exist_ok=True)
         optima = known(boards, options.out)
@@ -163,10 +187,14 @@ def main(words: list[str] | None = None) -> None:
                     for learner in options.learners:
                         call = [learner, *size, *scale, "--seed", seed]
                         name = f"{learner}-{board.name}-{seed}"
-                        pool.submit(run, name, board.moves, call, options.out)
+                        runs.append(pool.submit(run, name, board.moves, call, options.out))
+    succeeded = [each.result() for each in runs]
     rows = measured(boards, options.out)
     print(tables.regret(rows), end="")
+    if not all(succeeded):
+        sys.exit("some training runs failed, as listed above")
     if options.publish:
+        check_complete(boards, options.out)
         figures.publish("regret", rows)
 
 
