@@ -15,6 +15,7 @@ from terminal import Terminal
 
 import twofold
 from twofold import cli, errors
+from twofold.cli import playing
 
 OF_THE_SERVER = ("serve", "keygen", "ping", "solve", "bench")
 OWN = [name for name in cli.SUBCOMMANDS if name not in OF_THE_SERVER]
@@ -229,6 +230,22 @@ def test_progress_is_drawn_by_rich_on_a_terminal(
     assert cli.main([*command, *flag]) == 0
     note = "progress bars need rich, which is not installed: pip install 'twofold[cli]'\n"
     assert screen.getvalue().endswith(note) == (flag != ["--quiet"])
+
+
+def test_the_rate_of_a_resumed_task_counts_only_its_new_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    seconds = iter([100.0, 102.0])
+    clock = types.SimpleNamespace(monotonic=lambda: next(seconds, 102.0))
+    monkeypatch.setattr(playing, "time", clock)
+    with playing.progress("agent", "seconds", argparse.Namespace(quiet=False)) as update:
+        assert update is not None
+        update(50, 90, 1_000_000)
+        update(52, 90, 1_000_600)
+    assert re.findall(r"([\d,]+) steps/s", screen.getvalue())[-1] == "300"
 
 
 def test_the_arguments_of_concentration_make_its_boards(

@@ -142,10 +142,14 @@ def progress(
         transient=True,
     )
     task = bar.add_task(name, visible=False, goal=0, rate=0)
-    start = time.monotonic()
+    # The time and the steps of the first update. A resumed task has earlier steps.
+    first: tuple[float, int] | None = None
 
     def update(done: int, total: int, steps: int | None = None) -> None:
-        rate = (done if steps is None else steps) / max(time.monotonic() - start, 1e-6)
+        nonlocal first
+        now = time.monotonic(), done if steps is None else steps
+        first = first or now
+        rate = (now[1] - first[1]) / max(now[0] - first[0], 1e-6)
         bar.update(task, completed=done, total=total, goal=total, rate=rate, visible=True)
 
     with bar:
