@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -223,6 +224,20 @@ def test_evaluations_are_reported_and_change_no_weight(monkeypatch: pytest.Monke
     assert point in trained.curve
     assert len(found.scores) == 5
     assert bytes_of(trained) == bytes_of(train(**SMALL, steps=150_000))
+
+
+@pytest.mark.parametrize(
+    ("episodes", "text"),
+    [(1, r"mean score [\d,.]+ in 1 game"), (20, r"mean score \S+ \(\S+ \.\.\. \S+\) in 20 games")],
+)
+def test_the_command_prints_evaluations(
+    episodes: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", str(tmp_path / "agent.npz"), "--size", "2", "--steps", "50000"]
+    assert cli.main([*words, "--evaluate-every", "0.001", "--episodes", str(episodes)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(re.fullmatch(f"after 0 s: {text}", line) for line in lines), lines
 
 
 def test_a_million_boards_play_as_few_steps_as_a_short_training_allows() -> None:

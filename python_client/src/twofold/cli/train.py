@@ -12,8 +12,7 @@ from typing import Any
 from twofold.cli import playing
 from twofold.cli.common import Result, add_output_arguments, check_output, positive
 from twofold.errors import InvalidArgument
-from twofold.evaluation import Evaluation
-from twofold.evaluation.report import check_plot
+from twofold.evaluation import Evaluation, report
 from twofold.games.game2048 import Game2048
 from twofold.learning import PATTERNS, Point, train
 
@@ -98,7 +97,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Trains the network and saves it."""
     check_output(arguments.file)
     if arguments.plot is not None:
-        check_plot(arguments.plot)
+        report.check_plot(arguments.plot)
     rules = {name: getattr(arguments, name) for name in playing.flags(Game2048)}
     rules = {name: value for name, value in rules.items() if value is not None}
     if arguments.size is not None:
@@ -169,9 +168,10 @@ def _patterns(words: Sequence[str] | None) -> Any:
 def _print_evaluation(point: Point, evaluation: Evaluation) -> None:
     """Prints an evaluation next to the progress bar."""
     score = evaluation.summary["score"]
-    low, high = score["mean_interval"]
-    text = (
-        f"after {point.seconds:,.0f} s: mean score {score['mean']:,.0f} ({low:,.0f} ... "
-        f"{high:,.0f}) in {evaluation.episodes:,} games"
-    )
+    mean, ends = report.estimate(score["mean"], score["mean_interval"])
+    text = f"after {point.seconds:,.0f} s: mean score {mean}"
+    if evaluation.episodes == 1:
+        text += " in 1 game"
+    else:
+        text += f" ({ends}) in {evaluation.episodes:,} games"
     print(text, file=sys.stderr, flush=True)
