@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import re
 import resource
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from twofold.client.embedded import EmbeddedLearner
 from twofold.envs.seeding import consecutive
 from twofold.errors import InvalidArgument, ResourceExhausted, ServerStartFailed
 from twofold.games.game2048 import Game2048
-from twofold.learning import Point, Training, train
+from twofold.learning import Point, Training, train, training
 from twofold.learning.patterns import PATTERNS, default_tuples
 from twofold.policies import NTuple
 from twofold.policies.served_policies import network_form
@@ -224,6 +226,19 @@ def test_evaluations_are_reported_and_change_no_weight(monkeypatch: pytest.Monke
     assert point in trained.curve
     assert len(found.scores) == 5
     assert bytes_of(trained) == bytes_of(train(**SMALL, steps=150_000))
+
+
+@pytest.mark.parametrize(("more", "points"), [(3, 1), (80, 2)])
+def test_a_curve_does_not_end_with_a_point_of_few_games(
+    more: int, points: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first 101 steps on each board take 10 seconds, and the others no time.
+    times = itertools.chain([0, 0.001, 0.001, 10], itertools.repeat(10))
+    clock = types.SimpleNamespace(perf_counter=lambda: next(times))
+    monkeypatch.setattr(training, "time", clock)
+    trained = train(**SMALL, steps=64 * (101 + more))
+    assert len(trained.curve) == points
+    assert trained.episodes > trained.curve[0].episodes > 100
 
 
 @pytest.mark.parametrize(

@@ -373,12 +373,12 @@ class _Run:
         """Returns the steps of all boards together, from the steps on each board."""
         return int(played * self.plan.num_envs)
 
-    def add_point(self) -> None:
-        """Adds a point to the curve, if an episode has ended since the last one."""
+    def add_point(self, least: float = 1) -> None:
+        """Adds a point to the curve, if this number of episodes has ended since the last one."""
         counts = self.learner.counts
         now = counts.episodes, counts.score, counts.goals
         episodes, score, goals = (new - old for new, old in zip(now, self._last, strict=True))
-        if episodes:
+        if episodes >= least:
             self._last = now
             self.curve.append(
                 Point(
@@ -441,8 +441,9 @@ class _Run:
         self.curve = [Point(*point) for point in saved["curve"]]
 
     def result(self) -> Training:
-        """Returns the result."""
-        self.add_point()
+        """Returns the result. A last point of few episodes would say little, so it is left out."""
+        *_, before, last = (0, 0, *(point.episodes for point in self.curve))
+        self.add_point(max(1, (last - before) / 2))
         counts = self.learner.counts
         return Training(
             policy=self.network(),
