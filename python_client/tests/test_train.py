@@ -316,9 +316,7 @@ def test_a_killed_training_can_be_resumed(tmp_path: Path) -> None:
     assert saved(file) == saved(other)
 
 
-def test_a_training_can_be_resumed_several_times_and_with_more_threads(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_a_training_can_be_resumed_several_times(finished: Path, tmp_path: Path) -> None:
     file = tmp_path / "agent.npz"
     for steps in (1000, 12_800, 30_000):
         trained = train(**SMALL, steps=steps, file=file, resume=file.exists())
@@ -328,9 +326,17 @@ def test_a_training_can_be_resumed_several_times_and_with_more_threads(
     assert saved(file) == saved(finished)
     assert (again.steps, again.episodes) == (trained.steps, trained.episodes)
     assert again.seconds == trained.seconds
-    more = train(**SMALL, steps=40_000, threads=2, file=file, resume=True)
-    assert more.steps == 40_000
-    assert saved(file)[1]["arguments"]["num_envs"] == 64
+
+
+def test_a_training_can_be_resumed_with_more_threads(tmp_path: Path) -> None:
+    file, other = tmp_path / "agent.npz", tmp_path / "one_thread.npz"
+    for path, threads in ((file, 2), (other, 1)):
+        train(**SMALL, steps=12_800, num_envs=128, file=path)
+        more = train(**SMALL, steps=40_000, threads=threads, file=path, resume=True)
+        assert more.steps == 40_064
+        assert saved(path)[1]["arguments"]["num_envs"] == 128
+    # The second thread has half of the boards: it corrects weights in another order.
+    assert saved(file)[0] != saved(other)[0]
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,8 @@ def train(
             exponents ** cells weights, for all images of the board.
         seconds: The duration of training (default: 120, if `steps` is not given).
         steps: The number of steps of all boards together, rounded up to whole steps.
-        threads: The number of threads, each with the same number of boards.
+        threads: The number of threads. They share the boards in blocks of 64, so two threads play
+            128 and 64 of 192 boards, and 64 boards keep only one thread busy.
         num_envs: The number of boards (default: 64 for each thread, or as in the training to
             resume).
         seed: The seed of the first board; board i has seed + i.
