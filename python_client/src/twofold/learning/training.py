@@ -133,9 +133,9 @@ def train(
 
     Args:
         patterns: The tuples of cells: a name from `twofold.learning.PATTERNS`, or a list of tuples
-            of 1 ... 12 cells, numbered row by row (default: "yeh" on 4 x 4, else rectangles of
-            2 x 3 cells, or squares of 2 x 2 on more than 16 cells). Each tuple has
-            exponents ** cells weights, for all images of the board.
+            of 1 ... 12 cells, numbered row by row (default: "yeh" on 4 x 4, one tuple of all cells
+            on at most 6 cells, squares of 2 x 2 on more than 16 cells, else rectangles of 2 x 3).
+            Each tuple has exponents ** cells weights, for all images of the board.
         seconds: The duration of training (default: 120, if `steps` is not given).
         steps: The number of steps of all boards together, rounded up to whole steps.
         threads: The number of threads. They share the boards in blocks of 64, so two threads play
