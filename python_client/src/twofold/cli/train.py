@@ -33,7 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, metavar="N", help="number of steps of all boards together"
     )
     add("--threads", type=int, default=1, metavar="N", help="number of threads (default: 1)")
-    add("--resume", action="store_true", help="continue the training in the file")
+    add(
+        "--resume",
+        action="store_true",
+        help="continue the training in the file; without it, an existing file is replaced",
+    )
     add(
         "--patterns",
         nargs="+",

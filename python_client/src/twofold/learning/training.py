@@ -153,7 +153,8 @@ def train(
         save_every: The seconds of training between two saves. The file is also saved at the end,
             and when Ctrl-C interrupts the training.
         resume: Whether to continue the training in `file`. `seconds` and `steps` include the
-            training before; all other arguments must be the same, except `threads`.
+            training before; all other arguments must be the same, except `threads`. Without
+            `resume`, an existing file is replaced.
         evaluate_every: The seconds of training between two evaluations (default: none).
         episodes: The number of games in each evaluation.
         progress: A function for the progress, see `Progress`.
