@@ -1,5 +1,6 @@
 """The learners of `make regret`, their tables, and the command's output."""
 
+import argparse
 import importlib
 import json
 import math
@@ -165,6 +166,27 @@ def test_actions_are_random_with_the_given_probability() -> None:
     assert set(mixed.tolist()) == {1, 2}
     assert math.isclose((mixed == 1).mean(), 0.1, abs_tol=0.01)
     assert (tabular.Exploration(0, 0.4).mix(best, mask, left=0) == 2).all()
+
+
+def test_the_steps_that_start_a_game_are_not_counted_as_moves(
+    solved: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, trained = twofold.train, []
+
+    def kept(*arguments: Any, **options: Any) -> Any:
+        trained.append(train(*arguments, **options))
+        return trained[-1]
+
+    monkeypatch.setattr(twofold, "train", kept)
+    options = argparse.Namespace(
+        size=(2, 2), num_envs=128, seed=1, scale=66.96, out=tmp_path / "train.json"
+    )
+    curve = small_boards.Curve((2, 2), 4000, 20)
+    small_boards.train_native(options, curve)
+    made = [training.steps - training.episodes for training in trained]
+    moves = [point["moves"] for point in curve.points]
+    assert set(moves) <= set(made)
+    assert 4000 <= moves[-1] == made[-1] < 4128
 
 
 # ---- the command ---------------------------------------------------------------------------------

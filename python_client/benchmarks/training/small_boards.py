@@ -115,10 +115,12 @@ def train_native(options: argparse.Namespace, curve: Curve) -> None:
     file = options.out.with_suffix(".npz")
     file.unlink(missing_ok=True)
     rows, columns = options.size
-    for mark in list(curve.marks):
+    steps = moves = 0
+    while curve.marks:
+        steps += curve.marks[0] - moves
         training = twofold.train(
             TUPLES[rows, columns],
-            steps=mark,
+            steps=steps,
             num_envs=options.num_envs,
             seed=options.seed,
             initial_value=options.scale,
@@ -127,7 +129,9 @@ def train_native(options: argparse.Namespace, curve: Curve) -> None:
             resume=file.exists(),
             size=(rows, columns),
         )
-        curve.watch(training.policy, mark)
+        # A step that starts a game plays no move.
+        steps, moves = training.steps, training.steps - training.episodes
+        curve.watch(training.policy, moves)
     file.unlink()
 
 
