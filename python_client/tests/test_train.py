@@ -145,7 +145,7 @@ def test_errors_larger_than_their_magnitudes_correct_a_weight_like_agreeing_erro
     tuples = default_tuples(2, 3)
     learner = learner_of(tuples, num_envs=9, seed=3, size=(2, 3))
     plain = PlainLearner(tuples, rows=2, columns=3, num_envs=9, seed=3, exponents=8)
-    learner.errors[:] = plain.errors[:] = np.float32([-100, 0.5])
+    learner.errors[:] = plain.errors[:] = np.array([-100, 0.5], np.float32)
     learner.run(60)
     plain.run(60)
     assert learner.weights.tobytes() == plain.weights.tobytes()
