@@ -314,9 +314,10 @@ def test_a_private_server_leaves_another_servers_state_and_keys_alone(
     monkeypatch.setenv("TWOFOLD_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("TWOFOLD_CURVE_SECRET_KEY", str(tmp_path / "missing"))
     monkeypatch.setenv("TWOFOLD_CURVE_CLIENTS", str(tmp_path / "missing"))
-    with Game2048VectorEnv(1, endpoint="private") as envs:
-        envs.reset(seed=0)
-        private_server.stop_at_exit()
+    envs = Game2048VectorEnv(1, endpoint="private")
+    envs.reset(seed=0)
+    envs.close()
+    private_server.stop_at_exit()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ public final class AfterstateMemory: Sendable {
     /// Makes the memory for a batch. Throws an error that names the policy if the game has no afterstates, and one that
     /// names `field` if there is too little memory.
     init(
-        _ batch: Batch, policy: String, for field: String = "policy", reserve: MemoryReserve = { _ in }
+        _ batch: Batch, policy: String, for field: String, reserve: MemoryReserve = { _ in }
     ) throws(EnvironmentError) {
         guard let arrays = batch.game.afterstates else {
             throw .invalid("policy", "the policy '\(policy)' needs a game that has afterstates")

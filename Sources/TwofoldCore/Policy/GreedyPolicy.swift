@@ -5,7 +5,7 @@ public final class GreedyPolicy: Policy {
 
     /// Makes the policy. Throws if the game has no afterstates.
     public init(_ batch: Batch) throws(EnvironmentError) {
-        afterstates = try AfterstateMemory(batch, policy: "greedy")
+        afterstates = try AfterstateMemory(batch, policy: "greedy", for: "policy")
     }
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {

@@ -16,7 +16,7 @@ public final class NTuplePolicy: Policy {
             )
         }
         self.network = network
-        afterstates = try AfterstateMemory(batch, policy: "ntuple")
+        afterstates = try AfterstateMemory(batch, policy: "ntuple", for: "policy")
         self.workers = workers
     }
 
