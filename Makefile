@@ -90,10 +90,12 @@ sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, 
 
 POSIX_BUILD := .build/posix
 
+# Skips the test that sees memory returned to the system, for which POSIX has no function.
 .PHONY: posix-test
 posix-test: .build/system-packages ## Build with POSIX's functions alone, and run the Swift tests (a quarter of an hour).
 	TWOFOLD_POSIX=1 swift build -c release --build-tests --scratch-path $(POSIX_BUILD)
-	$(POSIX_BUILD)/release/twofoldPackageTests.xctest --testing-library swift-testing $(SWIFT_TEST_ARGS)
+	$(POSIX_BUILD)/release/twofoldPackageTests.xctest --testing-library swift-testing \
+	    --skip "closed sessions leak no memory" $(SWIFT_TEST_ARGS)
 
 # Builds the server first, because two builds at once would wait for each other.
 .PHONY: swift-tests
