@@ -216,8 +216,8 @@ def test_a_long_search_takes_several_requests(server: Server) -> None:
         requests: list[int] = []
         for one in (envs, patient):
             one.reset(seed=3)
-        data = envs.rollout(200, "expectimax", progress=requests.append)
-        assert_same(patient.rollout(200, "expectimax"), data)
+        data = envs.rollout(2000, "expectimax", progress=requests.append)
+        assert_same(patient.rollout(2000, "expectimax"), data)
         assert len(requests) > 1
         # Each board takes longer than that, so there is no result, and nothing has changed.
         before = envs.observe()[0]
