@@ -12,8 +12,8 @@ bool twofold_can_start_threads(size_t count);
 // Returns true if the processor and the system support AVX2.
 bool twofold_has_avx2(void);
 
-// From now on, writes a byte to a pipe whenever the signal arrives; returns -1 on failure. The pipe must not block. The
-// calling thread must be the one that gets the signals: it unblocks this one.
+// From now on, writes a byte to a pipe whenever the signal arrives; returns -1 on failure. The pipe must not block. Also
+// unblocks the signal in the calling thread, because a process may start with it blocked.
 int twofold_report_signal(int number, int pipe);
 
 // Asks the processor to load the cache line at an address, which the caller will soon use.
