@@ -83,7 +83,6 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
                 yield file
             return
         temporary = target.with_name(f"{target.name[:50]}.{secrets.token_hex(4)}.part")
-        is_needed = False
         try:
             with open(temporary, "xb") as file:
                 with contextlib.suppress(FileNotFoundError):
@@ -91,13 +90,14 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            is_needed = not _replace(temporary, target)
-            if is_needed:
-                _copy(temporary, target)
-                is_needed = False
-        finally:
-            if not is_needed:
-                temporary.unlink(missing_ok=True)
+            is_copied = not _replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        if is_copied:
+            # Until the copy is complete, the temporary file is the only complete one.
+            _copy(temporary, target)
+            temporary.unlink()
 
 
 def _is_replaceable(path: str | os.PathLike[str], target: Path) -> bool:

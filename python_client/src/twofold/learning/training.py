@@ -444,8 +444,8 @@ class _Run:
 
     def result(self) -> Training:
         """Returns the result. A last point of few episodes would say little, so it is left out."""
-        *_, before, last = (0, 0, *(point.episodes for point in self.curve))
-        self.add_point(max(1, (last - before) / 2))
+        ends = [0, 0, *(point.episodes for point in self.curve)]
+        self.add_point(least=max(1, (ends[-1] - ends[-2]) / 2))
         counts = self.learner.counts
         return Training(
             policy=self.network(),
