@@ -159,11 +159,7 @@ class Results:
     """
 
     def __init__(
-        self,
-        spec: environment.CreateReply,
-        num_envs: int,
-        game: GameSpec,
-        form: ObservationForm,
+        self, spec: environment.CreateReply, num_envs: int, game: GameSpec, form: ObservationForm
     ) -> None:
         self.num_envs, self.game, self.form = num_envs, game, form
         self._order = game.server_order

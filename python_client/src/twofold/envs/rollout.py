@@ -191,11 +191,7 @@ class Collected:
     """
 
     def __init__(
-        self,
-        steps: int,
-        out: dict[str, Array],
-        game: GameSpec,
-        buffers: BufferPool,
+        self, steps: int, out: dict[str, Array], game: GameSpec, buffers: BufferPool
     ) -> None:
         self.steps = steps
         self.done = 0

@@ -83,8 +83,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         board = options.pop("board", None)
         if options:
             raise InvalidArgument(
-                f"unknown options {sorted(map(str, options))}; expected only board",
-                field="options",
+                f"unknown options {sorted(map(str, options))}; expected only board", field="options"
             )
         batch_options = None
         if board is not None:

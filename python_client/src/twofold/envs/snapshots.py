@@ -28,11 +28,7 @@ def snapshot(session: Session, lanes: ArrayLike | None) -> bytes:
 
 
 def restore_request(
-    num_envs: int,
-    blob: bytes,
-    lanes: ArrayLike | None,
-    rows: ArrayLike | None,
-    seed: Seed,
+    num_envs: int, blob: bytes, lanes: ArrayLike | None, rows: ArrayLike | None, seed: Seed
 ) -> tuple[envelope.Request, bytes, NDArray[np.bool_], NDArray[np.uint64] | None]:
     """Returns the request and payload for `TwofoldVectorEnv.restore` with these arguments.
 

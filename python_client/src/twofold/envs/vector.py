@@ -22,14 +22,7 @@ from twofold.envs.resets import reset_mask, reset_request, start_boards
 from twofold.envs.results import Array, InfosT, ObsT, Results, Stepped, Target
 from twofold.envs.rollout import Rollout
 from twofold.envs.rollouts import Progress
-from twofold.envs.seeding import (
-    BoardSeeds,
-    Seed,
-    board_seeds,
-    consecutive,
-    draw_seed,
-    fork_seeds,
-)
+from twofold.envs.seeding import BoardSeeds, Seed, board_seeds, consecutive, draw_seed, fork_seeds
 from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument, ProtocolError, RequestError
 from twofold.games.drawing import Picture

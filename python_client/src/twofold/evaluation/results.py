@@ -23,13 +23,7 @@ from twofold.evaluation import report
 from twofold.evaluation.action_log import ActionLog
 from twofold.evaluation.regret import Regret
 from twofold.evaluation.rule_card import RULES
-from twofold.evaluation.statistics import (
-    UNKNOWN,
-    Interval,
-    bootstrap_mean,
-    median_interval,
-    wilson,
-)
+from twofold.evaluation.statistics import UNKNOWN, Interval, bootstrap_mean, median_interval, wilson
 from twofold.recordings import Recording
 
 TILES = tuple(2**exponent for exponent in range(8, 17))

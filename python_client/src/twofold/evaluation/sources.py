@@ -46,10 +46,7 @@ class Steps:
     """
 
     def __init__(
-        self,
-        envs: VectorEnv[Any, Any, Any],
-        chooser: CheckedChooser,
-        observers: Sequence[Observer],
+        self, envs: VectorEnv[Any, Any, Any], chooser: CheckedChooser, observers: Sequence[Observer]
     ) -> None:
         self._envs, self._chooser = envs, chooser
         self._names = [name for observer in observers for name in observer.infos]

@@ -163,8 +163,7 @@ class StrategyPlayer:
         if failures[0].reason == "syntax" and any(line.startswith("```") for line in lines):
             detail += "; remove the ``` lines around the program"
         raise StrategyError(
-            f"{self._strategy.name} can't be judged: {detail}",
-            reason=failures[0].reason,
+            f"{self._strategy.name} can't be judged: {detail}", reason=failures[0].reason
         )
 
     def _load(self, lanes: Sequence[int]) -> dict[int, Failure]:

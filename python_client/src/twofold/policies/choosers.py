@@ -184,11 +184,7 @@ class CheckedChooser(OpenChooser, abc.ABC):
         self._remembers = False
 
     def choose(
-        self,
-        observations: Any,
-        mask: Array,
-        playing: NDArray[np.bool_],
-        place: Place,
+        self, observations: Any, mask: Array, playing: NDArray[np.bool_], place: Place
     ) -> Array:
         """Returns actions (N,) of the action space's dtype. An idle lane gets any legal action.
 

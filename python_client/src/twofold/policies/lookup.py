@@ -15,13 +15,7 @@ from twofold.errors import InvalidArgument, NotFound
 from twofold.judging import ChatModel, Strategy
 from twofold.policies import sb3, served_policies
 from twofold.policies.baselines import FixedOrderPolicy, PerfectMemory, RandomPolicy
-from twofold.policies.choosers import (
-    Chooser,
-    FunctionChooser,
-    PlayerChooser,
-    ServedChooser,
-    given,
-)
+from twofold.policies.choosers import Chooser, FunctionChooser, PlayerChooser, ServedChooser, given
 from twofold.policies.functions import PolicyFunction
 from twofold.policies.last_k_memory import LastKMemory
 

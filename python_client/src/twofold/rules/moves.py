@@ -162,10 +162,7 @@ def spawn(
 
 
 def explain(
-    board: ArrayLike,
-    action: ArrayLike,
-    next_board: ArrayLike,
-    **service: Unpack[ServiceArguments],
+    board: ArrayLike, action: ArrayLike, next_board: ArrayLike, **service: Unpack[ServiceArguments]
 ) -> Any:
     """Explains, tile by tile, how an action led from a board to the next board.
 

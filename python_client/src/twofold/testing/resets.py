@@ -261,6 +261,5 @@ def bad_reset_masks_are_refused(subject: Subject) -> None:
             f"expected an exception for a reset_mask with {kind}, {short(mask)}; got none"
         )
     subject.compare_with_recording(
-        player.play(5, subject.seed),
-        "a refused reset_mask to leave the environment usable",
+        player.play(5, subject.seed), "a refused reset_mask to leave the environment usable"
     )

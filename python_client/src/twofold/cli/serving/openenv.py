@@ -8,12 +8,7 @@ from collections.abc import Iterator
 
 from twofold._arguments import DEFAULT_TIMEOUT
 from twofold.cli import endpoint, playing
-from twofold.cli.common import (
-    Result,
-    add_listening_arguments,
-    add_output_arguments,
-    positive,
-)
+from twofold.cli.common import Result, add_listening_arguments, add_output_arguments, positive
 from twofold.envs import BY_NAME
 
 

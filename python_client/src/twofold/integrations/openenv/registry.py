@@ -68,10 +68,7 @@ class Registry(Generic[EpisodeT]):
     """
 
     def __init__(
-        self,
-        keep_seconds: float,
-        keep_episodes: int,
-        clock: Callable[[], float] = time.monotonic,
+        self, keep_seconds: float, keep_episodes: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._keep_seconds = keep_seconds
         self._keep_episodes = keep_episodes
