@@ -201,13 +201,9 @@ def integers(name: str, value: object, shape: tuple[int, ...]) -> NDArray[np.int
 
 
 def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span: str) -> None:
-    """Raises InvalidArgument for the first lane with a bad value, if there is one.
+    """Raises InvalidArgument for the first lane with a bad value in `values`, (N, …), if any.
 
-    Args:
-        name: The argument's name.
-        values: The argument's values, (N, …).
-        is_bad: bool, of the same shape: True for each bad value.
-        span: The expected range, in words.
+    `span` is the expected range, in words.
     """
     if is_bad.any():
         lane = int(np.argwhere(is_bad)[0, 0])

@@ -150,9 +150,6 @@ def check_writable(path: Path) -> None:
 
     An existing file keeps its content. A file that the check creates is removed again. Pipes and
     devices are not opened, because closing a pipe would tell its reader that the data has ended.
-
-    Raises:
-        OSError: The file can't be written.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
         if not os.access(path, os.W_OK):
@@ -169,11 +166,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Checks that the parent folder of a new file or folder exists.
-
-    Raises:
-        FileNotFoundError: It does not exist.
-    """
+    """Checks that the parent folder of a new file or folder exists."""
     if not path.parent.exists():
         text = "the folder does not exist; make it first"
         raise FileNotFoundError(errno.ENOENT, text, str(path.parent))

@@ -78,11 +78,7 @@ def concentration(
 
 
 def best_play(game: Concentration, memory: int | None) -> Solution:
-    """Returns the optimal choices in all states; see `concentration`. Caches small solutions.
-
-    Raises:
-        InvalidArgument: See `concentration`.
-    """
+    """Returns the optimal choices in all states; see `concentration`. Caches small solutions."""
     capacity = None if memory is None else _arguments.integer("memory", memory, 0)
     # With a single symbol, each turn finds a pair, even without memory.
     if capacity is not None and (capacity >= game.cards or game.symbols == 1):

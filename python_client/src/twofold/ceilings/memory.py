@@ -38,7 +38,6 @@ class Memory:
         copies: The number of cards of each symbol in the deck.
 
     Attributes:
-        capacity: The maximum number of remembered cards; None for all.
         dtype: The smallest dtype that can hold a code from `pack`.
     """
 
@@ -99,11 +98,8 @@ class Memory:
     def pack(self, known: Known, opened: int = 0) -> Array:
         """Returns the knowledge as codes (N, symbols), with the columns of each row sorted.
 
-        States that differ only in the names of their symbols have the same codes.
-
-        Args:
-            known: The knowledge.
-            opened: 1 if column 0 is the symbol of an open card and must stay first; else 0.
+        States that differ only in the names of their symbols have the same codes. `opened` is 1 if
+        column 0 is the symbol of an open card and must stay first; else 0.
         """
         codes = (known.in_play * self._base + known.held).astype(self.dtype)
         codes[:, opened:].sort(axis=1)
@@ -116,10 +112,6 @@ class Memory:
 
 class Numbering:
     """A table that gives each distinct row of codes a number: 0, 1, 2 and so on.
-
-    Args:
-        width: The number of columns of a row.
-        dtype: The dtype of a code.
 
     Attributes:
         rows: (rows, width), the rows in the order of their numbers.

@@ -47,11 +47,7 @@ class Solution:
 def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
     """Returns the choices that maximise the expected return, together with their results.
 
-    Args:
-        game: The states and the possible choices.
-        rewards: The rewards.
-        max_steps: The step limit. None means no limit, and requires that a turn without a pair
-            has a negative reward.
+    With no step limit (None), a turn without a pair must have a negative reward.
     """
     limit = None if max_steps is None else max_steps // 2
     choose_first, choose_second = _Chooser(game.first, rewards), _Chooser(game.second, rewards)
@@ -85,12 +81,7 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
 
 
 class _Chooser:
-    """A callable that finds the best card to flip in every state.
-
-    Args:
-        half: The possible choices.
-        rewards: The rewards.
-    """
+    """A callable that finds the best card to flip in every state."""
 
     def __init__(self, half: Half, rewards: StepRewards) -> None:
         self._rewards = np.array(rewards)

@@ -145,10 +145,7 @@ def _parts(states: Numbering, start: int) -> Iterator[Array]:
 def count_states(symbols: int, copies: int, capacity: int | None) -> int:
     """Returns the number of states at the beginning of a turn, including unreachable ones.
 
-    Args:
-        symbols: The number of different symbols.
-        copies: The number of cards of each symbol.
-        capacity: The number of cards that the player remembers; None for all.
+    Takes the arguments of `explore`.
     """
     pairs = copies // 2
     if capacity is None:

@@ -68,11 +68,7 @@ def add_arguments(
 
 
 def keys(arguments: argparse.Namespace) -> CurveKeys | None:
-    """Returns the keys from the files that the arguments name, or None.
-
-    Raises:
-        InvalidArgument: Only one file is named, or a file contains no key.
-    """
+    """Returns the keys from the files that the arguments name, or None."""
     if arguments.curve_server is None and arguments.curve_client is None:
         return None
     if arguments.curve_server is None or arguments.curve_client is None:

@@ -195,16 +195,11 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
 
 
 class _Output(NamedTuple):
-    """A file to write after the evaluations.
-
-    Args:
-        path: The file.
-        evaluations: The number of evaluations that the file needs.
-        write: The function that writes the file.
-    """
+    """A file to write after the evaluations."""
 
     path: Path
     evaluations: int
+    """The number of evaluations that the file needs."""
     write: Callable[[Sequence[Evaluation]], object]
 
 
@@ -237,14 +232,7 @@ def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
 
 
 def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int) -> None:
-    """Checks, before any game is played, everything that is used only afterwards.
-
-    Raises:
-        InvalidArgument: A game to record is out of range, or a file is invalid, named twice or an
-            input.
-        MissingDependency: matplotlib is not installed.
-        OSError: A file can't be written.
-    """
+    """Checks, before any game is played, everything that is used only afterwards."""
     for which, _ in arguments.record:
         _arguments.game(which, games)
     if arguments.plot:

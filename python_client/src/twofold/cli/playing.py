@@ -74,11 +74,7 @@ def flags(game: type[GameSpec]) -> list[str]:
 
 
 def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the given arguments for `gymnasium.make_vec`, without env and num_envs.
-
-    Raises:
-        InvalidArgument: The size is malformed, or an argument belongs to another game.
-    """
+    """Returns the given arguments for `gymnasium.make_vec`, without env and num_envs."""
     given: dict[str, Any] = {}
     for env, game in BY_ID.items():
         for name in flags(game.spec):
@@ -97,11 +93,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def read_size(text: str) -> int | tuple[int, ...]:
-    """Returns the value of --size.
-
-    Raises:
-        InvalidArgument: It is malformed.
-    """
+    """Returns the value of --size."""
     try:
         sides = tuple(int(side) for side in text.split("x"))
     except ValueError:

@@ -138,9 +138,6 @@ def as_prometheus(stats: statistics.StatsReply) -> str:
     """Returns the statistics in Prometheus's text format 0.0.4, in base units.
 
     The names of counters end in _total.
-
-    Raises:
-        MissingDependency: prometheus_client is not installed.
     """
     client = optional_import("prometheus_client", "metrics for Prometheus", "cli")
     families: list[Any] = []
