@@ -79,10 +79,7 @@ def record_batch(schema: Any, columns: dict[str, Array]) -> Any:
 def columns_of(rollout: Rollout, time: int, lane: int = 0) -> dict[str, Array]:
     """Returns the valid transitions of a rollout, sorted by lane and then by step.
 
-    Args:
-        rollout: The rollout.
-        time: The number of the rollout's first step.
-        lane: The number of the rollout's first lane.
+    `time` and `lane` are the numbers of the rollout's first step and of its first lane.
 
     Returns:
         An array for each column: boards are uint8 (transitions, cells), the rest (transitions,).

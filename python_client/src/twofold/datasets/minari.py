@@ -91,11 +91,7 @@ def to_minari(
 
 
 def _new_folder(dataset_id: str) -> Path:
-    """Returns Minari's folder for a new dataset.
-
-    Raises:
-        InvalidArgument: Minari already has a dataset with this id, or the id is malformed.
-    """
+    """Returns Minari's folder for a new dataset."""
     parse = optional_import("minari.dataset.minari_dataset", "Minari exports", "minari")
     storage = optional_import("minari.storage", "Minari exports", "minari")
     try:
@@ -114,11 +110,7 @@ def _new_folder(dataset_id: str) -> Path:
 
 
 def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
-    """Makes a single-board environment with the dataset's arguments.
-
-    Raises:
-        InvalidDataset: The environment can't be made, or does not play 2048.
-    """
+    """Makes a single-board environment with the dataset's arguments."""
     # `copy` is an argument of vector environments only.
     arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
     try:

@@ -223,9 +223,6 @@ def _verify_group(
         recorded: The row group's columns.
         row: The number of the row group's first row in the file.
         time: The number of the row group's first step.
-
-    Raises:
-        InvalidDataset: A transition is wrong, missing or superfluous.
     """
     lanes, rows = envs.num_envs, len(recorded["time"])
     steps = int(recorded["time"].max()) + 1 - time

@@ -141,9 +141,6 @@ class Executor(Protocol):
 class RowGroups:
     """The division of a dataset into row groups, each of which contains a few steps of all lanes.
 
-    Args:
-        plan: The plan of the dataset.
-
     Attributes:
         rows: The number of transitions so far.
         time: The number of steps so far.
@@ -177,10 +174,6 @@ class Facts(NamedTuple):
 
 class Lanes:
     """A range of a dataset's lanes, played from their seeds. Lanes do not affect each other.
-
-    Args:
-        plan: The plan of the dataset.
-        lanes: The numbers of the lanes.
 
     Attributes:
         facts: The facts about the lanes' boards.
@@ -223,14 +216,9 @@ def write_file(
     play: Callable[[RowGroups], Columns],
     progress: Progress | None,
 ) -> int:
-    """Writes a dataset's file. The file appears only when it is complete.
+    """Writes a dataset's file, which appears only when it is complete.
 
-    Args:
-        path: The file to write.
-        plan: The plan of the dataset.
-        facts: The facts about the dataset's boards.
-        play: A function that plays and returns the next row group.
-        progress: A function to call after each row group.
+    `play` plays and returns the next row group. `progress` is called after each row group.
 
     Returns:
         The number of transitions written.
@@ -256,11 +244,7 @@ def write_file(
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the environment's arguments in the form that the file records.
-
-    Raises:
-        InvalidArgument: A dataset does not support one of them.
-    """
+    """Returns the environment's arguments in the form that the file records."""
     for name in file_format.NOT_RECORDED:
         if name in arguments:
             raise InvalidArgument(f"{name} does not affect a dataset; leave it out", field=name)

@@ -42,10 +42,8 @@ _NOT_ENCRYPTED = (
 def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[Finding]:
     """Yields findings about one server, up to the first failure.
 
-    Args:
-        endpoint: The server's address.
-        keys: The keys; None for those in the files that environment variables name.
-        timeout: The time limit for each check, in seconds.
+    If `keys` is None, the keys come from the files that environment variables name. `timeout` is
+    the time limit for each check, in seconds.
     """
     if endpoint in (EMBEDDED, PRIVATE):
         yield ok("endpoint", f"{endpoint!r}: boards run on this machine, without another server")

@@ -46,13 +46,7 @@ class _Window(NamedTuple):
 
 
 class Episodes:
-    """The infos that `RecordEpisodeStatistics` would add, and statistics over many episodes.
-
-    Args:
-        num_envs: The number of boards N.
-        mode: The boards' autoreset mode.
-        measures: The measures that only this game has.
-    """
+    """The infos that `RecordEpisodeStatistics` would add, and statistics over many episodes."""
 
     def __init__(self, num_envs: int, mode: AutoresetMode, measures: tuple[Measure, ...]) -> None:
         self._num_envs = num_envs

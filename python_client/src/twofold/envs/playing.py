@@ -51,13 +51,7 @@ def play(
     schedule: ScheduleT,
     observers: Sequence[Callable[[SegmentT, ScheduleT], object]],
 ) -> None:
-    """Plays a schedule to its end.
-
-    Args:
-        source: The player.
-        schedule: The episodes or steps to play.
-        observers: Functions to call with each segment before the schedule counts it.
-    """
+    """Plays a schedule to its end. The observers get each segment before the schedule counts it."""
     source.begin(schedule)
     while True:
         segment = source.play(schedule)

@@ -16,11 +16,7 @@ from twofold.v1 import environment_pb2 as environment
 
 
 def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
-    """Returns a mask of the boards that a reset with these options restarts, bool (N,).
-
-    Raises:
-        InvalidArgument: The mask is invalid, or an option is unknown.
-    """
+    """Returns a mask of the boards that a reset with these options restarts, bool (N,)."""
     unknown = options.keys() - {"reset_mask", "boards"}
     if unknown:
         raise InvalidArgument(

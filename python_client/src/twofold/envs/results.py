@@ -152,9 +152,6 @@ class Results:
         ProtocolError: An array is missing from a layout, or the layout is invalid.
 
     Attributes:
-        num_envs: The argument `num_envs`.
-        game: The argument `game`.
-        form: The argument `form`.
         size: The size of a payload and the masks in bytes.
     """
 
@@ -183,11 +180,7 @@ class Results:
         return self._buffers.take(self.size) if target is None else target.buffer
 
     def target(self, spec: environment.CreateReply) -> Target:
-        """Returns a target for the results of all calls.
-
-        Raises:
-            ProtocolError: The server's replies to steps do not begin with a reset's arrays.
-        """
+        """Returns a target for the results of all calls."""
         if spec.step.arrays[: len(spec.reset.arrays)] != list(spec.reset.arrays):
             raise ProtocolError(
                 "the server's replies to steps do not begin with a reset's arrays; pass copy=True"

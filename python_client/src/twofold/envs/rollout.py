@@ -130,11 +130,7 @@ def storage(
 def check_memory(
     steps: int, out: dict[str, Array], infos: Sequence[str], spec: environment.PayloadLayout
 ) -> None:
-    """Checks before the first step that the arrays of a rollout fit into memory.
-
-    Raises:
-        InvalidArgument: The arrays that are not in `out` need more memory than is available.
-    """
+    """Checks before the first step that the arrays of a rollout fit into memory."""
     rows = _rows(spec)
     of_step = sum(rows[name].nbytes for name in (*_FRAMES, *_STEPS, *infos) if name not in out)
     try:
@@ -181,9 +177,7 @@ class Collected:
     """The arrays of a rollout, collected reply by reply.
 
     Args:
-        steps: The number of steps T.
         out: The caller's arrays, keyed by their names in replies.
-        game: The game.
         buffers: The memory for all other arrays.
 
     Attributes:

@@ -173,9 +173,6 @@ def board_seeds(
 
     Returns:
         uint64 (N,), 0 for boards without a seed, and bool (N,).
-
-    Raises:
-        InvalidArgument: The seeds are not integers, are negative, or have the wrong length.
     """
     if seed is None:
         return np.zeros(num_envs, np.uint64), np.zeros(num_envs, np.bool_)

@@ -36,11 +36,6 @@ class Settings:
     """The checked arguments of a vector environment, except its number of boards.
 
     Attributes:
-        game: The game.
-        form: The form of the observations.
-        copy: Whether each call returns new arrays.
-        autoreset_mode: The autoreset mode.
-        render_mode: The render mode.
         render_size: The longer side of a board's picture in pixels.
         extra_infos: The names of the infos to add to each step.
         given: The arguments by name, except the game's own; all but `extra_infos` are unchecked.

@@ -226,11 +226,7 @@ def _as_argument(name: str) -> Iterator[None]:
 
 
 def refuse_arguments_of_batches(owner: str, arguments: Mapping[str, Any]) -> None:
-    """Refuses arguments of vector environments; `owner` is the environment's class name.
-
-    Raises:
-        TypeError: An argument is for vector environments only.
-    """
+    """Refuses arguments of vector environments; `owner` is the environment's class name."""
     for name in ("num_envs", "autoreset_mode", "copy"):
         if name in arguments:
             raise TypeError(

@@ -62,11 +62,7 @@ def reward_spec(reward: Reward) -> environment.RewardSpec | None:
 
 
 def read_reward(reward: Reward) -> Reward:
-    """Returns a reward file's content, or any other reward with its iterators as lists.
-
-    Raises:
-        InvalidArgument: The file can't be read, or does not contain a reward.
-    """
+    """Returns a reward file's content, or any other reward with its iterators as lists."""
     if isinstance(reward, str) and reward == "score":
         return reward
     if not isinstance(reward, (str, os.PathLike)):
@@ -98,11 +94,7 @@ def _without_iterators(value: Any) -> Any:
 
 
 def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
-    """Returns the names of extra infos, as a list of strings.
-
-    Raises:
-        InvalidArgument: `extra_infos` is not a list of strings without duplicates.
-    """
+    """Returns the names of extra infos, as a list of strings."""
     names = None if isinstance(extra_infos, str) else _as_list(extra_infos)
     if names is None or not all(isinstance(name, str) for name in names):
         raise InvalidArgument(
