@@ -36,11 +36,7 @@ class Observer(abc.ABC):
 
 
 class GameResults(Observer):
-    """An observer that stores the results of all games, in the order of their seeds.
-
-    Args:
-        total: The number of games.
-    """
+    """An observer that stores the results of all games, in the order of their seeds."""
 
     def __init__(self, total: int) -> None:
         self._results: dict[str, Array] = {
@@ -79,11 +75,7 @@ class GameResults(Observer):
 
 
 class ProgressReport(Observer):
-    """An observer that calls a function as games finish.
-
-    Args:
-        progress: The function to call. See `Progress` for its arguments.
-    """
+    """An observer that calls a function as games finish."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -146,9 +146,6 @@ class RegretMeter(Observer):
     Args:
         envs: The environment. Its extra_infos must include INFOS.
         episodes: The number of games E.
-
-    Raises:
-        InvalidArgument: The environment does not report regrets.
     """
 
     needs_boards = True

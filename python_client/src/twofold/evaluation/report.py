@@ -50,11 +50,9 @@ def decimals(value: float, ends: Sequence[float], digits: int = 0) -> int:
 
 
 def number(value: float, places: int = 1) -> str:
-    """Formats a number: "1,094.9", "12,345"; "-" for nan.
+    """Formats a number with at most `places` decimals: "1,094.9", "12,345"; "-" for nan.
 
-    Args:
-        value: The number.
-        places: The highest number of decimals. Zeros at the end are omitted.
+    Zeros at the end are omitted.
     """
     if not math.isfinite(value):
         return "-" if math.isnan(value) else f"{value}"
@@ -261,10 +259,7 @@ def plot(
 ) -> Any:
     """Plots one or more evaluations and returns the matplotlib Figure.
 
-    Args:
-        scores: The scores of each evaluation, (E,).
-        summaries: The summary of each evaluation.
-        path: The file to save the plot to, if any.
+    `scores` and `summaries` have an entry for each evaluation.
     """
     matplotlib = _matplotlib()
     has_tiles = all("reached" in summary for summary in summaries)
@@ -311,13 +306,7 @@ def save_plot(figure: Any, path: str | Path | None) -> Any:
 
 
 def check_plot(path: Path) -> None:
-    """Checks that a plot can be saved, before its data is computed. Draws an empty figure.
-
-    Raises:
-        MissingDependency: matplotlib is not installed.
-        InvalidArgument: matplotlib can't write files with this suffix.
-        OSError: The file can't be written.
-    """
+    """Checks that a plot can be saved, before its data is computed. Draws an empty figure."""
     figure = _matplotlib().Figure()
     try:
         figure.savefig(io.BytesIO(), format=path.suffix[1:] or None)

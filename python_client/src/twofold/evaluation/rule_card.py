@@ -59,11 +59,7 @@ def _reward_text(create: environment.CreateRequest) -> str:
 
 
 def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns the rule card's entries about a policy. `more` overrides the policy's own entries.
-
-    Raises:
-        InvalidArgument: An entry is unknown, or its value has the wrong type.
-    """
+    """Returns the rule card's entries about a policy. `more` overrides the policy's own entries."""
     if more is not None and not isinstance(more, Mapping):
         raise InvalidArgument(f"card is {more!r}; expected a dict", field="card")
     entries = {**policy.card, **(more or {})}

@@ -153,9 +153,6 @@ class Plan:
     """The arguments of an evaluation. `evaluate` describes the attributes.
 
     A plan can be pickled if its chooser can be pickled and `env` is an id.
-
-    Raises:
-        InvalidArgument: `policy_timeout` is out of range.
     """
 
     chooser: Chooser
@@ -174,11 +171,7 @@ class Plan:
         )
 
     def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
-        """Plays all episodes, or only those in the range `part`.
-
-        Raises:
-            TwofoldError: See `evaluate`.
-        """
+        """Plays all episodes, or only those in the range `part`."""
         part = range(len(self.seeds)) if part is None else part
         seeds = self.seeds.part(part)
         with self._set_up(len(part), progress) as setup:
@@ -207,11 +200,7 @@ class Plan:
     def check(self) -> OpenChooser:
         """Checks whether the policy plays in the environment, without asking a function.
 
-        Returns:
-            The policy, which has been closed.
-
-        Raises:
-            TwofoldError: See `evaluate`.
+        Returns the policy, which has been closed.
         """
         with self._set_up(1) as setup:
             if isinstance(setup.source, Rollouts):
@@ -312,9 +301,6 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
     The result has the given `seconds`, the duration of the whole evaluation. Its `policy_seconds`
     is `seconds` times the fraction of the parts' total duration that was spent in the policy.
     Statistics of chat models are dropped.
-
-    Raises:
-        FailedPrecondition: The parts' rule cards differ.
     """
     first = parts[0]
     for part in parts:
@@ -361,11 +347,7 @@ def episode_seeds(
     first_seed: int | None,
     secret: str | None,
 ) -> Seeds:
-    """Returns the seeds of an evaluation's episodes. `evaluate` describes the arguments.
-
-    Raises:
-        InvalidArgument: An argument is wrong.
-    """
+    """Returns the seeds of an evaluation's episodes. `evaluate` describes the arguments."""
     number = _number_of_episodes(episodes, protocol, policy.episodes)
     if secret is None and not policy.may_fail:
         first_seed = FIRST_SEED if first_seed is None else first_seed

@@ -50,7 +50,6 @@ class Schedule:
         first: The number of the first episode, used only in messages.
 
     Attributes:
-        seeds: The episodes' seeds.
         finished: The number of finished episodes.
         episode: int (N,), the number of each lane's episode, from 0; for an idle lane, its last.
         lane_seeds: uint64 (N,), the seed of each lane's game.

@@ -49,9 +49,6 @@ class Seeds:
 
         The secret consists of two keys: one for the games and one for the players. Therefore, a
         player's seed reveals nothing about its game's seed.
-
-        Raises:
-            InvalidArgument: The secret is malformed.
         """
         if secret is not None and not (
             isinstance(secret, str) and re.fullmatch("[0-9a-f]{64}", secret)

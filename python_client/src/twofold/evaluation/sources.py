@@ -37,12 +37,8 @@ class Steps:
     """A source that plays games step by step, in any vector environment with NEXT_STEP autoreset.
 
     Idle lanes continue to step and reset. They do not count, and only policies with memory see
-    them. A game in which a player fails ends before the failed step.
-
-    Args:
-        envs: The environment.
-        chooser: The policy.
-        observers: The observers. Each step collects the infos and the boards that they need.
+    them. A game in which a player fails ends before the failed step. Each step collects the infos
+    and the boards that the observers need.
     """
 
     def __init__(
@@ -133,15 +129,7 @@ class Rollouts:
 
     Autoreset is disabled, so a lane that finishes waits for the end of the rollout and then begins
     its next episode. The episode's seed also seeds the policy's random draws, so the seed
-    determines the whole episode.
-
-    Args:
-        envs: The environment.
-        policy: The policy.
-        observers: The observers. Each rollout collects the infos that they need.
-
-    Raises:
-        InvalidArgument: The environment's game is not 2048.
+    determines the whole episode. Each rollout collects the infos that the observers need.
     """
 
     def __init__(
@@ -209,11 +197,7 @@ def _reset_all(envs: VectorEnv[Any, Any, Any], seeds: Any) -> tuple[Any, dict[st
 def _reset_some(
     envs: VectorEnv[Any, Any, Any], seeds: Any, begins: NDArray[np.bool_], observations: Any
 ) -> tuple[Any, dict[str, Any]]:
-    """Resets the lanes in `begins`, bool (N,), with their seeds from `seeds`, uint64 (N,).
-
-    Raises:
-        InvalidArgument: The reset also changed the observations of other lanes.
-    """
+    """Resets the lanes in `begins`, bool (N,), with their seeds from `seeds`, uint64 (N,)."""
     options = {"reset_mask": begins.copy()}
     if isinstance(envs.unwrapped, TwofoldVectorEnv):
         return envs.reset(seed=seeds, options=options)

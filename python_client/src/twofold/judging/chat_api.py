@@ -411,11 +411,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _read(data: bytearray, attempts: int) -> Completion:
-    """Returns the completion in a reply's JSON.
-
-    Raises:
-        ValueError: The reply is not a chat completion.
-    """
+    """Returns the completion in a reply's JSON."""
     try:
         document = json.loads(data, parse_int=_integer)
         choice = document["choices"][0]

@@ -57,11 +57,7 @@ class Player(Protocol):
 
 
 def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
-    """Returns the 2048 game of an environment, after checking that a player can play in it.
-
-    Raises:
-        InvalidArgument: The game is not 2048, or the observations are not boards.
-    """
+    """Returns the 2048 game of an environment, after checking that a player can play in it."""
     game = Game2048.played_by(envs)
     if game is None:
         raise InvalidArgument(

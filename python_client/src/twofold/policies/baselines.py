@@ -15,11 +15,7 @@ from twofold.games.spec import GameSpec
 
 
 class RandomPolicy:
-    """A policy that plays uniformly random legal actions, drawn from its own numpy generator.
-
-    Args:
-        seed: The generator's seed.
-    """
+    """A policy that plays uniformly random legal actions, drawn from its own numpy generator."""
 
     card: Mapping[str, Any] = {
         "search_max_layers": 0,

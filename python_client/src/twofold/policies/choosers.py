@@ -144,21 +144,13 @@ class ServedChooser(Chooser):
 
 @dataclass(frozen=True)
 class OpenServed(OpenChooser):
-    """A policy that the service plays in one environment, through `envs.rollout`.
-
-    Attributes:
-        policy: The policy.
-    """
+    """A policy that the service plays in one environment, through `envs.rollout`."""
 
     policy: served_policies.Policy
 
 
 class CheckedChooser(OpenChooser, abc.ABC):
     """A chooser that runs outside the service. Its choices are checked.
-
-    Args:
-        name: The name in messages.
-        envs: The environment.
 
     Attributes:
         num_actions: The number of actions in the environment.
@@ -273,9 +265,6 @@ class OpenFunction(CheckedChooser):
     """A Python function that plays in one environment.
 
     Args:
-        name: The name in messages.
-        envs: The environment.
-        function: The function.
         timeout: The time limit for one call, in seconds.
 
     Attributes:
@@ -347,11 +336,7 @@ class OpenFunction(CheckedChooser):
 
 @dataclass(frozen=True)
 class PlayerChooser(Chooser):
-    """A policy that may fail in some games: a program or a chat model.
-
-    Attributes:
-        policy: The program or the chat model.
-    """
+    """A policy that may fail in some games: a program or a chat model."""
 
     policy: Strategy | ChatModel = field(kw_only=True)
 
@@ -377,13 +362,7 @@ class PlayerChooser(Chooser):
 
 
 class OpenPlayer(CheckedChooser):
-    """A program or a chat model that plays in one environment.
-
-    Args:
-        name: The name in messages.
-        envs: The environment.
-        player: The player.
-    """
+    """A program or a chat model that plays in one environment."""
 
     def __init__(self, name: str, envs: Envs, player: Player) -> None:
         super().__init__(name, envs)

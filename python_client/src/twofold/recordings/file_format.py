@@ -62,11 +62,7 @@ def encode(fields: Mapping[str, Any]) -> str:
 
 
 def decode(text: str) -> dict[str, Any]:
-    """Returns the fields of a recording from the text of its file.
-
-    Raises:
-        InvalidRecording: The text is not a valid recording.
-    """
+    """Returns the fields of a recording from the text of its file."""
     document = _parse(text)
     try:
         rules = RecordingRules(**document["rules"])

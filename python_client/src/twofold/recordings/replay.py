@@ -55,11 +55,7 @@ class RecordingRules:
 
 
 class Generator:
-    """One stream of random numbers from xoshiro128++ (Blackman and Vigna).
-
-    Args:
-        words: The state, four 32-bit words.
-    """
+    """One stream of random numbers from xoshiro128++ (Blackman and Vigna)."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
