@@ -20,11 +20,7 @@ the sum of the tiles on average, so a 65536 takes 30,000 moves and a 131072 take
 
 
 def refuse_own(own: Container[str], names: Iterable[str]) -> None:
-    """Checks that none of the given arguments `names` is one of an adapter's `own`.
-
-    Raises:
-        InvalidArgument: The adapter sets an argument; `field` names it.
-    """
+    """Checks that none of the given arguments `names` is one of an adapter's `own`."""
     for name in names:
         if name in own:
             raise InvalidArgument(f"the adapter sets {name} itself; omit it", field=name)
@@ -33,16 +29,7 @@ def refuse_own(own: Container[str], names: Iterable[str]) -> None:
 def make_batch(env_id: str, n_envs: int, own: Mapping[str, Any], **arguments: Any) -> Any:
     """Makes the vector environment for an adapter, with a default step limit.
 
-    Args:
-        env_id: The environment's id.
-        n_envs: The number of boards.
-        own: The arguments that the adapter sets.
-        **arguments: The other arguments of the environment.
-
-    Raises:
-        TypeError: An argument is unknown.
-        InvalidArgument: An argument is wrong, or the adapter sets it; `field` names it.
-        TransportError: No server answered.
+    The adapter sets the arguments in `own`, and its user the others.
     """
     if "num_envs" in arguments:
         raise TypeError(

@@ -36,11 +36,7 @@ class Pool:
 
     Args:
         actor: The class of the actors, which has a method `close`.
-        number: The number of actors.
         options: The actors' options, which override the pool's.
-
-    Attributes:
-        workers: The actors.
     """
 
     def __init__(self, actor: type[Any], number: int, options: Mapping[str, Any] | None) -> None:
@@ -98,11 +94,7 @@ class Pool:
 
 
 def number_of_workers(workers: int | None) -> int:
-    """Returns the given number, or the cluster's number of CPUs. Starts Ray if necessary.
-
-    Raises:
-        InvalidArgument: The number is not a positive integer.
-    """
+    """Returns the given number, or the cluster's number of CPUs. Starts Ray if necessary."""
     if workers is not None:
         workers = _arguments.integer("workers", workers, 1)
     if not _ray.is_initialized():
@@ -130,9 +122,6 @@ def packed(plan: Any) -> Any:
     """Puts a plan into the cluster's object store and returns a reference.
 
     The plan is pickled here, because Ray would make its arrays read-only, including the policy's.
-
-    Raises:
-        InvalidArgument: The policy can't be pickled.
     """
     try:
         pickled = _ray.cloudpickle.dumps(plan)
@@ -148,9 +137,6 @@ def unpacked(packed: list[Any]) -> Any:
 
     Args:
         packed: A list with the reference. Outside a list, Ray would fetch the plan before the call.
-
-    Raises:
-        InvalidArgument: The policy can't be unpickled on this machine.
     """
     cpus = _ray.get_runtime_context().get_assigned_resources().get("CPU", 1)
     os.environ.setdefault("TWOFOLD_THREADS", str(max(1, int(cpus))))

@@ -58,9 +58,6 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
 
     Args:
         envs: The boards, with SAME_STEP autoreset and the info "episode".
-
-    Attributes:
-        envs: The boards.
     """
 
     def __init__(self, envs: TwofoldVectorEnv[Any, Any]) -> None:

@@ -24,16 +24,12 @@ class Runner:
     """An HTTP server for an ASGI app. The constructor opens the port, and `run` answers requests.
 
     Args:
-        app: The app.
         host: The address to listen on.
         port: The port; 0 selects a free one.
         grace: The time in seconds for which open requests and streams continue after a stop signal.
         extra: The extra of this package that installs uvicorn.
         request_seconds: The time limit in seconds for receiving a complete request, counted from
             when the connection opened or the last response ended. Slower connections are closed.
-
-    Attributes:
-        url: The base URL.
 
     Raises:
         InvalidArgument: The port is out of range, or the host name is malformed.

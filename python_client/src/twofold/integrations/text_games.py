@@ -26,22 +26,13 @@ class TextGame:
     """A game whose boards and state of play are described as text.
 
     Args:
-        name: The game's name.
         arguments: The environment's arguments, except those that choose the form of observations.
         fixed: The arguments that the adapter sets.
 
     Attributes:
-        env: The environment.
-        game: The environment's game.
-        arguments: The given arguments.
-        board: The last observation.
         infos: The infos of the last reset or step, as JSON-serialisable values.
         reward: The sum of the episode's rewards.
         end: The reason that the episode ended, in words; "" while it continues.
-
-    Raises:
-        InvalidArgument: An argument is wrong, or the adapter sets it; `field` names it.
-        TransportError: No server answered.
     """
 
     def __init__(
@@ -63,11 +54,7 @@ class TextGame:
         return cls(name, arguments, {**_OWN, **BY_NAME[name].spec.text_arguments})
 
     def start(self, seed: int | None = None) -> None:
-        """Begins a new episode.
-
-        Args:
-            seed: The board's seed; None continues the board's random stream.
-        """
+        """Begins a new episode. Without a seed, the board's random stream continues."""
         self.board, infos = self.env.reset(seed=seed)
         self.infos = plain(infos)
         self.reward, self.end = 0.0, ""

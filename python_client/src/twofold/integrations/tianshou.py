@@ -59,9 +59,6 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
 
     Args:
         envs: The boards, with NEXT_STEP autoreset and dict observations ("obs" and "mask").
-
-    Attributes:
-        envs: The boards.
     """
 
     def __init__(self, envs: TwofoldVectorEnv[Any, Any]) -> None:

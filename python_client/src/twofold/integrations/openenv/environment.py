@@ -27,21 +27,15 @@ _types: Any = optional_import("openenv.core.env_server.types", _PURPOSE, "openen
 
 @dataclass(frozen=True)
 class Service:
-    """The data that all connections share.
-
-    Args:
-        game: The game.
-        models: The types of the game's messages.
-        registry: The registry of episodes.
-        arguments: The arguments of all boards.
-        allowed: The names of the game's arguments that `reset` may set.
-    """
+    """The data that all connections share."""
 
     game: type[GameSpec]
     models: GameModels
     registry: Registry[Episode]
     arguments: dict[str, Any]
+    """The arguments of all boards."""
     allowed: frozenset[str]
+    """The names of the game's arguments that `reset` may set."""
 
 
 class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy does not see it
@@ -49,9 +43,6 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
 
     OpenEnv gives each connection a thread, so a call that waits for a server does not delay other
     connections.
-
-    Args:
-        service: The data that all connections share.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True

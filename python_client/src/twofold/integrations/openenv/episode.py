@@ -19,14 +19,7 @@ class Episode:
     For an illegal action, or an action after the episode's end, `step` returns an observation whose
     `message` explains the problem.
 
-    Args:
-        id: The episode's id.
-        game: The game. The constructor resets it.
-        models: The types of the game's messages.
-        seed: The episode's seed.
-
     Attributes:
-        game: The game.
         lock: The lock that callers hold while they step or read the game.
         last: The observation of the last step, or of the reset.
     """

@@ -39,10 +39,6 @@ class Guard:
     - It adds details about invalid values to an error's `message`, because OpenEnv's client shows
       only the `message`.
     - It stops reading from a connection whose client has disconnected.
-
-    Args:
-        app: The app.
-        max_bytes: The maximum size of a body.
     """
 
     def __init__(self, app: Any, max_bytes: int) -> None:

@@ -42,9 +42,6 @@ class Entry(Generic[EpisodeT]):
     """One episode in a registry.
 
     Attributes:
-        id: The episode's id, which clients need to continue it.
-        episode: The episode.
-        phase: The episode's phase.
         holder: The connection that plays the episode, or last played it.
         dropped_at: The time when the connection was lost.
     """
@@ -81,11 +78,7 @@ class Registry(Generic[EpisodeT]):
     def hold(
         self, episode_id: str, episode: EpisodeT, holder: object
     ) -> tuple[Entry[EpisodeT], list[EpisodeT]]:
-        """Adds a new episode that `holder` plays. Returns its entry and the removed episodes.
-
-        Raises:
-            Conflict: Another connection has just started an episode with this id.
-        """
+        """Adds a new episode that `holder` plays. Returns its entry and the removed episodes."""
         with self._lock:
             known = self._entries.get(episode_id)
             if known is not None and not self._is_over(known):
@@ -104,11 +97,7 @@ class Registry(Generic[EpisodeT]):
             return None if entry is None or self._is_over(entry) else entry
 
     def take_over(self, entry: Entry[EpisodeT], holder: object) -> None:
-        """Hands an episode to another holder. The previous holder can no longer play it.
-
-        Raises:
-            FailedPrecondition: The episode has just ended.
-        """
+        """Hands an episode to another holder. The previous holder can no longer play it."""
         with self._lock:
             if entry.phase is Phase.GONE:
                 raise FailedPrecondition(f"episode {entry.id!r} has just ended; start another")
@@ -116,11 +105,7 @@ class Registry(Generic[EpisodeT]):
             entry.phase, entry.holder = Phase.HELD, holder
 
     def check(self, entry: Entry[EpisodeT], holder: object) -> None:
-        """Checks that a connection still holds an episode.
-
-        Raises:
-            StaleEpoch: Another connection has taken over the episode.
-        """
+        """Checks that a connection still holds an episode."""
         if entry.holder is not holder:
             raise StaleEpoch(
                 f"another connection has taken over episode {entry.id!r}, so this one can no "
