@@ -41,24 +41,18 @@ class Chooser(abc.ABC):
     Attributes:
         name: The name in reports.
         card: The chooser's entries for the rule card.
+        episodes: The default number of games in an evaluation.
+        lanes: The default for the maximum number of boards played at once.
         may_fail: Whether the chooser may fail in some games. If True, it plays only in evaluations,
             with secret seeds.
     """
 
     name: str
     card: Mapping[str, Any] = field(default_factory=dict)
+    episodes: int = 1_000
+    lanes: int = 4_096
 
     may_fail = False
-
-    @property
-    def episodes(self) -> int:
-        """The default number of games in an evaluation."""
-        return 1_000
-
-    @property
-    def lanes(self) -> int:
-        """The default for the maximum number of boards played at once."""
-        return 4_096
 
     def conditions(self) -> dict[str, Any]:
         """Returns entries that replace or extend the rule card's entries about the environment."""
@@ -341,16 +335,6 @@ class PlayerChooser(Chooser):
     policy: Strategy | ChatModel = field(kw_only=True)
 
     may_fail = True
-
-    @property
-    def episodes(self) -> int:
-        """The default number of games in an evaluation."""
-        return self.policy.episodes
-
-    @property
-    def lanes(self) -> int:
-        """The default for the maximum number of boards played at once."""
-        return self.policy.lanes
 
     def conditions(self) -> dict[str, Any]:
         """Returns the policy's entries for the rule card."""

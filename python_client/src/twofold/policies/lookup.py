@@ -50,7 +50,8 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
             )
         return replace(found, name=name or found.name)
     if isinstance(policy, (Strategy, ChatModel)):
-        return PlayerChooser(name or policy.name, policy.card, policy=policy)
+        defaults = policy.card, policy.episodes, policy.lanes
+        return PlayerChooser(name or policy.name, *defaults, policy=policy)
     if isinstance(policy, served_policies.Policy):
         return ServedChooser(name or policy.name, policy.card, policy=policy)
     if isinstance(policy, type):
