@@ -462,7 +462,6 @@ class Quitter:
         moves: The number of moves before the player fails, by the parity of its seed.
     """
 
-    episodes, lanes = 1_000, 64
     card: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *moves: int) -> None:
@@ -492,7 +491,7 @@ class Quitter:
 
 
 def quitter(*moves: int) -> PlayerChooser:
-    return PlayerChooser("quitter", policy=Quitter(*moves))  # type: ignore[arg-type]
+    return PlayerChooser("quitter", lanes=64, policy=Quitter(*moves))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("objective", ["score", "goal"])
