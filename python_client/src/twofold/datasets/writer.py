@@ -19,14 +19,8 @@ from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
 from twofold.games.spec import read_arguments
-from twofold.policies.choosers import (
-    Chooser,
-    OpenedChooser,
-    OpenFunction,
-    PolicyLike,
-    open_for_rollouts,
-)
-from twofold.policies.lookup import resolve
+from twofold.policies.choosers import Chooser, OpenedChooser, OpenFunction, PolicyLike
+from twofold.policies.lookup import open_for_rollouts, resolve
 
 Columns: TypeAlias = dict[str, Array]
 """The transitions of some steps, as `file_format.columns_of` returns them."""

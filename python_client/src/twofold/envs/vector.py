@@ -27,8 +27,8 @@ from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument, ProtocolError, RequestError
 from twofold.games.drawing import Picture
 from twofold.games.spec import GameSpec
-from twofold.policies.choosers import PolicyLike, open_for_rollouts
-from twofold.policies.lookup import resolve
+from twofold.policies.choosers import PolicyLike
+from twofold.policies.lookup import open_for_rollouts, resolve
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 

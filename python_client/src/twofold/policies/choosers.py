@@ -406,22 +406,6 @@ class OpenedChooser(Chooser):
         return self.opened
 
 
-def open_for_rollouts(
-    chooser: Chooser, envs: Envs, timeout: float = math.inf
-) -> OpenServed | OpenFunction:
-    """Opens a chooser for use in rollouts.
-
-    Raises:
-        InvalidArgument: The chooser is a player, which can play only in evaluations.
-    """
-    opened = None if chooser.may_fail else chooser.open(envs, timeout)
-    if not isinstance(opened, (OpenServed, OpenFunction)):
-        raise InvalidArgument(
-            f"{chooser.name} may fail in some games; pass it to twofold.evaluate", field="policy"
-        )
-    return opened
-
-
 def rows(observations: Any, which: Any) -> Any:
     """Returns the selected rows of a batch of observations.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,7 +16,16 @@ from twofold.errors import InvalidArgument, NotFound
 from twofold.judging import ChatModel, Strategy
 from twofold.policies import sb3, served_policies
 from twofold.policies.baselines import FixedOrderPolicy, PerfectMemory, RandomPolicy
-from twofold.policies.choosers import Chooser, FunctionChooser, PlayerChooser, ServedChooser, given
+from twofold.policies.choosers import (
+    Chooser,
+    Envs,
+    FunctionChooser,
+    OpenFunction,
+    OpenServed,
+    PlayerChooser,
+    ServedChooser,
+    given,
+)
 from twofold.policies.functions import PolicyFunction
 from twofold.policies.last_k_memory import LastKMemory
 
@@ -84,6 +94,22 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
         )
     own_name = getattr(policy, "__name__", type(policy).__name__)
     return FunctionChooser(name or own_name, card, make=functools.partial(given, policy))
+
+
+def open_for_rollouts(
+    chooser: Chooser, envs: Envs, timeout: float = math.inf
+) -> OpenServed | OpenFunction:
+    """Opens a chooser for use in rollouts.
+
+    Raises:
+        InvalidArgument: The chooser is a player, which can play only in evaluations.
+    """
+    opened = None if chooser.may_fail else chooser.open(envs, timeout)
+    if not isinstance(opened, (OpenServed, OpenFunction)):
+        raise InvalidArgument(
+            f"{chooser.name} may fail in some games; pass it to twofold.evaluate", field="policy"
+        )
+    return opened
 
 
 def _takes_both(policy: Callable[..., Any]) -> bool:
