@@ -19,7 +19,7 @@ from twofold.envs.results import Array
 from twofold.envs.seeding import draw_seed
 from twofold.errors import InvalidArgument
 from twofold.games.spec import read_arguments
-from twofold.policies.choosers import Chooser, OpenedChooser, OpenFunction, PolicyLike
+from twofold.policies.choosers import Chooser, OpenFunction, PolicyLike
 from twofold.policies.lookup import open_for_rollouts, resolve
 
 Columns: TypeAlias = dict[str, Array]
@@ -182,10 +182,9 @@ class Lanes:
         assert shape is not None
         self.facts = Facts(math.prod(shape), self._envs.server_version)
         try:
-            opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
-            if isinstance(opened, OpenFunction):
-                opened.first_lane = lanes.start
-            self._chooser = OpenedChooser(plan.policy.name, opened=opened)
+            self._opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
+            if isinstance(self._opened, OpenFunction):
+                self._opened.first_lane = lanes.start
             self._envs.reset(seed=plan.seed + lanes.start)
         except BaseException:
             self.close()
@@ -193,7 +192,7 @@ class Lanes:
 
     def columns(self, steps: int, progress: Callable[[int], object] | None = None) -> Columns:
         """Plays some steps and returns their transitions. Passes `progress` to the rollout."""
-        rollout = self._envs.rollout(steps, self._chooser, progress=progress)
+        rollout = self._envs.rollout(steps, self._opened, progress=progress)
         columns = file_format.columns_of(rollout, self.time, self._first)
         self.time += steps
         return columns

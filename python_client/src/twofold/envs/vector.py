@@ -27,8 +27,8 @@ from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument, ProtocolError, RequestError
 from twofold.games.drawing import Picture
 from twofold.games.spec import GameSpec
-from twofold.policies.choosers import PolicyLike
-from twofold.policies.lookup import open_for_rollouts, resolve
+from twofold.policies.choosers import OpenChooser, PolicyLike
+from twofold.policies.lookup import open_for_rollouts
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -465,7 +465,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def rollout(
         self,
         steps: int,
-        policy: PolicyLike | None = None,
+        policy: PolicyLike | OpenChooser | None = None,
         *,
         actions: ArrayLike | None = None,
         policy_seed: Seed = None,
@@ -508,7 +508,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             ResourceExhausted: A search exceeds the server's limits.
             TransportError: No answer came; some steps may have been executed.
         """
-        chooser = None if policy is None else open_for_rollouts(resolve(policy), self)
+        chooser = None if policy is None else open_for_rollouts(policy, self)
         played = rollouts.rollout(
             self._session,
             self._results,

@@ -391,21 +391,6 @@ PolicyLike: TypeAlias = (
 """The type of a policy argument: a function, an object of `twofold.policies`, or a name."""
 
 
-@dataclass(frozen=True)
-class OpenedChooser(Chooser):
-    """A chooser that is already open in an environment, and stays open between rollouts.
-
-    Attributes:
-        opened: The open chooser.
-    """
-
-    opened: OpenChooser = field(kw_only=True)
-
-    def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser:
-        """Returns the open chooser."""
-        return self.opened
-
-
 def rows(observations: Any, which: Any) -> Any:
     """Returns the selected rows of a batch of observations.
 

@@ -97,13 +97,17 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
 
 
 def open_for_rollouts(
-    chooser: Chooser, envs: Envs, timeout: float = math.inf
+    policy: object, envs: Envs, timeout: float = math.inf
 ) -> OpenServed | OpenFunction:
-    """Opens a chooser for use in rollouts.
+    """Opens a policy for use in rollouts. Returns an open one unchanged.
 
     Raises:
-        InvalidArgument: The chooser is a player, which can play only in evaluations.
+        InvalidArgument: The policy is a player, which can play only in evaluations; or see
+            `resolve`.
     """
+    if isinstance(policy, (OpenServed, OpenFunction)):
+        return policy
+    chooser = resolve(policy)
     opened = None if chooser.may_fail else chooser.open(envs, timeout)
     if not isinstance(opened, (OpenServed, OpenFunction)):
         raise InvalidArgument(
