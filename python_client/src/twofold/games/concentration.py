@@ -20,7 +20,6 @@ from twofold.games.spec import (
     GameSpec,
     Infos,
     Measure,
-    create_request,
     read_arguments,
 )
 from twofold.v1 import concentration_pb2 as concentration
@@ -208,7 +207,7 @@ class Concentration(GameSpec):
         )
         return cls(
             arguments=arguments,
-            request=create_request(values, cls.environment_id, concentration=config),
+            request=cls._request(values, concentration=config),
             rows=rows,
             columns=columns,
             planes=symbols + (2 if matched_cards == "removed" else 1),

@@ -22,7 +22,6 @@ from twofold.games.spec import (
     GameSpec,
     Infos,
     Measure,
-    create_request,
     read_arguments,
 )
 from twofold.v1 import game2048_pb2 as game2048
@@ -264,7 +263,7 @@ class Game2048(GameSpec):
         order = dialect.server_actions
         return cls(
             arguments=arguments,
-            request=create_request(values, cls.environment_id, game2048=config),
+            request=cls._request(values, game2048=config),
             rows=rows,
             columns=columns,
             # The highest tile on n cells is 2^(n + 1).

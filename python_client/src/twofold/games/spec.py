@@ -141,6 +141,17 @@ class GameSpec(abc.ABC):
         return game if isinstance(game, cls) else None
 
     @classmethod
+    def _request(cls, values: Mapping[str, Any], **config: Any) -> environment.CreateRequest:
+        """Returns the create request, given the checked arguments and the game's config message."""
+        request = environment.CreateRequest(environment_id=cls.environment_id, **config)
+        spec = reward_spec(values["reward"])
+        if spec is not None:
+            request.reward.CopyFrom(spec)
+        if values["max_episode_steps"] is not None:
+            request.max_episode_steps = values["max_episode_steps"]
+        return request
+
+    @classmethod
     def _checked(cls, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the checked value of each argument of the game."""
         values = {}
@@ -222,19 +233,6 @@ class GameSpec(abc.ABC):
     @abc.abstractmethod
     def end(self, infos: Infos) -> str:
         """Returns why the game ended after a legal action."""
-
-
-def create_request(
-    values: Mapping[str, Any], environment_id: str, **config: Any
-) -> environment.CreateRequest:
-    """Returns a game's create request, given its checked arguments and its config message."""
-    request = environment.CreateRequest(environment_id=environment_id, **config)
-    spec = reward_spec(values["reward"])
-    if spec is not None:
-        request.reward.CopyFrom(spec)
-    if values["max_episode_steps"] is not None:
-        request.max_episode_steps = values["max_episode_steps"]
-    return request
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
