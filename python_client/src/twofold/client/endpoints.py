@@ -35,11 +35,7 @@ def resolve(endpoint: str | None) -> str:
 
 
 def check_address(endpoint: str) -> str:
-    """Returns the endpoint if it is a valid address.
-
-    Raises:
-        InvalidArgument: The endpoint is not a valid address.
-    """
+    """Returns the endpoint if it is a valid address."""
     path = _arguments.text("endpoint", endpoint).removeprefix("ipc://")
     match = _TCP.fullmatch(endpoint)
     problem = ""
@@ -109,11 +105,7 @@ def open_carrier(
 
 
 def check_keys(endpoint: str, keys: object) -> CurveKeys | None:
-    """Returns `keys`, or if it is None and the endpoint is tcp, those of environment variables.
-
-    Raises:
-        InvalidArgument: `keys` is not a CurveKeys, or the endpoint does not support keys.
-    """
+    """Returns `keys`, or if it is None and the endpoint is tcp, those of environment variables."""
     if keys is None:
         return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None
     if not isinstance(keys, CurveKeys):

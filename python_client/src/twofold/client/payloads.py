@@ -117,11 +117,7 @@ class Layout:
 
 
 def make_space(wire: environment.Space) -> gym.Space[Any]:
-    """Returns the Gymnasium space that the server describes.
-
-    Raises:
-        ProtocolError: This client does not know this kind of space.
-    """
+    """Returns the Gymnasium space that the server describes."""
     kind = wire.WhichOneof("kind")
     if kind == "box":
         dtype = _dtype(wire.box.dtype)

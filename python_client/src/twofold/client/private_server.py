@@ -44,9 +44,6 @@ class PrivateServer:
     The directory is /tmp/twofold-private-xxxxxxxx, and only this user can access it. It contains
     the socket `s` and the file `log`. This process holds a lock on the directory. Later processes
     remove unlocked directories that killed processes left behind.
-
-    Raises:
-        ServerStartFailed: No server program was found, or it did not start before the deadline.
     """
 
     def __init__(self, deadline: float) -> None:
@@ -168,9 +165,6 @@ def temporary_directory() -> str:
     """Returns the directory that contains the servers' directories.
 
     This is tempfile's directory, or /tmp if a socket's path would be too long there.
-
-    Raises:
-        FileNotFoundError: No directory is writable.
     """
     parent = tempfile.gettempdir()
     socket = f"{parent}/{_DIRECTORY_PREFIX}xxxxxxxx/s"
@@ -205,11 +199,7 @@ _inherited: list[PrivateServer | None] = []
 
 
 def acquire(deadline: float) -> PrivateServer:
-    """Returns this process's server and counts one more user; starts a server if none is running.
-
-    Raises:
-        ServerStartFailed: The server could not be started.
-    """
+    """Counts one more user of this process's server, and returns it. Starts it if necessary."""
     global _current
     with _lock:
         _cancel_stop()

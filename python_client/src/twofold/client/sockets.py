@@ -43,11 +43,8 @@ class Socket(Protocol):
 def connect(endpoint: str, keys: CurveKeys | None, watch: HandshakeWatch) -> Socket:
     """Starts connecting a REQ socket and returns it without waiting for the server.
 
-    Args:
-        endpoint: A checked address.
-        keys: Keys for an encrypted endpoint.
-        watch: The monitor of the socket's handshakes. The caller must detach it before closing the
-            socket.
+    The caller must detach `watch`, the monitor of the socket's handshakes, before it closes the
+    socket.
 
     Raises:
         TransportError: The process can't open more files.

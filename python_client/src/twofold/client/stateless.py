@@ -98,12 +98,7 @@ _clients: dict[tuple[str, CurveKeys | None, Surroundings], Client] = {}
 
 
 def client(endpoint: str | None, keys: CurveKeys | None = None) -> Client:
-    """Returns the shared client for an environment's arguments `endpoint` and `keys`.
-
-    Raises:
-        InvalidArgument: The endpoint is invalid or does not support keys, or `keys` is not a
-            CurveKeys.
-    """
+    """Returns the shared client for an environment's arguments `endpoint` and `keys`."""
     endpoint = resolve(endpoint)
     if keys is not None:
         check_keys(endpoint, keys)

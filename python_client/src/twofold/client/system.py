@@ -31,8 +31,7 @@ after_fork_in_child(_begin_generation)
 def check_descriptors(descriptor: int) -> None:
     """Raises OSError if this process can't open more files; does nothing on Windows.
 
-    Args:
-        descriptor: Any open file descriptor.
+    `descriptor` is any open file descriptor.
     """
     if sys.platform != "win32":
         os.close(os.dup(descriptor))
