@@ -204,7 +204,6 @@ class _Output(NamedTuple):
 
 
 def _outputs(arguments: argparse.Namespace) -> list[_Output]:
-    """Returns the requested files."""
     outputs = []
     if arguments.save:
         names = [arguments.save]

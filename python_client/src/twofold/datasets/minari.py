@@ -110,7 +110,6 @@ def _new_folder(dataset_id: str) -> Path:
 
 
 def _make_env(dataset: DatasetFile) -> gym.Env[Any, Any]:
-    """Makes a single-board environment with the dataset's arguments."""
     # `copy` is an argument of vector environments only.
     arguments = {name: value for name, value in dataset.arguments.items() if name != "copy"}
     try:

@@ -75,7 +75,6 @@ def resume(
 
 
 def _make(session: Session, recover: bool | None) -> TwofoldVectorEnv:
-    """Makes the environment for a resumed session."""
     game = BY_ID.get(session.create.environment_id)
     try:
         owner, arguments = json.loads(session.create.client_arguments)

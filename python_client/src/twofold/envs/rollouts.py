@@ -186,7 +186,6 @@ class _FunctionSteps:
         self._request = envelope.Request(rollout=one)
 
     def rollout(self, progress: Progress | None) -> Rollout:
-        """Plays all steps."""
         session, collected = self._session, self._collected
 
         def report(*_: object) -> None:
@@ -250,7 +249,6 @@ def _largest_step(session: Session) -> int:
 
 
 def _whole(session: Session, collected: Collected) -> Rollout:
-    """Returns the finished rollout."""
     mode = session.create.autoreset_mode
     return collected.whole(mode == environment.AUTORESET_MODE_SAME_STEP)
 

@@ -405,7 +405,6 @@ class Comparison:
         ]
 
     def _pairs(self) -> str:
-        """Describes the wins of both policies."""
         decided = self.episodes - self.ties
         if not decided:
             return "all games tied"

@@ -154,7 +154,6 @@ class _RemoteLanes:
             self._asked.append(self._pool.begun(ref, "lanes", lanes))
 
     def _answers(self) -> list[Any]:
-        """Waits for the actors' results and returns them."""
         return [self._pool.result(ref) for ref in self._asked]
 
 
@@ -201,7 +200,6 @@ class _Player:
         return self._lanes_at(time, packed, numbers).columns(steps, ray_pool.stop_if_canceled)
 
     def close(self) -> None:
-        """Ends the session."""
         if self._lanes is not None:
             self._lanes.close()
             self._lanes = None

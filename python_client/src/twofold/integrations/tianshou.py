@@ -142,7 +142,6 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
 
 
 def _rows(observations: dict[str, Array], lanes: NDArray[np.integer[Any]]) -> Any:
-    """Returns the observations of these lanes."""
     return _Batch(obs=observations["obs"][lanes], mask=observations["mask"][lanes] != 0)
 
 

@@ -359,7 +359,6 @@ class _Exchange(urllib.request.Request):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Closes the connection."""
         with self._lock:
             if self._socket is not None:
                 self._socket.close()

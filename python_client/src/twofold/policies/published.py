@@ -69,7 +69,6 @@ class _Decompressed(io.RawIOBase):
         self._file, self._stream = file, zlib.decompressobj()
 
     def readable(self) -> bool:
-        """Returns True."""
         return True
 
     def readinto(self, buffer: Buffer) -> int:

@@ -122,7 +122,6 @@ def make_openenv_app(
 
 
 async def _answer(_: Any, error: Exception) -> Any:
-    """Returns the HTTP response for an error."""
     status = 409
     if isinstance(error, InvalidArgument):
         status = 422
