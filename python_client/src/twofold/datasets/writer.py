@@ -90,9 +90,7 @@ def write(
     if executor is not None:
         return executor.write(path, plan, progress)
     with contextlib.closing(Lanes(plan, range(plan.num_envs))) as lanes:
-        return write_file(
-            path, plan, lanes.facts, lambda groups: lanes.columns(groups.steps), progress
-        )
+        return write_file(path, plan, lanes.facts, lanes.columns, progress)
 
 
 @dataclass(frozen=True)
@@ -108,6 +106,14 @@ class Plan:
     env_arguments: dict[str, Any]
     recorded: dict[str, Any]
     """The environment's arguments in the JSON form that the file contains."""
+
+    def steps_after(self, rows: int) -> int:
+        """Returns the number of steps in the row group that follows `rows` transitions.
+
+        It is 0 if all transitions have been played.
+        """
+        most = max(1, file_format.GROUP_ROWS // self.num_envs)
+        return max(0, min(most, -(-(self.transitions - rows) // self.num_envs)))
 
     def metadata(self, server: str) -> dict[str, Any]:
         """Returns the file's metadata, given the service's version."""
@@ -130,33 +136,6 @@ class Executor(Protocol):
     def write(self, path: str | Path, plan: Plan, progress: Progress | None, /) -> int:
         """Plays a dataset, writes its file, and returns the number of transitions."""
         ...
-
-
-class RowGroups:
-    """The division of a dataset into row groups, each of which contains a few steps of all lanes.
-
-    Attributes:
-        rows: The number of transitions so far.
-        time: The number of steps so far.
-        steps: The number of steps in the next row group; 0 at the end.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self.rows = self.time = 0
-        self.steps = self.steps_after(0)
-
-    def steps_after(self, rows: int) -> int:
-        """Returns the number of steps in the row group after the next `rows` transitions."""
-        most = max(1, file_format.GROUP_ROWS // self._plan.num_envs)
-        left = self._plan.transitions - self.rows - rows
-        return max(0, min(most, -(-left // self._plan.num_envs)))
-
-    def advance(self, columns: Columns) -> None:
-        """Adds a played row group to `rows` and `time`, and updates `steps`."""
-        self.time += self.steps
-        self.rows += len(columns["action"])
-        self.steps = self.steps_after(0)
 
 
 class Facts(NamedTuple):
@@ -206,12 +185,13 @@ def write_file(
     path: str | Path,
     plan: Plan,
     facts: Facts,
-    play: Callable[[RowGroups], Columns],
+    play: Callable[[int], Columns],
     progress: Progress | None,
 ) -> int:
     """Writes a dataset's file, which appears only when it is complete.
 
-    `play` plays and returns the next row group. `progress` is called after each row group.
+    `play` returns the next row group, given its number of steps. `progress` is called after each
+    row group.
 
     Returns:
         The number of transitions written.
@@ -219,21 +199,21 @@ def write_file(
     schema = file_format.schema(facts.cells)
     metadata = plan.metadata(facts.server)
     entry = {file_format.METADATA_KEY: json.dumps(metadata).encode()}
-    groups = RowGroups(plan)
+    rows = time = 0
     with (
         _text.whole_file(path) as file,
         file_format.open_writer(file, schema.with_metadata(entry)) as writer,
     ):
-        while groups.steps > 0:
-            columns = play(groups)
+        while (steps := plan.steps_after(rows)) > 0:
+            columns = play(steps)
             batch = file_format.record_batch(schema, columns)
             writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
-            groups.advance(columns)
+            rows, time = rows + len(columns["action"]), time + steps
             if progress is not None:
-                progress(min(groups.rows, plan.transitions), plan.transitions)
-        metadata = metadata | {"transitions": groups.rows, "steps": groups.time}
+                progress(min(rows, plan.transitions), plan.transitions)
+        metadata = metadata | {"transitions": rows, "steps": time}
         writer.add_key_value_metadata({file_format.METADATA_KEY: json.dumps(metadata)})
-    return groups.rows
+    return rows
 
 
 def _recorded(arguments: dict[str, Any]) -> dict[str, Any]:

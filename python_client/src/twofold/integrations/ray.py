@@ -110,15 +110,16 @@ class RayExecutor:
         """
         parts = _split(plan.num_envs, ray_pool.number_of_workers(self._workers))
         with Pool(_Player, len(parts), self._options) as pool:
-            lanes = _RemoteLanes(pool, parts, ray_pool.packed(plan))
+            lanes = _RemoteLanes(pool, parts, plan)
             return writer.write_file(path, plan, lanes.facts(), lanes.play, progress)
 
 
 class _RemoteLanes:
     """The lanes of a dataset; each actor plays some of them."""
 
-    def __init__(self, pool: Pool, parts: Sequence[range], packed: Any) -> None:
-        self._pool, self._packed = pool, packed
+    def __init__(self, pool: Pool, parts: Sequence[range], plan: writer.Plan) -> None:
+        self._pool, self._plan, self._packed = pool, plan, ray_pool.packed(plan)
+        self._rows = self._time = 0
         self._players = list(zip(pool.workers, parts, strict=True))
         self._asked: list[Any] = []
 
@@ -135,15 +136,16 @@ class _RemoteLanes:
                 )
         return first
 
-    def play(self, groups: writer.RowGroups) -> writer.Columns:
-        """Waits for a row group, requests the next one, and returns the finished one."""
-        if groups.time == 0:
-            self._ask("play", 0, groups.steps)
+    def play(self, steps: int) -> writer.Columns:
+        """Waits for a row group of `steps` steps, requests the next one, and returns this one."""
+        if self._time == 0:
+            self._ask("play", 0, steps)
         each = self._answers()
         columns = {name: np.concatenate([some[name] for some in each]) for name in each[0]}
-        following = groups.steps_after(len(columns["action"]))
+        self._rows, self._time = self._rows + len(columns["action"]), self._time + steps
+        following = self._plan.steps_after(self._rows)
         if following > 0:
-            self._ask("play", groups.time + groups.steps, following)
+            self._ask("play", self._time, following)
         return columns
 
     def _ask(self, method: str, *arguments: int) -> None:
