@@ -33,16 +33,16 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise _wrong(name, value, f"an integer, {span}") from None
+        raise wrong(name, value, f"an integer, {span}") from None
     if number < low or (high is not None and number > high):
-        raise _wrong(name, number, span)
+        raise wrong(name, number, span)
     return number
 
 
 def boolean(name: str, value: object) -> bool:
     """Returns `value` as a bool; accepts only Python's and numpy's bool."""
     if not isinstance(value, (bool, np.bool_)):
-        raise _wrong(name, value, "True or False")
+        raise wrong(name, value, "True or False")
     return bool(value)
 
 
@@ -59,7 +59,7 @@ def real(
         with contextlib.suppress(OverflowError):
             number = float(value)
     if not (math.isfinite(number) and low <= number <= high):
-        raise _wrong(name, value, expected)
+        raise wrong(name, value, expected)
     return number
 
 
@@ -77,7 +77,7 @@ def sides(value: object, low: int, high: int) -> tuple[int, int]:
     """Returns `size` as (rows, columns), each in low ... high; one integer stands for both."""
     both = value if isinstance(value, (tuple, list)) else (value, value)
     if len(both) != 2:
-        raise _wrong("size", value, "an integer or (rows, columns)")
+        raise wrong("size", value, "an integer or (rows, columns)")
     rows, columns = (integer("size", side, low, high) for side in both)
     return rows, columns
 
@@ -85,31 +85,31 @@ def sides(value: object, low: int, high: int) -> tuple[int, int]:
 def text(name: str, value: object) -> str:
     """Returns `value`, which must be a str without lone surrogates."""
     if not isinstance(value, str):
-        raise _wrong(name, value, "a string")
+        raise wrong(name, value, "a string")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _wrong(name, value, "a string without lone surrogates") from None
+        raise wrong(name, value, "a string without lone surrogates") from None
     return value
 
 
 def elements(name: str, value: object, expected: str) -> list[Any]:
     """Returns the elements of `value`, which must be iterable and not a string."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise _wrong(name, value, expected)
+        raise wrong(name, value, expected)
     return list(value)
 
 
 def progress(value: object, name: str = "progress") -> None:
     """Checks that `value` is a function or None."""
     if value is not None and not callable(value):
-        raise _wrong(name, value, "a function")
+        raise wrong(name, value, "a function")
 
 
 def executor(value: object, method: str) -> None:
     """Checks that `value` has a method of this name or is None."""
     if value is not None and not hasattr(value, method):
-        raise _wrong("executor", value, "an object such as RayExecutor()")
+        raise wrong("executor", value, "an object such as RayExecutor()")
 
 
 def options(value: object) -> dict[str, Any]:
@@ -117,14 +117,14 @@ def options(value: object) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise _wrong("options", value, "a dict")
+        raise wrong("options", value, "a dict")
     return dict(value)
 
 
 def choice(name: str, value: object, known: Iterable[str]) -> str:
     """Returns `value`, which must be one of the strings `known`."""
     if not isinstance(value, str) or value not in known:
-        raise _wrong(name, value, f"one of {', '.join(map(repr, known))}")
+        raise wrong(name, value, f"one of {', '.join(map(repr, known))}")
     return value
 
 
@@ -134,7 +134,7 @@ def game(which: object, games: int) -> str | int:
         return str(which)
     if isinstance(which, str):
         if not (which.isdecimal() and len(which) < 20):
-            raise _wrong("which", which, "'best', 'worst', 'median' or an episode's number")
+            raise wrong("which", which, "'best', 'worst', 'median' or an episode's number")
         which = int(which)
     return integer("which", which, 0, games - 1)
 
@@ -147,7 +147,7 @@ def autoreset(value: object) -> AutoresetMode:
     mode_of = spellings.get(value) if isinstance(value, (str, AutoresetMode)) else None
     if mode_of is None:
         expected = "a gymnasium.vector.AutoresetMode, its name or its value"
-        raise _wrong("autoreset_mode", value, expected)
+        raise wrong("autoreset_mode", value, expected)
     return mode_of
 
 
@@ -159,12 +159,12 @@ def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
     """
     named = array("lanes", value)
     if named.ndim != 1 or named.size == 0 or named.dtype.kind not in "iu":
-        raise _wrong("lanes", value, "a non-empty list of board numbers")
+        raise wrong("lanes", value, "a non-empty list of board numbers")
     outside = (named < 0) | (named >= num_envs)
     if outside.any():
-        wrong = int(named[outside][0])
+        first = int(named[outside][0])
         raise InvalidArgument(
-            f"lanes contains {wrong}; expected 0 ... {num_envs - 1}", field="lanes", lane=wrong
+            f"lanes contains {first}; expected 0 ... {num_envs - 1}", field="lanes", lane=first
         )
     numbers, counts = np.unique(named, return_counts=True)
     if numbers.size < named.size:
@@ -211,5 +211,6 @@ def refuse_lane(name: str, values: NDArray[Any], is_bad: NDArray[np.bool_], span
         raise InvalidArgument(f"{name}[{lane}] is {worst}; expected {span}", field=name, lane=lane)
 
 
-def _wrong(name: str, value: object, expected: str) -> InvalidArgument:
+def wrong(name: str, value: object, expected: str) -> InvalidArgument:
+    """Returns the error for an argument with a wrong value."""
     return InvalidArgument(f"{name} is {value!r}; expected {expected}", field=name)

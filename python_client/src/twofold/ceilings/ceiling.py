@@ -91,10 +91,7 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
             field="reward",
         )
     if max_steps is not None and max_steps > _MAX_STEPS:
-        raise InvalidArgument(
-            f"max_episode_steps is {max_steps}; expected at most {_MAX_STEPS:,}, or None",
-            field="max_episode_steps",
-        )
+        raise _arguments.wrong("max_episode_steps", max_steps, f"at most {_MAX_STEPS:,}, or None")
     return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold import rules
+from twofold import _arguments, rules
 from twofold._optional import optional_import
 from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
@@ -97,9 +97,7 @@ def _new_folder(dataset_id: str) -> Path:
     try:
         parse.parse_dataset_id(dataset_id)
     except (TypeError, ValueError):  # TypeError if the version is missing
-        raise InvalidArgument(
-            f"dataset_id is {dataset_id!r}; expected namespace/name-v0", field="dataset_id"
-        ) from None
+        raise _arguments.wrong("dataset_id", dataset_id, "namespace/name-v0") from None
     folder: Path = storage.get_dataset_path(dataset_id)
     if folder.exists():
         raise InvalidArgument(

@@ -61,7 +61,7 @@ def _reward_text(create: environment.CreateRequest) -> str:
 def policy_card(policy: Chooser, more: Mapping[str, Any] | None) -> dict[str, Any]:
     """Returns the rule card's entries about a policy. `more` overrides the policy's own entries."""
     if more is not None and not isinstance(more, Mapping):
-        raise InvalidArgument(f"card is {more!r}; expected a dict", field="card")
+        raise _arguments.wrong("card", more, "a dict")
     entries = {**policy.card, **(more or {})}
     unknown = sorted(set(entries) - set(_ENTRIES))
     if unknown:

@@ -274,10 +274,8 @@ class Plan:
                     field="env",
                 ) from None
         if not isinstance(self.env, VectorEnv):
-            raise InvalidArgument(
-                f"env is {self.env!r}; expected an environment's id or a gymnasium VectorEnv",
-                field="env",
-            )
+            expected = "an environment's id or a gymnasium VectorEnv"
+            raise _arguments.wrong("env", self.env, expected)
         extra = sorted([*arguments, *([] if self.num_envs is None else ["num_envs"])])
         if extra:
             raise InvalidArgument(

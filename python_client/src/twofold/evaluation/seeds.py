@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from twofold import _arguments
 from twofold.client.surroundings import SYSTEM
-from twofold.errors import InvalidArgument
 
 FIRST_SEED = 2**63
 """The smallest seed reserved for evaluation. Training uses only smaller seeds."""
@@ -53,10 +53,7 @@ class Seeds:
         if secret is not None and not (
             isinstance(secret, str) and re.fullmatch("[0-9a-f]{64}", secret)
         ):
-            raise InvalidArgument(
-                f"secret is {secret!r}; expected 64 hexadecimal digits, as in reports",
-                field="secret",
-            )
+            raise _arguments.wrong("secret", secret, "64 hexadecimal digits, as in reports")
         key = SYSTEM.random_bytes(2 * _HALF) if secret is None else bytes.fromhex(secret)
         games = _numbers(key[:_HALF], b"game", number)
         players = _numbers(key[_HALF:], b"player", number)

@@ -190,10 +190,8 @@ class Concentration(GameSpec):
         cards = rows * columns
         symbols = cards // 2 if values["symbols"] is None else values["symbols"]
         if cards % (2 * symbols):
-            raise InvalidArgument(
-                f"symbols is {symbols}; expected a divisor of {cards // 2}, the number of pairs",
-                field="symbols",
-            )
+            expected = f"a divisor of {cards // 2}, the number of pairs"
+            raise _arguments.wrong("symbols", symbols, expected)
         peeks, matched_cards = values["peeks"], values["matched_cards"]
         config = concentration.ConcentrationConfig(
             rows=rows,

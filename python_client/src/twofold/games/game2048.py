@@ -161,7 +161,7 @@ _DIALECTS = {
 def _goal(name: str, value: object) -> int:
     goal = _arguments.integer(name, value, 4, 2**31)
     if goal & (goal - 1):
-        raise InvalidArgument(f"goal is {goal}; expected a power of two", field=name)
+        raise _arguments.wrong(name, goal, "a power of two")
     return goal
 
 

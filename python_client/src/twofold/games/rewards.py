@@ -97,10 +97,8 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
     """Returns the names of extra infos, as a list of strings."""
     names = None if isinstance(extra_infos, str) else _as_list(extra_infos)
     if names is None or not all(isinstance(name, str) for name in names):
-        raise InvalidArgument(
-            f'extra_infos is {extra_infos!r}; expected a tuple of names, such as ("chance",)',
-            field="extra_infos",
-        )
+        expected = 'a tuple of names, such as ("chance",)'
+        raise _arguments.wrong("extra_infos", extra_infos, expected)
     for index, name in enumerate(names):
         if _arguments.text("extra_infos", name) in names[:index]:
             raise InvalidArgument(f"extra_infos contains {name!r} twice", field="extra_infos")
@@ -166,7 +164,7 @@ def _numbers(field: str, value: object) -> list[float]:
     """Flattens a number or a nested list of numbers, row by row."""
     array = _arguments.array(field, value)
     if array.dtype.kind not in "iuf":
-        raise InvalidArgument(f"{field} is {value!r}; expected numbers", field=field)
+        raise _arguments.wrong(field, value, "numbers")
     return [float(number) for number in array.ravel()]
 
 
@@ -174,10 +172,7 @@ def _clip(clip: object) -> dict[str, float]:
     """Returns the bounds (low, high), except None, keyed by their names in a RewardSpec."""
     bounds = _as_list(clip)
     if bounds is None or isinstance(clip, str) or len(bounds) != 2:
-        raise InvalidArgument(
-            f"reward.clip is {clip!r}; expected (low, high), with None for no limit",
-            field="reward.clip",
-        )
+        raise _arguments.wrong("reward.clip", clip, "(low, high), with None for no limit")
     named = zip(("clip_low", "clip_high"), bounds, strict=True)
     return {
         name: _arguments.real("reward.clip", bound) for name, bound in named if bound is not None

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from twofold import _arguments
 from twofold.datasets import file_format, writer
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.observers import Progress
@@ -76,10 +77,8 @@ class RayExecutor:
                 field="policy",
             )
         if not isinstance(plan.env, str):
-            raise InvalidArgument(
-                f"env is {plan.env!r}; expected an id, because each worker makes its environment",
-                field="env",
-            )
+            expected = "an id, because each worker makes its environment"
+            raise _arguments.wrong("env", plan.env, expected)
         workers = ray_pool.number_of_workers(self._workers)
         start = time.perf_counter()
         parts = _split(total, max(workers, -(-total // _MAX_EPISODES)))

@@ -11,7 +11,6 @@ from typing import Any
 
 from twofold import _arguments
 from twofold._optional import optional_import
-from twofold.errors import InvalidArgument
 
 MAX_BYTES = 2**18
 """The maximum size of a message, in bytes. A reset with a reward takes a few kilobytes."""
@@ -94,9 +93,8 @@ def _listen(host: str, port: int, shown: str) -> socket.socket:
     except OSError as error:
         raise OSError(error.errno, error.strerror, shown) from None
     except (TypeError, ValueError):
-        raise InvalidArgument(
-            f"host is {host!r}; expected the address or the name of this machine", field="host"
-        ) from None
+        expected = "the address or the name of this machine"
+        raise _arguments.wrong("host", host, expected) from None
 
 
 def _with_deadline(seconds: float, extra: str) -> Any:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from twofold import _arguments
 from twofold.errors import InvalidArgument, NotFound
 from twofold.judging import ChatModel, Strategy
 from twofold.policies import sb3, served_policies
@@ -53,11 +54,9 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
     if isinstance(policy, str):
         found = _named(policy)
         if found is None:
-            raise InvalidArgument(
-                f"policy is {policy!r}; expected a function, a twofold.policies object, or "
-                f"{', '.join(map(repr, NAMES))}",
-                field="policy",
-            )
+            names = ", ".join(map(repr, NAMES))
+            expected = f"a function, a twofold.policies object, or {names}"
+            raise _arguments.wrong("policy", policy, expected)
         return replace(found, name=name or found.name)
     if isinstance(policy, (Strategy, ChatModel)):
         defaults = policy.card, policy.episodes, policy.lanes
@@ -71,10 +70,8 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
             field="policy",
         )
     if not callable(policy):
-        raise InvalidArgument(
-            f"policy is {policy!r}; expected a function (observations, action_mask) -> actions",
-            field="policy",
-        )
+        expected = "a function (observations, action_mask) -> actions"
+        raise _arguments.wrong("policy", policy, expected)
     if not _takes_both(policy):
         hint = "twofold.policies.TorchPolicy turns a PyTorch network into such a function"
         if inspect.isfunction(policy):
@@ -182,18 +179,13 @@ def _named(text: str) -> Chooser | None:
         return FunctionChooser(text, PerfectMemory.card, make=PerfectMemory)
     if kind == "last-k-memory" and colon:
         if not rest.isdecimal() and rest != "all":
-            raise InvalidArgument(
-                f"policy is {text!r}; expected a number of cards, such as last-k-memory:4, or "
-                "last-k-memory:all",
-                field="policy",
-            )
+            expected = "a number of cards, such as last-k-memory:4, or last-k-memory:all"
+            raise _arguments.wrong("policy", text, expected)
         k = None if rest == "all" else int(rest)
         return FunctionChooser(text, LastKMemory.card, make=functools.partial(LastKMemory, k=k))
     if kind == "expectimax" and colon:
         if not rest.isdecimal():
-            raise InvalidArgument(
-                f"policy is {text!r}; expected a depth, such as expectimax:3", field="policy"
-            )
+            raise _arguments.wrong("policy", text, "a depth, such as expectimax:3")
         return resolve(served_policies.Expectimax(depth=int(rest)))
     if kind == "ntuple" and colon:
         return resolve(served_policies.NTuple.load(rest), f"ntuple ({Path(rest).name})")

@@ -136,9 +136,7 @@ class Expectimax(Policy):
         if self.table_bytes is not None:
             _arguments.integer("table_bytes", self.table_bytes, 1 << 12, 1 << 34)
         if self.heuristic is not None and not isinstance(self.heuristic, Heuristic):
-            raise InvalidArgument(
-                f"heuristic is {self.heuristic!r}; expected a Heuristic", field="heuristic"
-            )
+            raise _arguments.wrong("heuristic", self.heuristic, "a Heuristic")
 
     @property
     def name(self) -> str:

@@ -39,7 +39,7 @@ class TorchPolicy:
         planes: int = 18,
     ) -> None:
         if not callable(net):
-            raise InvalidArgument(f"net is {net!r}; expected a torch.nn.Module", field="net")
+            raise _arguments.wrong("net", net, "a torch.nn.Module")
         self._net = net
         self._obs = _arguments.choice("obs", obs, FORMS)
         self._planes = _arguments.integer("planes", planes, 1, 256)

@@ -265,7 +265,7 @@ class Recording:
 
 def _check_about(about: object) -> dict[str, Any]:
     if not isinstance(about, Mapping):
-        raise InvalidArgument(f"about is {about!r}; expected a dict", field="about")
+        raise _arguments.wrong("about", about, "a dict")
     notes = dict(about)
     try:
         json.dumps(notes, allow_nan=False)
