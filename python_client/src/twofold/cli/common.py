@@ -61,13 +61,7 @@ def add_listening_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="address to listen on for HTTP (default: %(default)s)",
     )
-    parser.add_argument(
-        "--port",
-        type=int,
-        default=8000,
-        metavar="N",
-        help="port for HTTP, 0 for a free one (default: %(default)s)",
-    )
+    parser.add_argument("--port", **numeric(8000, "port for HTTP, 0 for a free one"))
 
 
 def add_output_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) -> None:
@@ -83,6 +77,20 @@ def add_output_arguments(parser: argparse.ArgumentParser, formats: Sequence[str]
             default=formats[0],
             help="output format (default: %(default)s)",
         )
+
+
+def numeric(default: float, text: str, metavar: str = "") -> dict[str, Any]:
+    """Returns the arguments of `add_argument` for a number like `default`, which the help shows.
+
+    A float is a number of seconds, unless `metavar` says otherwise, and must be positive.
+    """
+    is_whole = isinstance(default, int)
+    return {
+        "type": int if is_whole else positive,
+        "default": default,
+        "metavar": metavar or ("N" if is_whole else "SECONDS"),
+        "help": f"{text} (default: {default:g})",
+    }
 
 
 def positive(text: str) -> float:

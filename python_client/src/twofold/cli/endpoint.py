@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from twofold.cli.common import positive
+from twofold.cli.common import numeric
 from twofold.client.carrier import Call
 from twofold.client.curve import CurveKeys
 from twofold.client.endpoints import check_address, check_keys
@@ -58,13 +58,7 @@ def add_arguments(
         metavar="FILE",
         help="secret key of this client (default: $TWOFOLD_CURVE_CLIENT)",
     )
-    add(
-        "--timeout",
-        type=positive,
-        default=timeout,
-        metavar="SECONDS",
-        help=f"time limit for each reply from the server (default: {timeout:g})",
-    )
+    add("--timeout", **numeric(timeout, "time limit for each reply from the server"))
 
 
 def keys(arguments: argparse.Namespace) -> CurveKeys | None:

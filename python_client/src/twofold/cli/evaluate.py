@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from twofold import _arguments, _text
 from twofold.cli import playing
-from twofold.cli.common import Result, check_output, policy_files, positive
+from twofold.cli.common import Result, check_output, numeric, policy_files
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Comparison, Evaluation
 from twofold.evaluation.report import check_plot
@@ -95,13 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--name", metavar="NAME", help="name of the first policy in the report and the plot")
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
-    add(
-        "--policy-timeout",
-        type=positive,
-        default=60.0,
-        metavar="SECONDS",
-        help="time limit for one call of the policy (default: 60)",
-    )
+    add("--policy-timeout", **numeric(60.0, "time limit for one call of the policy"))
     lanes = "as many as games, at most 4,096; 16 with --strategy, 8 with --chat"
     playing.add_environment_arguments(parser, lanes, list(FORMATS))
     _add_judging_arguments(parser)
@@ -114,20 +108,10 @@ def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("with --strategy").add_argument
     defaults = Strategy("")
     for name, limited in (("move", "one move"), ("game", "all moves of one game together")):
-        add(
-            f"--{name}-timeout",
-            type=positive,
-            default=getattr(defaults, f"{name}_timeout"),
-            metavar="SECONDS",
-            help=f"time limit for {limited} (default: %(default)g)",
-        )
-    add(
-        "--memory",
-        type=int,
-        default=defaults.memory_mb,
-        metavar="MB",
-        help="memory limit of the process that plays one game, in megabytes (default: %(default)s)",
-    )
+        default = getattr(defaults, f"{name}_timeout")
+        add(f"--{name}-timeout", **numeric(default, f"time limit for {limited}"))
+    limited = "memory limit of the process that plays one game, in megabytes"
+    add("--memory", **numeric(defaults.memory_mb, limited, "MB"))
     add("--unsafe", action="store_true", help="run the program without the sandbox")
     add = parser.add_argument_group("with --chat").add_argument
     add("--model", metavar="NAME", help="the model's name at the endpoint; required")
@@ -138,20 +122,9 @@ def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help="""more fields for each request, such as '{"temperature": 0, "max_tokens": 500}'""",
     )
-    add(
-        "--retries",
-        type=int,
-        default=ChatModel.retries,
-        metavar="N",
-        help="number of invalid answers per move that the model may correct (default: %(default)s)",
-    )
-    add(
-        "--chat-timeout",
-        type=positive,
-        default=ChatModel.timeout,
-        metavar="SECONDS",
-        help="time limit for one request (default: %(default)g)",
-    )
+    corrected = "number of invalid answers per move that the model may correct"
+    add("--retries", **numeric(ChatModel.retries, corrected))
+    add("--chat-timeout", **numeric(ChatModel.timeout, "time limit for one request"))
 
 
 def _fields(text: str) -> dict[str, Any]:

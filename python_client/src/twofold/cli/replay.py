@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _text
-from twofold.cli.common import Result, add_output_arguments, check_output, positive
+from twofold.cli.common import Result, add_output_arguments, check_output, numeric
 from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.recordings import Recording
 
@@ -26,13 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--html", type=Path, metavar="FILE", help="write a web page that plays the game")
     add("--verify", action="store_true", help="verify the recording without showing the game")
     add("--boards", action="store_true", help="print all boards at once, without animation")
-    add(
-        "--speed",
-        type=positive,
-        default=8.0,
-        metavar="N",
-        help="moves per second on a terminal (default: 8)",
-    )
+    add("--speed", **numeric(8.0, "moves per second on a terminal", "N"))
     add_output_arguments(parser)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from twofold._optional import optional_import
 from twofold.cli import endpoint
-from twofold.cli.common import Result, add_output_arguments, positive
+from twofold.cli.common import Result, add_output_arguments, numeric
 from twofold.cli.stats import as_document, head, rate, requests_table, sessions_table
 from twofold.v1 import statistics_pb2 as statistics
 
@@ -23,13 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     endpoint.add_arguments(parser, is_positional=True)
     add_output_arguments(parser)
     add = parser.add_argument
-    add(
-        "--interval",
-        type=positive,
-        default=1.0,
-        metavar="SECONDS",
-        help="seconds between updates (default: 1)",
-    )
+    add("--interval", **numeric(1.0, "seconds between updates"))
     add("--count", type=int, metavar="N", help="exit after N updates (default: run until Ctrl-C)")
 
 

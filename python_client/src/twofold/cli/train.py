@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twofold.cli import playing
-from twofold.cli.common import Result, add_output_arguments, check_output, positive
+from twofold.cli.common import Result, add_output_arguments, check_output, numeric, positive
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation, report
 from twofold.games.game2048 import Game2048
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     number.add_argument(
         "--steps", type=int, metavar="N", help="number of steps of all boards together"
     )
-    add("--threads", type=int, default=1, metavar="N", help="number of threads (default: 1)")
+    add("--threads", **numeric(1, "number of threads"))
     add(
         "--resume",
         action="store_true",
@@ -60,22 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="value of every board before training; a high value, such as 320000, is optimistic "
         "(default: 0)",
     )
-    add(
-        "--exponents",
-        type=int,
-        default=16,
-        metavar="N",
-        help="number of distinct exponents; larger ones count as the largest (default: 16)",
-    )
-    add("--seed", type=int, default=0, metavar="N", help="seed of the boards (default: 0)")
+    exponents = "number of distinct exponents; larger ones count as the largest"
+    add("--exponents", **numeric(16, exponents))
+    add("--seed", **numeric(0, "seed of the boards"))
     add("--num-envs", type=int, metavar="N", help="boards to play at once (default: 64 per thread)")
-    add(
-        "--save-every",
-        type=positive,
-        default=300.0,
-        metavar="S",
-        help="seconds of training between two saves (default: 300)",
-    )
+    add("--save-every", **numeric(300.0, "seconds of training between two saves", "S"))
     add(
         "--evaluate-every",
         type=positive,

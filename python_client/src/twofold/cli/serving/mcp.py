@@ -11,7 +11,7 @@ from typing import Any
 
 from twofold._arguments import DEFAULT_TIMEOUT
 from twofold.cli import INTERRUPTED, TERMINATED, endpoint
-from twofold.cli.common import Result, add_listening_arguments, add_output_arguments
+from twofold.cli.common import Result, add_listening_arguments, add_output_arguments, numeric
 from twofold.errors import InvalidArgument
 
 
@@ -21,13 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--http", action="store_true", help="serve over HTTP, not over standard input and output")
     add_listening_arguments(parser)
-    add(
-        "--max-games",
-        type=int,
-        default=16,
-        metavar="N",
-        help="maximum number of open games per session (default: %(default)s)",
-    )
+    add("--max-games", **numeric(16, "maximum number of open games per session"))
     add_output_arguments(parser)
     endpoint.add_arguments(parser, None, "in this process", DEFAULT_TIMEOUT)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from twofold._arguments import DEFAULT_TIMEOUT
 from twofold.cli import endpoint, playing
-from twofold.cli.common import Result, add_listening_arguments, add_output_arguments, positive
+from twofold.cli.common import Result, add_listening_arguments, add_output_arguments, numeric
 from twofold.envs import BY_NAME
 
 
@@ -23,27 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ENABLE_WEB_INTERFACE=true adds a page for playing at /web",
     )
     add_listening_arguments(parser)
-    add(
-        "--max-sessions",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="maximum number of connections that play at once (default: %(default)s)",
-    )
-    add(
-        "--keep-seconds",
-        type=positive,
-        default=600.0,
-        metavar="SECONDS",
-        help="time for which the episode of a lost connection is kept (default: 600)",
-    )
-    add(
-        "--keep-episodes",
-        type=int,
-        default=1000,
-        metavar="N",
-        help="maximum number of kept episodes (default: %(default)s)",
-    )
+    add("--max-sessions", **numeric(1000, "maximum number of connections that play at once"))
+    kept = "time for which the episode of a lost connection is kept"
+    add("--keep-seconds", **numeric(600.0, kept))
+    add("--keep-episodes", **numeric(1000, "maximum number of kept episodes"))
     add(
         "--allow",
         metavar="NAME,…",
