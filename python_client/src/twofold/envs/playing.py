@@ -28,20 +28,18 @@ class Schedule(Protocol):
         ...
 
 
-SegmentT = TypeVar("SegmentT")
-ScheduleT = TypeVar("ScheduleT", bound=Schedule)
-_Played = TypeVar("_Played", covariant=True)
-_Followed = TypeVar("_Followed", contravariant=True)
+SegmentT = TypeVar("SegmentT", covariant=True)
+ScheduleT = TypeVar("ScheduleT", bound=Schedule, contravariant=True)
 
 
-class Source(Protocol[_Followed, _Played]):
+class Source(Protocol[ScheduleT, SegmentT]):
     """An object that plays a schedule, a few steps at a time."""
 
-    def begin(self, schedule: _Followed, /) -> None:
+    def begin(self, schedule: ScheduleT, /) -> None:
         """Begins the episodes of the lanes in `schedule.begins`."""
         ...
 
-    def play(self, schedule: _Followed, /) -> _Played:
+    def play(self, schedule: ScheduleT, /) -> SegmentT:
         """Plays and returns one segment: some steps of all lanes."""
         ...
 
