@@ -72,13 +72,12 @@ class Strategy:
         _arguments.text("source", self.source)
         _arguments.text("name", self.name)
         # Reports and the sandbox get Python's own numbers, not NumPy's.
-        for name, value in (
-            ("move_timeout", _arguments.seconds("move_timeout", self.move_timeout)),
-            ("game_timeout", _arguments.seconds("game_timeout", self.game_timeout)),
-            ("memory_mb", _arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20)),
-            ("unsafe", _arguments.boolean("unsafe", self.unsafe)),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            move_timeout=_arguments.seconds("move_timeout", self.move_timeout),
+            game_timeout=_arguments.seconds("game_timeout", self.game_timeout),
+            memory_mb=_arguments.integer("memory_mb", self.memory_mb, 64, 1 << 20),
+            unsafe=_arguments.boolean("unsafe", self.unsafe),
+        )
 
     @classmethod
     def load(cls, path: str | Path, **arguments: Any) -> Self:
