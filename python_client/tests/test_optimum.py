@@ -467,9 +467,6 @@ class Quitter:
     def __init__(self, *moves: int) -> None:
         self._moves = moves
 
-    def conditions(self) -> dict[str, Any]:
-        return {}
-
     def make(self, envs: Any) -> Quitter:
         self._left = np.zeros(envs.num_envs, np.int64)
         return self

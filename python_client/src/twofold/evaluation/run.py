@@ -225,7 +225,7 @@ class Plan:
             card = {
                 **environment_card(envs),
                 **policy_card(chooser, self.card),
-                **chooser.conditions(),
+                **chooser.conditions,
                 "boards at once": envs.num_envs,
                 "twofold": version("twofold"),
                 "python": platform.python_version(),

@@ -43,6 +43,7 @@ class Chooser(abc.ABC):
         card: The chooser's entries for the rule card.
         episodes: The default number of games in an evaluation.
         lanes: The default for the maximum number of boards played at once.
+        conditions: Entries that replace or extend the rule card's entries about the environment.
         may_fail: Whether the chooser may fail in some games. If True, it plays only in evaluations,
             with secret seeds.
     """
@@ -51,12 +52,9 @@ class Chooser(abc.ABC):
     card: Mapping[str, Any] = field(default_factory=dict)
     episodes: int = 1_000
     lanes: int = 4_096
+    conditions: Mapping[str, Any] = field(default_factory=dict)
 
     may_fail = False
-
-    def conditions(self) -> dict[str, Any]:
-        """Returns entries that replace or extend the rule card's entries about the environment."""
-        return {}
 
     def for_env(self, env: object) -> Chooser:
         """Returns the chooser to use with an evaluation's `env`, which is an id or an environment.
@@ -335,10 +333,6 @@ class PlayerChooser(Chooser):
     policy: Strategy | ChatModel = field(kw_only=True)
 
     may_fail = True
-
-    def conditions(self) -> dict[str, Any]:
-        """Returns the policy's entries for the rule card."""
-        return self.policy.conditions()
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenPlayer:
         """Makes the player for a 2048 environment, and returns it ready to play."""

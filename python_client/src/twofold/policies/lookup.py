@@ -59,8 +59,8 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
             raise _arguments.wrong("policy", policy, expected)
         return replace(found, name=name or found.name)
     if isinstance(policy, (Strategy, ChatModel)):
-        defaults = policy.card, policy.episodes, policy.lanes
-        return PlayerChooser(name or policy.name, *defaults, policy=policy)
+        own = policy.card, policy.episodes, policy.lanes, policy.conditions()
+        return PlayerChooser(name or policy.name, *own, policy=policy)
     if isinstance(policy, served_policies.Policy):
         return ServedChooser(name or policy.name, policy.card, policy=policy)
     if isinstance(policy, type):
