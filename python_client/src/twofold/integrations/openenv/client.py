@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from twofold._optional import optional_import
 from twofold.errors import NotFound
-from twofold.integrations.openenv import models
+from twofold.integrations.openenv.models import MODELS, GameModels
 
 _PURPOSE = "clients of OpenEnv's games"
 _EnvClient: Any = optional_import("openenv.core.env_client", _PURPOSE, "openenv").EnvClient
@@ -27,8 +27,7 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
     new connection and sends the last action again. The server plays the action only once.
     """
 
-    observation: ClassVar[Any]
-    state_model: ClassVar[Any]
+    models: ClassVar[GameModels]
 
     _last: Any = None
     """The last observation."""
@@ -92,22 +91,20 @@ class GameClient(_EnvClient):  # type: ignore[misc]  # mypy does not see the lib
 
     def _parse_result(self, payload: dict[str, Any]) -> Any:
         reward, done = payload["reward"], payload["done"]
-        observation = self.observation(**payload["observation"], reward=reward, done=done)
+        observation = self.models.observation(**payload["observation"], reward=reward, done=done)
         return _StepResult(observation, reward, done, payload.get("metadata"))
 
     def _parse_state(self, payload: dict[str, Any]) -> Any:
-        return self.state_model(**payload)
+        return self.models.state(**payload)
 
 
 class Game2048Client(GameClient):
     """The client for 2048."""
 
-    observation = models.Game2048Observation
-    state_model = models.Game2048State
+    models = MODELS["2048"]
 
 
 class ConcentrationClient(GameClient):
     """The client for Concentration."""
 
-    observation = models.ConcentrationObservation
-    state_model = models.ConcentrationState
+    models = MODELS["concentration"]
