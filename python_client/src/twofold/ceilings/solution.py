@@ -26,7 +26,6 @@ class Solution:
     card at place k. With an unbounded memory, it flips one with the symbol of column k.
 
     Attributes:
-        memory: The player's memory.
         begins: The states at the beginning of a turn.
         opens: The states with an open card.
         first: int8 (turns + 1, states), the choices of the first card. Row t applies when t turns

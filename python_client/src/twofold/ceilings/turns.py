@@ -70,7 +70,6 @@ class Game:
     reach them.
 
     Attributes:
-        memory: The memory.
         begins: The states at the beginning of a turn.
         opens: The states with an open card.
         first: The choices of the first card, which lead from `begins` to `opens`.

@@ -102,13 +102,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one subcommand, for the console script `twofold` and for `python -m twofold`.
+    """Runs one subcommand, for the console script and `python -m twofold`; returns its exit status.
 
-    Args:
-        arguments: The command line without the program's name (default: this process's own).
-
-    Returns:
-        The exit status.
+    `arguments` is the command line without the program's name; None for this process's own.
 
     Raises:
         SystemExit: After --help, and after twofold-server has run a command.

@@ -33,7 +33,6 @@ class DatasetFile:
     Attributes:
         metadata: The file's JSON metadata: environment, arguments, num_envs, seed, policy,
             transitions, steps and versions.
-        arguments: The environment's arguments.
         game: The rules of the recorded game.
         shape: A board's shape, (rows, columns).
     """

@@ -188,13 +188,10 @@ def write_file(
     play: Callable[[int], Columns],
     progress: Progress | None,
 ) -> int:
-    """Writes a dataset's file, which appears only when it is complete.
+    """Writes a dataset's file, and returns its number of transitions.
 
-    `play` returns the next row group, given its number of steps. `progress` is called after each
-    row group.
-
-    Returns:
-        The number of transitions written.
+    The file appears only when it is complete. `play` returns the next row group, given its number
+    of steps. `progress` is called after each row group.
     """
     schema = file_format.schema(facts.cells)
     metadata = plan.metadata(facts.server)

@@ -419,15 +419,12 @@ def _owner(context: Context) -> _Owner:
 
 
 def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
-    """Makes an MCP server with tools for both games, using the official SDK.
+    """Makes an MCP server with tools for both games; its `run()` serves over standard streams.
 
     Args:
         max_games: The maximum number of open games per session. Without sessions, all clients at
             the same address share this maximum.
         service: The arguments of the service that runs the boards; see `ServiceArguments`.
-
-    Returns:
-        The server. Its `run()` serves over standard input and output.
 
     Raises:
         InvalidArgument: An argument is wrong; `field` names it.

@@ -82,13 +82,9 @@ class TextGame:
         return reward, terminated, truncated
 
     def play(self, action: object) -> str:
-        """Plays the action with this name.
+        """Plays the action with this name, such as a direction or the number of a card.
 
-        Args:
-            action: The name of a direction, or the number of a card.
-
-        Returns:
-            `text()`, preceded by a sentence about the outcome if there is one.
+        Returns `text()`, preceded by a sentence about the outcome if there is one.
 
         Raises:
             InvalidArgument: The action is unknown; nothing was played.

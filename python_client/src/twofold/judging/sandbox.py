@@ -72,7 +72,6 @@ class Question:
     """A board or another message sent to a game's process, and the answer.
 
     Attributes:
-        game: The game.
         text: The board as JSON, or READY to load the program.
         timeout: The time limit for the answer, in seconds.
         answer: The answer; None if it did not arrive in time, b"" if the process has ended.
@@ -92,7 +91,6 @@ class End:
 
     Attributes:
         signal: The name of the signal that killed the process; "" if the process exited.
-        status: The exit status.
         cpu_seconds: The processor time used.
     """
 

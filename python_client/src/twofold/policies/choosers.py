@@ -110,7 +110,6 @@ class ServedChooser(Chooser):
     """A policy that the service plays.
 
     Attributes:
-        policy: The policy.
         local: The equivalent Python function, which plays in environments that are already open
             and in games other than 2048; None if the policy exists only in the service.
     """
