@@ -23,11 +23,11 @@ def record(rows: int = 4, columns: int = 4, steps: int = 10**6) -> Recording:
     actions: list[int] = []
     threshold = replay.threshold_of(0.1)
     for _ in range(2):
-        replay.place(board, generator.spawn(board, threshold))
+        replay.place(board, generator.spawn(board, threshold), "")
     while len(actions) < steps and (choice := replay.legal(board, rows, columns)):
         actions.append(next(a for a in (0, 3, 1, 2) if a in choice))
         replay.move(board, rows, columns, actions[-1])
-        replay.place(board, generator.spawn(board, threshold))
+        replay.place(board, generator.spawn(board, threshold), "")
     return Recording.of_seed(rules, 78, actions)
 
 

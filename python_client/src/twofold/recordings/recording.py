@@ -134,10 +134,7 @@ class Recording:
             outcome = -1
             if motions:
                 outcome = spawn(board)
-                if not replay.place(board, outcome):
-                    raise InvalidRecording(
-                        f"step {number}: outcome {outcome} cannot be placed; expected an empty cell"
-                    )
+                replay.place(board, outcome, f"step {number}")
             yield Step(action, reward, motions, outcome, list(board))
 
     def _shaped(self, cells: list[int]) -> NDArray[np.uint8]:
@@ -150,12 +147,7 @@ class Recording:
             return self.start.ravel().tolist(), spawn
         board = [0] * rules.cells
         for number in range(rules.start_tiles):
-            outcome = spawn(board)
-            if not replay.place(board, outcome):
-                raise InvalidRecording(
-                    f"start tile {number}: outcome {outcome} cannot be placed; expected an empty "
-                    "cell"
-                )
+            replay.place(board, spawn(board), f"start tile {number}")
         return board, spawn
 
     def _source(self) -> Callable[[list[int]], int]:

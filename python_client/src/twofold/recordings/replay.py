@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
-from twofold.errors import InvalidArgument
+from twofold.errors import InvalidArgument, InvalidRecording
 
 _MASK32, _MASK64 = 2**32 - 1, 2**64 - 1
 
@@ -179,13 +179,14 @@ def threshold_of(four_probability: float) -> int:
     return int(scaled) + (scaled - int(scaled) >= 0.5)
 
 
-def place(board: list[int], outcome: int) -> bool:
-    """Puts a new tile on the board. If its cell is taken, returns False and changes nothing."""
+def place(board: list[int], outcome: int, event: str) -> None:
+    """Puts a new tile on the board. `event` names the tile in the error if its cell is taken."""
     cells = len(board)
     if not 0 <= outcome < 2 * cells or board[outcome % cells]:
-        return False
+        raise InvalidRecording(
+            f"{event}: outcome {outcome} cannot be placed; expected an empty cell"
+        )
     board[outcome % cells] = 2 if outcome >= cells else 1
-    return True
 
 
 def explain_boards(
