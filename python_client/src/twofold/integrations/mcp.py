@@ -419,7 +419,7 @@ def _owner(context: Context) -> _Owner:
 
 
 def make_mcp_server(max_games: int = 16, **service: Unpack[ServiceArguments]) -> MCPServer:
-    """Makes an MCP server with tools for both games; its `run()` serves over standard streams.
+    """Makes an MCP server with tools for both games. Its `run()` uses standard input and output.
 
     Args:
         max_games: The maximum number of open games per session. Without sessions, all clients at
