@@ -1,4 +1,4 @@
-"""Boards as text and as pictures."""
+"""Many boards in one picture."""
 
 from __future__ import annotations
 
@@ -15,15 +15,6 @@ from twofold.games.spec import GameSpec
 _GAP = 8
 _SMALLEST_BOARD = 16
 _LARGEST_WIDTH = 16384
-
-
-def draw(
-    game: GameSpec, boards: Array, render_mode: str, size: int
-) -> tuple[str, ...] | tuple[Picture, ...]:
-    """Draws each of the boards (N, …) separately, for `TwofoldVectorEnv.render`."""
-    if render_mode == "ansi":
-        return tuple(game.text(board) for board in boards)
-    return tuple(game.picture(board, size) for board in boards)
 
 
 def draw_grid(

@@ -557,8 +557,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         if self.render_mode is None:
             gym.logger.warn("render() draws nothing without a render mode; pass render_mode=")
             return None
-        size = self._settings.render_size
-        return rendering.draw(self.game, self.boards(), self.render_mode, size)
+        boards, size = self.boards(), self._settings.render_size
+        if self.render_mode == "ansi":
+            return tuple(map(self.game.text, boards))
+        return tuple(self.game.picture(board, size) for board in boards)
 
     def render_grid(self, columns: int | None = None, width: int = 1024) -> Picture:
         """Draws all boards in a grid, in one picture, whatever the render mode.
