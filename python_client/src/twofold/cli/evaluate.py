@@ -106,12 +106,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("with --strategy").add_argument
-    defaults = Strategy("")
-    for name, limited in (("move", "one move"), ("game", "all moves of one game together")):
-        default = getattr(defaults, f"{name}_timeout")
-        add(f"--{name}-timeout", **numeric(default, f"time limit for {limited}"))
-    limited = "memory limit of the process that plays one game, in megabytes"
-    add("--memory", **numeric(defaults.memory_mb, limited, "MB"))
+    add("--move-timeout", **numeric(Strategy.move_timeout, "time limit for one move"))
+    game_timeout = "time limit for all moves of one game together"
+    add("--game-timeout", **numeric(Strategy.game_timeout, game_timeout))
+    memory = "memory limit of the process that plays one game, in megabytes"
+    add("--memory", **numeric(Strategy.memory_mb, memory, "MB"))
     add("--unsafe", action="store_true", help="run the program without the sandbox")
     add = parser.add_argument_group("with --chat").add_argument
     add("--model", metavar="NAME", help="the model's name at the endpoint; required")
@@ -122,8 +121,8 @@ def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help="""more fields for each request, such as '{"temperature": 0, "max_tokens": 500}'""",
     )
-    corrected = "number of invalid answers per move that the model may correct"
-    add("--retries", **numeric(ChatModel.retries, corrected))
+    retries = "number of invalid answers per move that the model may correct"
+    add("--retries", **numeric(ChatModel.retries, retries))
     add("--chat-timeout", **numeric(ChatModel.timeout, "time limit for one request"))
 
 

@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_listening_arguments(parser)
     add("--max-sessions", **numeric(1000, "maximum number of connections that play at once"))
-    kept = "time for which the episode of a lost connection is kept"
-    add("--keep-seconds", **numeric(600.0, kept))
+    keep_seconds = "time for which the episode of a lost connection is kept"
+    add("--keep-seconds", **numeric(600.0, keep_seconds))
     add("--keep-episodes", **numeric(1000, "maximum number of kept episodes"))
     add(
         "--allow",
