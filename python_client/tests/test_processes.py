@@ -12,11 +12,12 @@ import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
-from loops import actions, assert_same, make, number
+from loops import actions, assert_same, interrupt, make, number
 from servers import PATIENCE, Server
 
 import twofold
 from twofold import errors, policies
+from twofold.client.session import states
 from twofold.policies.baselines import RandomPolicy
 from twofold.policies.lookup import load, resolve
 
@@ -204,3 +205,35 @@ def test_threads_with_their_own_boards_do_not_disturb_each_other(server: Server)
     for thread in threads:
         thread.join()
     assert found == {key: alone[key[0]] for key in keys}
+
+
+# ---- one environment in several threads ----------------------------------------------------------
+
+
+def test_another_threads_call_waits_until_a_failed_call_has_recorded_its_outcome(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(endpoint), make("embedded")
+    envs.reset(seed=4)
+    twin.reset(seed=4)
+    others: list[threading.Thread] = []
+    leave = states.Answered.left
+
+    def while_another_observes(state: states.Answered) -> states.State:
+        # Only the failed call gives the other thread a chance, not the other thread itself.
+        if not others:
+            others.append(threading.Thread(target=envs.observe))
+            others[0].start()
+            others[0].join(0.5)
+        return leave(state)
+
+    monkeypatch.setattr(states.Answered, "left", while_another_observes)
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._results, "of_step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            envs.step(actions(1))
+    others[0].join(PATIENCE)
+    twin.step(actions(1))
+    assert number(envs.step(actions(2))) == number(twin.step(actions(2)))
+    envs.close()
+    twin.close()

@@ -129,11 +129,12 @@ class Calls:
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
         """Keeps an unreturned result for a repeated call, and adds a note to a KeyboardInterrupt.
 
-        If an interrupt stops this method too, the next `enter` keeps the result. If the call
-        already had its result, `kept` is the state before it was returned; otherwise None.
+        The thread holds the lock. If an interrupt stops this method too, the next `enter` keeps the
+        result. If the call already had its result, `kept` is the state before it was returned;
+        otherwise None.
         """
         if self._number != call:
-            # Another thread's call began in the meantime.
+            # Another call began within this one, or after it.
             return
         before = kept or self.state
         self.state = before.left()
@@ -183,11 +184,16 @@ def _guarded(
                 if session.state is kept:  # no signal handler's call came in between
                     session.state = after
                 return result
+            except BaseException as error:
+                session.failed(call, error, kept)
+                raise
             finally:
                 session.is_busy = False
                 session.lock.release()
         except BaseException as error:
-            session.failed(call, error, kept)
+            if kept is not None:  # an interrupt came at the end of the lines above
+                with session.lock:
+                    session.failed(call, error, kept)
             raise
 
     return guarded
