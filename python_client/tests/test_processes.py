@@ -237,3 +237,34 @@ def test_another_threads_call_waits_until_a_failed_call_has_recorded_its_outcome
     assert number(envs.step(actions(2))) == number(twin.step(actions(2)))
     envs.close()
     twin.close()
+
+
+@pytest.mark.parametrize("is_long", [False, True], ids=["short", "long"])
+def test_a_close_during_another_threads_call_ends_the_session_after_that_call(
+    server: Server, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs, twin = make(server.ipc), make("embedded")
+    envs.reset(seed=4)
+    twin.reset(seed=4)
+    token, read = envs.token, envs._results.of_step
+    is_running, is_closed = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> Any:
+        is_running.set()
+        is_closed.wait(PATIENCE if is_long else 0.2)
+        return read(*arguments)
+
+    monkeypatch.setattr(envs._results, "of_step", slowly)
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(envs.step(actions(1))))
+    thread.start()
+    is_running.wait(PATIENCE)
+    envs.close()
+    is_closed.set()
+    thread.join(PATIENCE)
+    assert number(results[0]) == number(twin.step(actions(1)))
+    with pytest.raises(errors.NotFound):
+        twofold.resume(token)
+    with pytest.raises(errors.ClosedError):
+        envs.step(actions(2))
+    twin.close()

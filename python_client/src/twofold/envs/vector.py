@@ -146,7 +146,11 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         )
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Ends the session quickly, without an error if the server is gone."""
+        """Ends the session quickly, without an error if the server is gone.
+
+        Another thread's call returns its results first. If it takes longer than a second, this
+        method does not wait for it, and the session ends after the call.
+        """
         # Gymnasium also closes a partly constructed environment.
         session: Session | None = vars(self).get("_session")
         if session is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import os
 import sys
@@ -20,7 +21,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class Calls:
+class Calls(abc.ABC):
     """The calls to a session, and the state of its newest request.
 
     Args:
@@ -126,6 +127,10 @@ class Calls:
         if self.state is before:  # no signal handler's call came between
             self.state = after
 
+    @abc.abstractmethod
+    def end(self) -> None:
+        """Ends the closed session, unless another thread's call is running, which then ends it."""
+
     def failed(self, call: int, error: BaseException, kept: State | None) -> None:
         """Keeps an unreturned result for a repeated call, and adds a note to a KeyboardInterrupt.
 
@@ -190,6 +195,8 @@ def _guarded(
             finally:
                 session.is_busy = False
                 session.lock.release()
+                if session._owner is None:  # closed during the call
+                    session.end()
         except BaseException as error:
             if kept is not None:  # an interrupt came at the end of the lines above
                 with session.lock:

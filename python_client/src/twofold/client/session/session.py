@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from twofold.client import system
 from twofold.client.carrier import DONE, NO_PAYLOAD, Answer
@@ -105,6 +106,8 @@ class Session(Calls):
         self._journal = Journal() if recover and self.link.carrier.is_remote else None
         self._recovery: Recovery | None = None
         self._owner = system.generation
+        # True once `end` has ended the session, which may be after `close` has returned.
+        self._has_ended = False
         try:
             if resumed_id is None:
                 new_id = self.link.new_id()
@@ -238,7 +241,7 @@ class Session(Calls):
                     else:
                         self._recover(deadline)
                 except (RequestError, ServerDied) as error:
-                    if self._owner is None:  # closed by a signal handler
+                    if self._owner is None:  # closed by a signal handler or another thread
                         raise ClosedError("this environment was closed during a call") from error
                     if not loses_boards(error, self._journal):
                         raise
@@ -366,17 +369,26 @@ class Session(Calls):
         self._journal = Journal(is_complete=not self.was_reset)
 
     def close(self, timeout: float = _CLOSE_DEADLINE) -> None:
-        """Ends the session. Safe to call twice, or when no server answers."""
+        """Ends the session. Safe to call twice, or when no server answers.
+
+        If another thread's call does not end within the timeout, the session ends after that call.
+        """
         if self._owner is not system.generation:
             return
+        # The order matters: a call that keeps the lock for too long then ends the session itself.
         self._owner = None
+        self.end(timeout)
+
+    @override
+    def end(self, timeout: float = _CLOSE_DEADLINE) -> None:
         deadline = self.surroundings.now() + timeout
         if not self.lock.acquire(timeout=timeout):
-            # Another thread continues its call. The server's idle timeout ends the session.
             return
         try:
-            with contextlib.suppress(Exception):
-                self._say_goodbye(deadline)
+            if not self._has_ended:
+                self._has_ended = True
+                with contextlib.suppress(Exception):
+                    self._say_goodbye(deadline)
         finally:
             self.state = states.Closed(self.last_seq)
             self.link.carrier.close()
