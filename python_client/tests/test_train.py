@@ -328,6 +328,35 @@ def test_a_training_can_be_resumed_several_times(finished: Path, tmp_path: Path)
     assert again.seconds == trained.seconds
 
 
+def test_a_resumed_training_keeps_its_evaluations(tmp_path: Path) -> None:
+    file, other = tmp_path / "agent.npz", tmp_path / "undisturbed.npz"
+    often: dict[str, Any] = {"evaluate_every": 0.001, "episodes": 5}
+
+    def documents(training: Training) -> list[Any]:
+        return [(point, found.to_json(games=True)) for point, found in training.evaluations]
+
+    first = train(**SMALL, **often, steps=100_000, file=file)
+    again = train(**SMALL, **often, steps=150_000, file=file, resume=True)
+    kept = len(first.evaluations)
+    assert kept > 0
+    assert len(again.evaluations) > kept
+    assert documents(again)[:kept] == documents(first)
+    # The last call evaluates nothing.
+    last = train(**SMALL, steps=150_000, file=file, resume=True)
+    assert documents(last) == documents(again)
+    train(**SMALL, steps=150_000, file=other)
+    assert saved(file)[0] == saved(other)[0]
+
+
+def test_a_checkpoint_of_an_older_version_can_be_resumed(finished: Path, tmp_path: Path) -> None:
+    arrays = dict(np.load(finished))
+    entries = json.loads(str(arrays["training"]))
+    entries.pop("evaluations", None)
+    file = tmp_path / "agent.npz"
+    np.savez(file, **arrays | {"training": np.array(json.dumps(entries))})
+    assert train(**SMALL, steps=40_000, file=file, resume=True).evaluations == ()
+
+
 def test_a_training_can_be_resumed_with_more_threads(tmp_path: Path) -> None:
     file, other = tmp_path / "agent.npz", tmp_path / "one_thread.npz"
     for path, threads in ((file, 2), (other, 1)):
@@ -406,6 +435,9 @@ DAMAGES: dict[str, Any] = {
     "a curve without points": changed(curve=1),
     "a short point": changed(curve=[[1]]),
     "a point without a number": changed(curve=[[1.0, 64, 1, float("nan"), 0.0]]),
+    "evaluations in words": changed(evaluations="none"),
+    "an evaluation without a point": changed(evaluations=[[None, "{}"]]),
+    "an evaluation without games": changed(evaluations=[[[1.0, 64, 1, 4.0, 0.0], "{}"]]),
     "other tuples": lambda arrays: arrays.update(tuple_0=arrays["tuple_0"][::-1]),
     "no symmetry": lambda arrays: arrays.update(symmetric=False),
     "no state": lambda arrays: arrays.pop("state"),

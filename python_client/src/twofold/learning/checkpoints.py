@@ -17,14 +17,17 @@ import numpy as np
 
 from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
+from twofold.evaluation import Evaluation
 from twofold.policies import NTuple
 from twofold.policies.served_policies import network_form, read_arrays
 
 if TYPE_CHECKING:
     from twofold.client.embedded import EmbeddedLearner
 
-# The entries of `training`.
+# The entries of `training` that every file has.
 _TRAINING = {"arguments", "seconds", "counts", "last", "curve"}
+# The types of the numbers in a point of the curve.
+_POINT = [float, int, int, float, float]
 
 
 def save(
@@ -43,7 +46,7 @@ def save(
 
 
 def load(path: str | PathLike[str]) -> dict[str, Any]:
-    """Loads the `training` of a checkpoint.
+    """Loads the `training` of a checkpoint, with an `Evaluation` for each text in `evaluations`.
 
     Raises:
         InvalidArgument: The file is not a checkpoint, or is damaged; `field` is "file".
@@ -59,7 +62,12 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         _check("counts", training["counts"], [int] * 5)
         _check("last", training["last"], [int] * 3)
         for point in training["curve"]:
-            _check("curve", point, [float, int, int, float, float])
+            _check("curve", point, _POINT)
+        # Files of older versions have no evaluations.
+        evaluations = training.setdefault("evaluations", [])
+        for place, (point, found) in enumerate(evaluations):
+            _check("evaluations", point, _POINT)
+            evaluations[place] = point, Evaluation.from_json(found)
         return training
 
 

@@ -71,7 +71,7 @@ class Training:
         episodes: The number of episodes that ended.
         curve: The mean score over time.
         evaluations: The point of the curve and the evaluation for each of the intervals
-            `evaluate_every` of this call.
+            `evaluate_every`, also before a resume.
     """
 
     policy: NTuple
@@ -419,6 +419,9 @@ class _Run:
             "counts": self.learner.counts,
             "last": self._last,
             "curve": self.curve,
+            "evaluations": [
+                (point, found.to_json(games=True)) for point, found in self.evaluations
+            ],
         }
         checkpoints.save(file, self.network(), self.learner, training)
 
@@ -441,6 +444,7 @@ class _Run:
         self.learner.counts = saved["counts"]
         self.seconds, self._last = saved["seconds"], tuple(saved["last"])
         self.curve = [Point(*point) for point in saved["curve"]]
+        self.evaluations = [(Point(*point), found) for point, found in saved["evaluations"]]
 
     def result(self) -> Training:
         """Returns the result. A last point of few episodes would say little, so it is left out."""
