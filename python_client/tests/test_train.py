@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import tracemalloc
 import types
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from twofold.client.embedded import EmbeddedLearner
 from twofold.envs.seeding import consecutive
 from twofold.errors import InvalidArgument, ResourceExhausted, ServerStartFailed
 from twofold.games.game2048 import Game2048
-from twofold.learning import Point, Training, train, training
+from twofold.learning import Point, Training, checkpoints, train, training
 from twofold.learning.patterns import PATTERNS, default_tuples
 from twofold.policies import NTuple
 from twofold.policies.served_policies import network_form
@@ -268,6 +269,37 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("finished") / "agent.npz"
     train(**SMALL, steps=30_000, file=file)
     return file
+
+
+def test_a_checkpoint_is_written_without_a_copy_of_the_network(tmp_path: Path) -> None:
+    learner = learner_of([(0, 1, 2, 3, 4, 5), (0,)], exponents=12, size=(2, 3))
+    learner.weights[:] = np.arange(learner.weights.size)
+    # Every third weight of the first table was corrected.
+    learner.errors[: 12**6 : 3] = np.arange(12**6 // 3)[:, None] + 1
+    file = tmp_path / "agent.npz"
+    tracemalloc.start()
+    checkpoints.save(file, learner, {"seconds": 1.0})
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < learner.weights.nbytes / 2
+    expected = {
+        "exponents": 12,
+        "symmetric": True,
+        "tuple_0": np.arange(6, dtype=np.uint8),
+        "weights_0": learner.weights[: 12**6],
+        "tuple_1": np.zeros(1, np.uint8),
+        "weights_1": learner.weights[12**6 :],
+        "places_0": np.arange(0, 12**6, 3, dtype=np.uint32),
+        "errors_0": learner.errors[: 12**6 : 3],
+        "places_1": np.empty(0, np.uint32),
+        "errors_1": np.empty((0, 2), np.float32),
+        "state": learner.state,
+        "training": json.dumps({"seconds": 1.0}),
+    }
+    with np.load(file) as arrays:
+        assert arrays.files == list(expected)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(arrays[name], array, name, strict=True)
 
 
 class Interrupt:

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation
 from twofold.policies import NTuple
 from twofold.policies.served_policies import network_form, read_arrays
+from twofold.v1 import rollout_pb2 as wire
 
 if TYPE_CHECKING:
     from twofold.client.embedded import EmbeddedLearner
@@ -28,21 +31,63 @@ if TYPE_CHECKING:
 _TRAINING = {"arguments", "seconds", "counts", "last", "curve"}
 # The types of the numbers in a point of the curve.
 _POINT = [float, int, int, float, float]
+# The number of weights, or bytes of the state, that are copied at a time.
+_PIECE = 1 << 18
 
 
-def save(
-    path: str | PathLike[str], network: NTuple, learner: EmbeddedLearner, training: dict[str, Any]
+def save(path: str | PathLike[str], learner: EmbeddedLearner, training: dict[str, Any]) -> None:
+    """Writes a checkpoint. The file appears only when it is complete.
+
+    `numpy.savez` would need copies of the weights and of their errors, in addition to the learner.
+    """
+    form = learner.form
+    with _text.whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
+        _write(archive, "exponents", np.array(form.exponents, np.int64))
+        _write(archive, "symmetric", np.array(form.symmetric))
+        for index, weights in enumerate(_tables(learner.weights, form)):
+            cells = np.frombuffer(form.tuples[index].cells, np.uint8)
+            _write(archive, f"tuple_{index}", cells)
+            _write(archive, f"weights_{index}", weights)
+        for index, errors in enumerate(_tables(learner.errors, form)):
+            count = sum(int(np.count_nonzero(piece[:, 1])) for piece in _pieces(errors))
+            rows = (piece[piece[:, 1] != 0] for piece in _pieces(errors))
+            _write_pieces(archive, f"places_{index}", np.uint32, (count,), _places(errors))
+            _write_pieces(archive, f"errors_{index}", errors.dtype, (count, 2), rows)
+        _write(archive, "state", learner.state)
+        _write(archive, "training", np.array(json.dumps(training)))
+
+
+def _write(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    """Writes an array, which may be a view, into an .npz file."""
+    pieces = _pieces(array) if array.ndim else [array]
+    _write_pieces(archive, name, array.dtype, array.shape, pieces)
+
+
+def _write_pieces(
+    archive: zipfile.ZipFile,
+    name: str,
+    dtype: DTypeLike,
+    shape: tuple[int, ...],
+    pieces: Iterable[NDArray[Any]],
 ) -> None:
-    """Writes a checkpoint. The file appears only when it is complete."""
-    arrays = network.arrays()
-    for table, errors in enumerate(_tables(network, learner)):
-        places = np.flatnonzero(errors[:, 1])
-        arrays[f"places_{table}"] = places.astype(np.uint32)
-        arrays[f"errors_{table}"] = errors[places]
-    arrays["state"] = learner.state
-    arrays["training"] = np.array(json.dumps(training))
-    with _text.whole_file(path) as file:
-        np.savez(file, **arrays)
+    """Writes an array of this dtype and shape, whose rows are in `pieces`, into an .npz file."""
+    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+        np.lib.format.write_array_header_1_0(entry, header)
+        for piece in pieces:
+            entry.write(piece.tobytes())
+
+
+def _pieces(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Returns views of at most `_PIECE` rows."""
+    return (array[start : start + _PIECE] for start in range(0, len(array), _PIECE))
+
+
+def _places(errors: NDArray[np.float32]) -> Iterator[NDArray[np.uint32]]:
+    """Returns the places of the corrected weights, in pieces."""
+    for index, piece in enumerate(_pieces(errors)):
+        yield (np.flatnonzero(piece[:, 1]) + index * _PIECE).astype(np.uint32)
 
 
 def load(path: str | PathLike[str]) -> dict[str, Any]:
@@ -95,8 +140,8 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
         if form != learner.form:
             raise InvalidArgument("its network has a different form from that of its training")
         np.concatenate(network.weights, out=learner.weights)
-        for table, errors in enumerate(_tables(network, learner)):
-            errors[arrays[f"places_{table}"]] = arrays[f"errors_{table}"]
+        for index, errors in enumerate(_tables(learner.errors, form)):
+            errors[arrays[f"places_{index}"]] = arrays[f"errors_{index}"]
         if not np.isfinite(learner.errors).all():
             raise InvalidArgument("errors are not finite")
         state = arrays["state"]
@@ -119,7 +164,7 @@ def _reading(path: str | PathLike[str]) -> Iterator[Any]:
         raise
 
 
-def _tables(network: NTuple, learner: EmbeddedLearner) -> list[Any]:
-    """Returns the learner's errors, as a view for each table of the network."""
-    sizes = [table.size for table in network.weights]
-    return np.split(learner.errors, np.cumsum(sizes)[:-1])
+def _tables(array: NDArray[np.float32], form: wire.NTupleForm) -> list[NDArray[np.float32]]:
+    """Returns a learner's weights or errors, as a view for each table of the network."""
+    sizes = [form.exponents ** len(each.cells) for each in form.tuples]
+    return np.split(array, np.cumsum(sizes)[:-1])

@@ -423,7 +423,7 @@ class _Run:
                 (point, found.to_json(games=True)) for point, found in self.evaluations
             ],
         }
-        checkpoints.save(file, self.network(), self.learner, training)
+        checkpoints.save(file, self.learner, training)
 
     def resume(self, file: str | PathLike[str], saved: dict[str, Any]) -> None:
         """Continues the training in a file, whose `checkpoints.load` is `saved`.
