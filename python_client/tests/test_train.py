@@ -302,6 +302,22 @@ def test_a_checkpoint_is_written_without_a_copy_of_the_network(tmp_path: Path) -
             np.testing.assert_array_equal(arrays[name], array, name, strict=True)
 
 
+def test_a_checkpoint_is_read_one_table_at_a_time(tmp_path: Path) -> None:
+    tuples = [(0, 1, 2, 3, 4), (0, 1, 2, 3, 5), (0, 1, 2, 4, 5), (0, 1, 3, 4, 5)]
+    learner, other = (learner_of(tuples, exponents=16, size=(2, 3)) for _ in range(2))
+    learner.weights[:] = np.arange(learner.weights.size)
+    learner.errors[::3] = np.arange(len(learner.errors[::3]))[:, None] + 1
+    file = tmp_path / "agent.npz"
+    checkpoints.save(file, learner, {})
+    tracemalloc.start()
+    checkpoints.restore(file, other)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < learner.weights.nbytes / 2
+    np.testing.assert_array_equal(other.weights, learner.weights)
+    np.testing.assert_array_equal(other.errors, learner.errors)
+
+
 class Interrupt:
     """A function for `progress` that raises an error in its third call."""
 

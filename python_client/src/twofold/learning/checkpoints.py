@@ -20,7 +20,6 @@ from numpy.typing import DTypeLike, NDArray
 from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation
-from twofold.policies import NTuple
 from twofold.policies.served_policies import network_form, read_arrays
 from twofold.v1 import rollout_pb2 as wire
 
@@ -134,16 +133,19 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
         InvalidArgument: The file is damaged, or belongs to another learner; `field` is "file".
         OSError: The file can't be read.
     """
+    form = learner.form
     with _reading(path) as arrays:
-        network = NTuple.load(path)
-        form = network_form(network.tuples, network.exponents, symmetric=network.symmetric)
-        if form != learner.form:
+        count = sum(name.startswith("tuple_") for name in arrays.files)
+        tuples = [arrays[f"tuple_{index}"].tolist() for index in range(count)]
+        symmetric = bool(arrays["symmetric"])
+        if network_form(tuples, int(arrays["exponents"]), symmetric=symmetric) != form:
             raise InvalidArgument("its network has a different form from that of its training")
-        np.concatenate(network.weights, out=learner.weights)
+        # One table at a time, because a copy of all could exceed the memory.
+        for index, weights in enumerate(_tables(learner.weights, form)):
+            weights[:] = _numbers(arrays, f"weights_{index}", weights.shape)
         for index, errors in enumerate(_tables(learner.errors, form)):
-            errors[arrays[f"places_{index}"]] = arrays[f"errors_{index}"]
-        if not np.isfinite(learner.errors).all():
-            raise InvalidArgument("errors are not finite")
+            places = arrays[f"places_{index}"]
+            errors[places] = _numbers(arrays, f"errors_{index}", (len(places), 2))
         state = arrays["state"]
         if state.dtype != np.uint8 or state.shape != learner.state.shape:
             raise InvalidArgument(
@@ -151,6 +153,18 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
             )
         learner.state[:] = state
         learner.run(0)  # checks the state
+
+
+def _numbers(arrays: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Returns an entry of a checkpoint: finite numbers, float32 of this shape."""
+    numbers: NDArray[np.float32] = arrays[name]
+    if numbers.dtype != np.float32 or numbers.shape != shape:
+        raise InvalidArgument(
+            f"{name} is {numbers.dtype} {numbers.shape}; expected float32 {shape}"
+        )
+    if not np.isfinite(numbers).all():
+        raise InvalidArgument(f"{name} has values that are not finite; expected finite numbers")
+    return numbers
 
 
 @contextlib.contextmanager
