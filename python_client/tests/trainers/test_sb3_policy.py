@@ -2,7 +2,10 @@
 
 import json
 import pickle
+import sys
+import types
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,97 @@ def test_an_unknown_algorithm_is_reported(tmp_path: Path) -> None:
         archive.writestr("data", json.dumps({"tau": 1}))
     with pytest.raises(errors.InvalidArgument, match="expected PPO, MaskablePPO"):
         sb3.algorithm_of(tmp_path / "model.zip")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(5, "Input/output error")])
+def test_a_lack_of_memory_and_an_unreadable_file_are_raised_as_such(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+        archive.writestr("data", json.dumps({"tau": 1}))
+    monkeypatch.setattr(zipfile.ZipFile, "read", fail)
+    with pytest.raises(type(error)) as caught:
+        sb3.algorithm_of(tmp_path / "model.zip")
+    assert caught.value is error
+
+
+def test_a_damaged_offset_is_not_taken_for_an_unreadable_file(tmp_path: Path) -> None:
+    file = tmp_path / "model.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("data", json.dumps({"tau": 1}))
+    content = bytearray(file.read_bytes())
+    end = content.index(b"PK\x05\x06")
+    content[end + 16] += 9  # the directory's place, from which zipfile computes an entry's
+    file.write_bytes(content)
+    with pytest.raises(errors.InvalidArgument, match="is not a Stable-Baselines3 model"):
+        sb3.algorithm_of(file)
+
+
+@pytest.fixture
+def fake_ppo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Path]:
+    """A function that makes a file, which PPO loads by raising an error or calling a function."""
+    library = types.ModuleType("stable_baselines3")
+    exec(
+        "class PPO:\n"
+        "    @staticmethod\n"
+        "    def load(path, device):\n"
+        "        if isinstance(made, Exception):\n"
+        "            raise made\n"
+        "        return made()\n",
+        library.__dict__,
+    )
+    monkeypatch.setitem(sys.modules, "stable_baselines3", library)
+
+    def make(made: Any) -> Path:
+        library.__dict__["made"] = made
+        with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive:
+            archive.writestr("data", json.dumps({"clip_range": 0.2}))
+        return tmp_path / "model.zip"
+
+    return make
+
+
+@pytest.mark.parametrize("error", [KeyError("policy"), RuntimeError("size mismatch")])
+def test_a_file_that_the_library_refuses_is_a_wrong_argument(
+    error: Exception, fake_ppo: Callable[[Any], Path]
+) -> None:
+    with pytest.raises(
+        errors.InvalidArgument, match=r"model\.zip cannot be loaded as PPO: "
+    ) as info:
+        sb3.SB3Policy.load(fake_ppo(error), trust_pickle=True)
+    assert (info.value.field, info.value.__cause__) == ("policy", error)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(5, "Input/output error")])
+def test_an_error_of_the_system_is_not_a_wrong_argument(
+    error: Exception, fake_ppo: Callable[[Any], Path]
+) -> None:
+    with pytest.raises(type(error)) as caught:
+        sb3.SB3Policy.load(fake_ppo(error), trust_pickle=True)
+    assert caught.value is error
+
+
+def test_an_error_in_the_models_own_network_is_not_a_wrong_argument(
+    fake_ppo: Callable[[Any], Path],
+) -> None:
+    def network() -> None:
+        [].pop()
+
+    with pytest.raises(IndexError, match="pop from empty list"):
+        sb3.SB3Policy.load(fake_ppo(network), trust_pickle=True)
+
+
+@pytest.mark.parametrize("content", [b"no pickle", pickle.dumps([1])], ids=["text", "a list"])
+def test_a_file_that_is_no_vec_normalize_is_named(
+    content: bytes, fake_ppo: Callable[[Any], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "norm.pkl").write_bytes(content)
+    with pytest.raises(errors.InvalidArgument, match=r"norm\.pkl cannot be loaded as Vec") as info:
+        sb3.SB3Policy.load(fake_ppo(object), trust_pickle=True, vec_normalize=tmp_path / "norm.pkl")
+    assert info.value.field == "vec_normalize"
 
 
 BOARDS = np.random.default_rng(0).integers(0, 12, (5, 4, 4), dtype=np.uint8)

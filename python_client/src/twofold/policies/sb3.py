@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import pickle
+import sys
+import traceback
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,18 @@ from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
 from twofold.policies.choosers import Chooser, FunctionChooser, given
 from twofold.policies.torch_policy import best_legal, network_card
+
+# The modules that read a model. Other modules belong to the model's author.
+_LIBRARIES = {
+    "twofold",
+    "stable_baselines3",
+    "sb3_contrib",
+    "torch",
+    "gymnasium",
+    "numpy",
+    "cloudpickle",
+    *sys.stdlib_module_names,
+}
 
 
 class SB3Policy:
@@ -60,9 +75,11 @@ class SB3Policy:
 
         Raises:
             NotFound: A file does not exist.
-            InvalidArgument: The file is not a model of a known algorithm, or not trusted; or
-                `trust_pickle` is not True or False.
+            InvalidArgument: The file is not a model of a known algorithm, or not trusted; the other
+                file is not a VecNormalize; or `trust_pickle` is not True or False.
             MissingDependency: Stable-Baselines3 is not installed.
+            OSError: A file can't be read.
+            Exception: An error of the model's own classes.
         """
         if not Path(path).suffix and not Path(path).is_file():
             path = f"{path}.zip"
@@ -77,16 +94,12 @@ class SB3Policy:
             )
         package, algorithm = algorithm_of(Path(path))
         module = optional_import(package, f"models of {algorithm}", "sb3")
-        try:
+        with _reading(path, algorithm, "policy"):
             model = getattr(module, algorithm).load(path, device="cpu")
-            normalize = None
-            if vec_normalize is not None:
+        normalize = None
+        if vec_normalize is not None:
+            with _reading(vec_normalize, "VecNormalize", "vec_normalize"):
                 normalize = pickle.loads(Path(vec_normalize).read_bytes()).normalize_obs
-        except Exception as error:
-            raise InvalidArgument(
-                f"{path} cannot be loaded as {algorithm}: {type(error).__name__}: {error}",
-                field="policy",
-            ) from error
         return cls(model, algorithm, normalize)
 
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
@@ -109,6 +122,26 @@ class SB3Policy:
         return best_legal(values.cpu().numpy(), action_mask)
 
 
+@contextlib.contextmanager
+def _reading(path: str | Path, kind: str, field: str) -> Iterator[None]:
+    """Raises InvalidArgument if the body fails because the file does not contain a `kind`.
+
+    Errors of the system, and errors in classes that the file refers to, stay as they are.
+    """
+    try:
+        yield
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+        modules = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames}
+        if not modules <= _LIBRARIES:
+            raise
+        raise InvalidArgument(
+            f"{path} cannot be loaded as {kind}: {type(error).__name__}: {error}", field=field
+        ) from error
+
+
 def load_model(path: Path, *, trust_pickle: bool) -> Chooser:
     """Returns the policy of a saved model; see `lookup.load` for the arguments and errors."""
     function = SB3Policy.load(path, trust_pickle=trust_pickle)
@@ -124,12 +157,17 @@ def algorithm_of(path: Path) -> tuple[str, str]:
 
     Raises:
         InvalidArgument: The file is not a model of a known algorithm.
+        OSError: The file can't be read.
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            if any(entry.header_offset < 0 for entry in archive.infolist()):
+                raise zipfile.BadZipFile("an entry starts before the file")  # else an OSError
             settings = json.loads(archive.read("data"))
         names = set(settings)
         policy_class = str(settings.get("policy_class", "")).lower()
+    except (MemoryError, OSError):  # the file is not to blame
+        raise
     except Exception as error:  # zipfile, zlib and json each raise their own
         raise InvalidArgument(
             f"{path} is not a Stable-Baselines3 model ({type(error).__name__}: {error})",
