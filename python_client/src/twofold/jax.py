@@ -279,17 +279,30 @@ class JaxEnv:
 
         Args:
             state: The states that the last reset or step has returned.
-            actions: Integers (…), 0 ... `num_actions` - 1, one for each board. A program that plays
-                another number fails with JAX's error, whose message names the board.
+            actions: Integers (…), 0 ... `num_actions` - 1, one for each board. If an array of JAX
+                contains another number, the program fails with JAX's error, whose message names the
+                board, and 255 for all numbers outside 0 ... 255.
 
         Returns:
             The next states, and the time step.
 
         Raises:
-            InvalidArgument: An argument has a wrong dtype or shape.
+            InvalidArgument: An argument has a wrong dtype or shape, or actions outside JAX are out
+                of range; `lane` names the first one.
         """
+        if not isinstance(actions, jax.Array):
+            self._check_numbers(actions)
         state, timestep = self._step(state, actions)
         return state, timestep
+
+    def _check_numbers(self, actions: Any) -> None:
+        """Checks the range of actions outside JAX, of whose 64 bits compiled code may see 32."""
+        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(actions)):
+            return  # a list of arrays
+        numbers = _arguments.array("actions", actions).reshape(-1)
+        if numbers.dtype.kind in "iu":
+            is_bad = (numbers < 0) | (numbers >= self.num_actions)
+            _arguments.refuse_lane("actions", numbers, is_bad, f"0 ... {self.num_actions - 1}")
 
     @functools.partial(jax.jit, static_argnums=0)
     def _step(self, state: Any, actions: Array) -> tuple[Any, TimeStep]:

@@ -279,7 +279,7 @@ def test_observations_have_the_same_dtypes_with_64_bits(run: Run) -> None:
             assert_same(env.step(state, np.array([1, 2], np.int64)), expected)
             # All of these would be 1 in the lowest 32 bits.
             with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="lane 1"):
-                jax.block_until_ready(env.step(state, np.array([1, 2**32 + 1])))
+                jax.block_until_ready(env.step(state, jnp.array([1, 2**32 + 1])))
         finally:
             jax.config.update("jax_enable_x64", False)
 

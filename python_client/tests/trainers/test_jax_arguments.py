@@ -1,5 +1,6 @@
 """Tests of seeds, searches and wrong arguments in JAX."""
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -207,6 +208,41 @@ def test_a_wrong_action_fails_with_its_board_and_the_next_call_works(
     scanned = jax.jit(lambda state: jax.lax.scan(env.step, state, jnp.stack([good, bad, good])))
     with pytest.raises(FAILED, match=f"action {named} of lane 1"):
         jax.block_until_ready(scanned(state))
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"),
+    [
+        (np.array, 4),
+        (np.array, -1),
+        (np.array, 256),
+        (np.array, 2**32 + 1),
+        (list, 2**31),
+        (tuple, 2**63 - 1),
+    ],
+)
+def test_a_wrong_action_outside_jax_is_named(kind: Callable[[Any], Any], action: int) -> None:
+    env = twofold.jax.make(GAME2048, 2)
+    state, _ = env.reset(seeds=0)
+    numbers = kind([np.int64(0), np.int64(action)])
+    one = jax.tree.map(lambda array: array[1], state)
+    compiled = jax.jit(lambda state: env.step(state, numbers))
+    for step in (lambda state: env.step(state, numbers), compiled):
+        with pytest.raises(InvalidArgument, match=rf"actions\[1\] is {action}; ") as caught:
+            step(state)
+        assert (caught.value.field, caught.value.lane) == ("actions", 1)
+    with pytest.raises(InvalidArgument, match=rf"actions\[0\] is {action}; expected 0 \.\.\. 3"):
+        env.step(one, np.int64(action))
+
+
+def test_actions_may_be_a_list_of_arrays_and_numbers() -> None:
+    env = twofold.jax.make(GAME2048, 3)
+    state, _ = env.reset(seeds=0)
+    expected = env.step(state, jnp.array([0, 1, 2]))
+    for actions in ([0, 1, 2], [jnp.array(0), 1, np.int64(2)], np.array([0, 1, 2])):
+        assert_same(env.step(state, actions), expected)
+    with pytest.raises(InvalidArgument, match="integers"):
+        env.step(state, [0.0, 1.0, 2.0])
 
 
 @pytest.mark.parametrize(
