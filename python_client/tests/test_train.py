@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from loops import interrupt
 from plain_learner import PlainLearner
 from servers import PATIENCE, wait_until
 from test_optimum import solve
@@ -396,13 +397,33 @@ def test_a_resumed_training_keeps_its_evaluations(tmp_path: Path) -> None:
     assert saved(file)[0] == saved(other)[0]
 
 
+def test_an_interrupted_evaluation_is_made_after_the_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "agent.npz"
+    seldom: dict[str, Any] = {"evaluate_every": 0.3, "episodes": 5, "file": file}
+    with monkeypatch.context() as patch:
+        patch.setattr(training._Run, "evaluate", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train(**SMALL, **seldom, seconds=1000)
+    steps = (played_in(file) + 1) * 64
+    resumed = train(**SMALL, **seldom, steps=steps, resume=True)
+    assert len(resumed.evaluations) == 1
+    again = train(**SMALL, **seldom, steps=steps + 64, resume=True)
+    assert len(again.evaluations) == 1
+
+
 def test_a_checkpoint_of_an_older_version_can_be_resumed(finished: Path, tmp_path: Path) -> None:
     arrays = dict(np.load(finished))
     entries = json.loads(str(arrays["training"]))
-    entries.pop("evaluations", None)
+    for name in ("evaluations", "checked_seconds"):
+        entries.pop(name, None)
     file = tmp_path / "agent.npz"
     np.savez(file, **arrays | {"training": np.array(json.dumps(entries))})
-    assert train(**SMALL, steps=40_000, file=file, resume=True).evaluations == ()
+    often: dict[str, Any] = {"evaluate_every": 0.001, "episodes": 5}
+    # The time before the resume needs no evaluation.
+    assert train(**SMALL, **often, steps=30_000, file=file, resume=True).evaluations == ()
+    assert train(**SMALL, **often, steps=90_000, file=file, resume=True).evaluations
 
 
 def test_a_training_can_be_resumed_with_more_threads(tmp_path: Path) -> None:
@@ -473,6 +494,7 @@ DAMAGES: dict[str, Any] = {
     "seconds without a number": changed(seconds=float("nan")),
     "endless seconds": changed(seconds=float("inf")),
     "negative seconds": changed(seconds=-1.0),
+    "checked seconds in words": changed(checked_seconds="0"),
     "few counts": changed(counts=[0] * 4),
     "one count": changed(counts=0),
     "counts with fractions": changed(counts=[0.5] * 5),

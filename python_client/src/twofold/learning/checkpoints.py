@@ -103,11 +103,13 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
             raise InvalidArgument(f"training lacks {', '.join(sorted(missing))}")
         _arguments.integer("num_envs", training["arguments"]["num_envs"], 1)
         _check("seconds", [training["seconds"]], [float])
+        # Files of older versions have neither `checked_seconds` nor `evaluations`.
+        checked = training.setdefault("checked_seconds", training["seconds"])
+        _check("checked_seconds", [checked], [float])
         _check("counts", training["counts"], [int] * 5)
         _check("last", training["last"], [int] * 3)
         for point in training["curve"]:
             _check("curve", point, _POINT)
-        # Files of older versions have no evaluations.
         evaluations = training.setdefault("evaluations", [])
         for place, (point, found) in enumerate(evaluations):
             _check("evaluations", point, _POINT)

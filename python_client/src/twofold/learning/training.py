@@ -207,9 +207,7 @@ def train(
     else:
         learner.start(consecutive(plan.seed, plan.num_envs))
         learner.weights += np.float32(plan.initial_value / plan.features)
-    next_save, next_evaluation = run.seconds + save_every, math.inf
-    if evaluate_every is not None:
-        next_evaluation = (run.seconds // evaluate_every + 1) * evaluate_every
+    next_save = run.seconds + save_every
     try:
         while run.seconds < limit and learner.counts.played < played:
             run.step(min(_CALL_SECONDS, limit - run.seconds), played - learner.counts.played)
@@ -217,9 +215,9 @@ def train(
                 total = run.steps(played) if seconds is None else limit
                 done = run.steps(learner.counts.played) if seconds is None else run.seconds
                 progress(min(done, total), total, run.steps(learner.counts.played))
-            if evaluate_every is not None and run.seconds >= next_evaluation:
+            if evaluate_every is not None and run.has_passed(evaluate_every):
                 run.evaluate(episodes, evaluated)
-                next_evaluation += evaluate_every
+            run.checked_seconds = run.seconds
             if file is not None and run.seconds >= next_save:
                 run.save(file)
                 next_save = run.seconds + save_every
@@ -351,7 +349,8 @@ class _Run:
 
     def __init__(self, plan: _Plan, learner: EmbeddedLearner) -> None:
         self.plan, self.learner = plan, learner
-        self.seconds = 0.0
+        # `checked_seconds` is the part of `seconds` in which no evaluation is missing.
+        self.seconds = self.checked_seconds = 0.0
         self.curve: list[Point] = []
         self.evaluations: list[tuple[Point, Evaluation]] = []
         # The number of episodes, their score and the goals at the last point of the curve.
@@ -398,6 +397,10 @@ class _Run:
         tables = np.split(self.learner.weights, np.cumsum(sizes)[:-1])
         return NTuple(self.plan.tuples, tables, exponents=self.plan.exponents)
 
+    def has_passed(self, interval: float) -> bool:
+        """Returns True if an interval of this many seconds has ended, but is not checked yet."""
+        return self.seconds // interval > self.checked_seconds // interval
+
     def evaluate(
         self, episodes: int, evaluated: Callable[[Point, Evaluation], None] | None
     ) -> None:
@@ -408,6 +411,7 @@ class _Run:
         rules: dict[str, Any] = {**self.plan.game.arguments, "endpoint": "embedded"}
         found = self.curve[-1], evaluate(self.network(), episodes=episodes, **rules)
         self.evaluations.append(found)
+        self.checked_seconds = self.seconds
         if evaluated is not None:
             evaluated(*found)
 
@@ -416,6 +420,7 @@ class _Run:
         training = {
             "arguments": self.plan.as_json(),
             "seconds": self.seconds,
+            "checked_seconds": self.checked_seconds,
             "counts": self.learner.counts,
             "last": self._last,
             "curve": self.curve,
@@ -443,6 +448,7 @@ class _Run:
         checkpoints.restore(file, self.learner)
         self.learner.counts = saved["counts"]
         self.seconds, self._last = saved["seconds"], tuple(saved["last"])
+        self.checked_seconds = saved["checked_seconds"]
         self.curve = [Point(*point) for point in saved["curve"]]
         self.evaluations = [(Point(*point), found) for point, found in saved["evaluations"]]
 
