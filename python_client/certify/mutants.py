@@ -69,7 +69,9 @@ class Engine:
     def __init__(self, num_envs: int, defect: Defect | None = None) -> None:
         self.num_envs = num_envs
         self.defect = defect or Defect()
-        self._after, self._paid = _tables(self.defect.cascades, self.defect.merges_from_far_end)
+        self._after, self._paid, self._is_legal = _tables(
+            self.defect.cascades, self.defect.merges_from_far_end
+        )
         self._finished = np.zeros(num_envs, np.bool_)
 
     def reset(self, *, seed: Any = None) -> tuple[Array, dict[str, Any]]:
@@ -85,13 +87,14 @@ class Engine:
         """Plays one action on each board; a finished board starts a new episode."""
         playing, new = ~self._finished, np.flatnonzero(self._finished)
         legal = self._mask[np.arange(self.num_envs), actions].astype(np.bool_) & playing
-        had_room = (self._boards == 0).any(axis=(1, 2))
+        spawning = legal
+        if self.defect.needs_room_before:
+            spawning = legal & (self._boards == 0).any(axis=(1, 2))
         moved, rewards = self._slide(actions)
         self._boards[legal] = moved[legal]
         rewards = np.where(legal, rewards, 0)
         self._score += rewards
         self._moves += legal
-        spawning = legal & had_room if self.defect.needs_room_before else legal
         if self.defect.illegal_spawns:
             spawning = playing
         self._spawn(np.flatnonzero(spawning))
@@ -117,21 +120,20 @@ class Engine:
         """Adds a tile to each board in `lanes` that has an empty cell."""
         cells = self._boards.reshape(self.num_envs, 16)
         empty = cells[lanes] == 0
-        lanes, empty = lanes[empty.any(axis=1)], empty[empty.any(axis=1)]
-        chosen = ((1 - self._rng.random(empty.shape)) * empty).argmax(axis=1)
+        chosen = ((1 - self._rng.random(empty.shape, np.float32)) * empty).argmax(axis=1)
+        has_room = empty[np.arange(len(lanes)), chosen]
+        lanes, chosen = lanes[has_room], chosen[has_room]
         is_four = self._rng.random(len(lanes)) < self.defect.four_probability
         cells[lanes, chosen] = 1 + is_four
 
     def _look(self) -> None:
         """Computes the legal actions of each board, and the table index of each line."""
-        weights = np.array([HIGHEST**3, HIGHEST**2, HIGHEST, 1])
-        rows = self._boards @ weights
-        columns = self._boards.transpose(0, 2, 1) @ weights
+        rows, columns = _packed(self._boards), _packed(self._boards.transpose(0, 2, 1))
         # The order is up, right, down, left. Backward lines use the second half of the tables.
         half = HIGHEST**4
         self._lines = np.stack([columns, rows + half, columns + half, rows], axis=1)
-        own = self._lines % half
-        self._mask = (_packed(self._after[self._lines]) != own).any(axis=2)
+        first, second, third, fourth = np.moveaxis(self._is_legal[self._lines], 2, 0)
+        self._mask = first | second | third | fourth
 
     def _slide(self, actions: Array) -> tuple[Array, Array]:
         lines = self._lines[np.arange(self.num_envs), actions]
@@ -142,13 +144,16 @@ class Engine:
 
 
 def _packed(lines: Array) -> Array:
-    packed: Array = lines @ np.array([HIGHEST**3, HIGHEST**2, HIGHEST, 1])
+    """Returns the table index of each line, (..., 4)."""
+    packed = lines[..., 0].astype(np.int64)
+    for place in (1, 2, 3):
+        packed = packed * HIGHEST + lines[..., place]
     return packed
 
 
 @functools.cache
-def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array]:
-    """Returns the results of all slides of a line: the new lines (n, 4), and the scores (n,).
+def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array, Array]:
+    """Returns the results of all slides of a line: the new lines (n, 4), scores, and legality (n,).
 
     Each table's first half slides towards the line's first cell, its second half towards the last.
     """
@@ -167,7 +172,8 @@ def _tables(cascades: bool, merges_from_far_end: bool) -> tuple[Array, Array]:
             moved = [min(tile, HIGHEST - 1) for tile in moved] + [0] * (4 - len(moved))
             after[number + backward * HIGHEST**4] = moved[::-1] if backward else moved
             paid[number + backward * HIGHEST**4] = pay
-    return after, paid
+    own = np.arange(2 * HIGHEST**4) % HIGHEST**4
+    return after, paid, _packed(after) != own
 
 
 def _merge_once(tiles: Line) -> tuple[Line, int]:
