@@ -99,45 +99,38 @@ def best_return(
         steps: The number of steps left.
         rewards: The rewards of the environment.
     """
-    return _best_first(alike, newest, memory, steps, rewards)
 
+    # The tables of this memory and these rewards, which are not hashed again for each state.
+    @cache
+    def best_first(alike: tuple[int, ...], newest: tuple[int, ...], steps: int) -> Fraction:
+        if steps == 0 or not (any(alike) or newest):
+            return Fraction(0)
 
-@cache
-def _best_first(
-    alike: tuple[int, ...], newest: tuple[int, ...], memory: int, steps: int, rewards: Rewards
-) -> Fraction:
-    if steps == 0 or not (any(alike) or newest):
-        return Fraction(0)
+        def after(symbol: int, alike: tuple[int, ...], newest: tuple[int, ...]) -> Fraction:
+            if steps == 1:
+                return rewards[0]
+            return rewards[0] + best_second(symbol, alike, newest, steps - 1)
 
-    def after(symbol: int, alike: tuple[int, ...], newest: tuple[int, ...]) -> Fraction:
-        if steps == 1:
-            return rewards[0]
-        return rewards[0] + _best_second(symbol, alike, newest, memory, steps - 1, rewards)
+        return max(_each_card(alike, newest, after))
 
-    return max(_each_card(alike, newest, after))
+    @cache
+    def best_second(
+        first: int, alike: tuple[int, ...], newest: tuple[int, ...], steps: int
+    ) -> Fraction:
+        def after(symbol: int, alike: tuple[int, ...], newest: tuple[int, ...]) -> Fraction:
+            if symbol == first:
+                is_last = not (any(alike) or newest)
+                rest = best_first(alike, newest, steps - 1)
+                return rewards[2 if is_last else 1] + rest
+            kept = [symbol, first, *newest]
+            counts = list(alike)
+            while len(kept) > memory:
+                counts[kept.pop()] += 1
+            return rewards[3] + best_first(tuple(counts), tuple(kept), steps - 1)
 
+        return max(_each_card(alike, newest, after))
 
-@cache
-def _best_second(
-    first: int,
-    alike: tuple[int, ...],
-    newest: tuple[int, ...],
-    memory: int,
-    steps: int,
-    rewards: Rewards,
-) -> Fraction:
-    def after(symbol: int, alike: tuple[int, ...], newest: tuple[int, ...]) -> Fraction:
-        if symbol == first:
-            is_last = not (any(alike) or newest)
-            rest = _best_first(alike, newest, memory, steps - 1, rewards)
-            return rewards[2 if is_last else 1] + rest
-        kept = [symbol, first, *newest]
-        counts = list(alike)
-        while len(kept) > memory:
-            counts[kept.pop()] += 1
-        return rewards[3] + _best_first(tuple(counts), tuple(kept), memory, steps - 1, rewards)
-
-    return max(_each_card(alike, newest, after))
+    return best_first(alike, newest, steps)
 
 
 def _each_card(
@@ -147,11 +140,11 @@ def _each_card(
 ) -> Iterator[Fraction]:
     """Yields the expected return of each choice: a random forgotten card, or a remembered card."""
     if any(alike):
-        expected = Fraction(0)
+        total = Fraction(0)
         for symbol, count in enumerate(alike):
             if count:
                 rest = (*alike[:symbol], count - 1, *alike[symbol + 1 :])
-                expected += Fraction(count, sum(alike)) * after(symbol, rest, newest)
-        yield expected
+                total += count * after(symbol, rest, newest)
+        yield total / sum(alike)
     for place, symbol in enumerate(newest):
         yield after(symbol, alike, newest[:place] + newest[place + 1 :])
