@@ -966,7 +966,8 @@ def strategy(board):
     {mischief}
     return legal(board)[0]
 """
-    result = judged(source, episodes=2, memory_mb=2048)
+    # Small boards, whose games are short: each move repeats the mischief.
+    result = judged(source, episodes=2, size=2, memory_mb=2048)
     assert result.failures is not None
     assert all(each.reason in ("raised", "killed", "exited") for each in result.failures)
     after = judged(FIRST_LEGAL, episodes=2)
@@ -1166,35 +1167,47 @@ def test_programs_play_2048_only_and_in_evaluate_only(tmp_path: Path) -> None:
 # ---- without a sandbox ---------------------------------------------------------------------------
 
 REFUSES = """
-import ctypes, sys
+import ctypes, os, sys, twofold
 libc = ctypes.CDLL(None)
-assert libc.unshare(0x10000000) == 0
-open("/proc/self/setgroups", "w").write("deny")
-open("/proc/self/uid_map", "w").write(f"0 {sys.argv[1]} 1")
-open("/proc/self/gid_map", "w").write(f"0 {sys.argv[2]} 1")
-open(f"/proc/sys/user/max_{sys.argv[3]}_namespaces", "w").write("0")
-import twofold
-strategy = twofold.policies.Strategy("def strategy(board): return 0")
-try:
-    twofold.evaluate(strategy, episodes=2)
-except twofold.errors.SandboxUnavailable as error:
-    print(error.missing)
-    print(error)
+
+def judge(kind):
+    uid, gid = os.geteuid(), os.getegid()
+    assert libc.unshare(0x10000000) == 0
+    open("/proc/self/setgroups", "w").write("deny")
+    open("/proc/self/uid_map", "w").write(f"0 {uid} 1")
+    open("/proc/self/gid_map", "w").write(f"0 {gid} 1")
+    open(f"/proc/sys/user/max_{kind}_namespaces", "w").write("0")
+    strategy = twofold.policies.Strategy("def strategy(board): return 0")
+    try:
+        twofold.evaluate(strategy, episodes=2)
+    except twofold.errors.SandboxUnavailable as error:
+        print(error.missing)
+        print(error, flush=True)
+
+for kind in sys.argv[1:]:
+    child = os.fork()  # has one thread, as unshare(2) requires
+    if child == 0:
+        status = 1
+        try:
+            judge(kind)
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
 """
 
 
 @sandboxed
-@pytest.mark.parametrize(
-    ("kind", "name"), [("user", "user"), ("net", "network"), ("pid", "pid"), ("mnt", "mount")]
-)
-def test_a_kernel_that_refuses_a_wall_is_reported_by_name(kind: str, name: str) -> None:
-    command = [sys.executable, "-c", REFUSES, str(os.geteuid()), str(os.getegid()), kind]
+def test_a_kernel_that_refuses_a_wall_is_reported_by_name() -> None:
+    kinds = {"user": "user", "net": "network", "pid": "pid", "mnt": "mount"}
+    command = [sys.executable, "-c", REFUSES, *kinds]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
-    missing, text = ran.stdout.splitlines()
-    assert missing == f"{name} namespaces: unshare: No space left on device"
-    assert missing in text
-    assert "--unsafe" in text
+    lines = ran.stdout.splitlines()
+    for name, missing, text in zip(kinds.values(), lines[::2], lines[1::2], strict=True):
+        assert missing == f"{name} namespaces: unshare: No space left on device"
+        assert missing in text
+        assert "--unsafe" in text
 
 
 def test_unsafe_runs_without_isolation_but_with_limits_and_warns(tmp_path: Path) -> None:
@@ -1284,23 +1297,35 @@ def no_more_descriptors() -> Iterator[None]:
 
 
 @sandboxed
-@pytest.mark.parametrize("closed", [(0, 1), (0, 2), (1, 2), (0, 1, 2)])
-def test_a_daemon_without_standard_descriptors_judges_programs(closed: tuple[int, ...]) -> None:
+def test_a_daemon_without_standard_descriptors_judges_programs() -> None:
+    """A daemon is a fork of the process, for each set of closed descriptors."""
     code = """
 import os, sys
 from twofold.judging.sandbox import Question, Sandbox
 
-for number in sys.argv[3:]:
-    os.close(int(number))
-sandbox = Sandbox(sys.argv[1], file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
-question = Question(sandbox.begin(0), b"[[0, 2]]", float(sys.argv[2]))
-sandbox.ask([question])
-sandbox.end(question.game)
-sandbox.close()
-os._exit(0 if question.answer == b"3" else 1)
+def judge(closed):
+    for number in closed:
+        os.close(number)
+    sandbox = Sandbox(sys.argv[1], file="a.py", memory_mb=256, cpu_seconds=9, unsafe=False)
+    question = Question(sandbox.begin(0), b"[[0, 2]]", float(sys.argv[2]))
+    sandbox.ask([question])
+    sandbox.end(question.game)
+    sandbox.close()
+    return question.answer
+
+for closed in ((0, 1), (0, 2), (1, 2), (0, 1, 2)):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if judge(closed) == b"3" else 2
+        finally:
+            os._exit(status)
+    print(closed, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-    command = [sys.executable, "-c", code, FIRST_LEGAL, str(PATIENCE), *map(str, closed)]
-    assert subprocess.run(command, timeout=PATIENCE, check=False).returncode == 0
+    command = [sys.executable, "-c", code, FIRST_LEGAL, str(PATIENCE)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert ran.stdout.splitlines() == ["(0, 1) 0", "(0, 2) 0", "(1, 2) 0", "(0, 1, 2) 0"]
 
 
 @pytest.mark.parametrize("interpreter", ["", None, "/nowhere/python"])
@@ -1479,6 +1504,11 @@ def test_the_numbers_of_the_system_calls_are_the_kernels(machine: str, header: s
     assert [name for name in lacking if name in known] == []
 
 
+@functools.cache
+def instructions(machine: str) -> list[tuple[int, ...]]:
+    return list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
+
+
 def verdict(machine: str, number: int, *arguments: int, architecture: int | None = None) -> str:
     """Runs a machine's filter on a system call, as the kernel does, and returns its verdict.
 
@@ -1488,7 +1518,7 @@ def verdict(machine: str, number: int, *arguments: int, architecture: int | None
         architecture = seccomp.ARCHITECTURES[machine]
     values = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     call = struct.pack("=IIQ6Q", number, architecture, 0, *values)
-    code = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
+    code = instructions(machine)
     loaded, at = 0, 0
     while True:
         operation, if_true, if_false, value = code[at]
