@@ -72,6 +72,19 @@ def lines(rows: int, columns: int, action: int) -> list[list[int]]:
     return [line[::-1] if action in (1, 2) else line for line in along]
 
 
+# A game needs the same afterstates for its mask, its step and its end, and a learner once more.
+@functools.lru_cache(1 << 14)
+def moved(board: Board, rows: int, columns: int, action: int) -> tuple[Board, int]:
+    """Returns the board after slide and merge, before the spawn, and the reward."""
+    after, reward = list(board), 0
+    for cells in lines(rows, columns, action):
+        line, merged = slide(tuple([board[cell] for cell in cells]))
+        reward += merged
+        for cell, tile in zip(cells, line, strict=True):
+            after[cell] = tile
+    return tuple(after), reward
+
+
 class Game:
     """One lane. `step` returns the reward; a step's other results are attributes.
 
@@ -125,13 +138,7 @@ class Game:
 
     def afterstate(self, action: int) -> tuple[Board, int]:
         """Returns the board after slide and merge, before the spawn, and the reward."""
-        after, reward = list(self.board), 0
-        for cells in lines(self.rows, self.columns, action):
-            line, merged = slide(tuple(self.board[cell] for cell in cells))
-            reward += merged
-            for cell, tile in zip(cells, line, strict=True):
-                after[cell] = tile
-        return tuple(after), reward
+        return moved(self.board, self.rows, self.columns, action)
 
     def legal(self) -> list[int]:
         return [action for action in range(4) if self.afterstate(action)[0] != self.board]
