@@ -1,11 +1,15 @@
-"""A process that may be killed at any moment, and resumes its predecessor's session.
+"""Processes that may be killed at any moment, and resume their predecessor's session.
 
-    python resumed_loop.py ENDPOINT GAME LOG STEPS LIFE
+    python resumed_loop.py ENDPOINT GAME LOG STEPS
 
-The first line of LOG is the session's token. Each following line is the result of one step. After
-LIFE steps, the process waits to be killed. It ends normally if it reaches STEPS first.
+The first line of LOG is the session's token. Each following line is the result of one step. Each
+line of standard input is the LIFE of a process, which waits to be killed after that many steps. It
+ends normally if it reaches STEPS first. The output has the process's id and then its exit status.
+
+Each process is a fork, because importing the package takes longer than a life.
 """
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -44,4 +48,10 @@ def play_on(endpoint: str, game: str, log: Path, steps: int, life: int) -> None:
 
 
 if __name__ == "__main__":
-    play_on(sys.argv[1], sys.argv[2], Path(sys.argv[3]), *map(int, sys.argv[4:]))
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            play_on(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(line))
+            sys.exit()
+        print(child, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -1,5 +1,6 @@
 """Taking over a session: by another process, after a crash, or to shut out another client."""
 
+import os
 import random
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from faults import FaultProxy
 from loops import actions, make, number, play, undisturbed
 from raw import RawSession
-from servers import PATIENCE, Server, wait_until
+from servers import Server, wait_until
 
 import twofold
 from twofold import errors, policies
@@ -276,15 +277,30 @@ def test_a_repeatedly_killed_process_changes_nothing(
     expected = undisturbed(server.ipc, steps, game)
     log = tmp_path / "log"
     moments = random.Random(8)
-    command = [sys.executable, "resumed_loop.py"]
     with FaultProxy(server.ipc, rate=0.02, seed=9) as proxy:
         arguments = [proxy.endpoint, game, str(log), str(steps)]
-        for _ in range(times):
-            has_made_steps = grows(log)
-            process = subprocess.Popen([*command, *arguments, str(life)], cwd=Path(__file__).parent)
-            wait_until(has_made_steps)
-            time.sleep(moments.uniform(0, 0.02))
-            process.kill()
-            assert process.wait(PATIENCE) == -signal.SIGKILL
-        subprocess.run([*command, *arguments, str(steps)], cwd=Path(__file__).parent, check=True)
+        with subprocess.Popen(
+            [sys.executable, "resumed_loop.py", *arguments],
+            cwd=Path(__file__).parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as lives:
+            assert lives.stdin is not None
+            assert lives.stdout is not None
+            try:
+                for _ in range(times):
+                    has_made_steps = grows(log)
+                    print(life, file=lives.stdin, flush=True)
+                    process = int(lives.stdout.readline())
+                    wait_until(has_made_steps)
+                    time.sleep(moments.uniform(0, 0.02))
+                    os.kill(process, signal.SIGKILL)
+                    assert int(lives.stdout.readline()) == -signal.SIGKILL
+                print(steps, file=lives.stdin, flush=True)
+                lives.stdout.readline()
+                assert int(lives.stdout.readline()) == 0
+            finally:
+                os.killpg(lives.pid, signal.SIGKILL)
     assert [int(line) for line in log.read_text().splitlines()[1:]] == expected
