@@ -90,22 +90,26 @@ def test_a_library_of_another_version_is_not_used() -> None:
     assert re.search(r"version 0.*package has 7.0: rebuild the library", output)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [
+def test_an_invalid_variable_is_named() -> None:
+    cases = [
         ("TWOFOLD_LIBRARY", "/nowhere/lib.so", "/nowhere/lib.so"),
         ("TWOFOLD_LIBRARY", __file__, "can't be loaded"),
         ("TWOFOLD_THREADS", "none", "TWOFOLD_THREADS is 'none'"),
         ("TWOFOLD_MAX_BYTES", "0", "TWOFOLD_MAX_BYTES is 0"),
-    ],
-)
-def test_an_invalid_variable_is_named(name: str, value: str, text: str) -> None:
+    ]
+    # The library is loaded, and reads the variables, in the forked processes.
     output, _ = run(
-        "try: twofold.Game2048VectorEnv(2)\n"
-        "except twofold.errors.ServerStartFailed as error: print(error)\n",
-        **{name: value},
+        f"for name, value, _ in {cases}:\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        os.environ[name] = value\n"
+        "        try: twofold.Game2048VectorEnv(2)\n"
+        "        except twofold.errors.ServerStartFailed as error: print(error)\n"
+        "        sys.exit()\n"
+        "    os.waitpid(child, 0)\n"
     )
-    assert text in output
+    for line, (_, _, text) in zip(output.splitlines(), cases, strict=True):
+        assert text in line
 
 
 def test_limits_come_from_the_variables() -> None:

@@ -60,43 +60,52 @@ def test_a_process_without_free_descriptors_reports_it_and_keeps_its_environment
 ) -> None:
     code = """
 import os, resource, sys, time, twofold
-endpoint, allowed = sys.argv[1], int(sys.argv[2])
-first = twofold.Game2048VectorEnv(1, endpoint=endpoint)
-# A late reply is asked for again over a new connection, which needs descriptors.
-twofold.client.zeromq.Backoff.seconds = lambda *_: 300.0
-open_files = max(map(int, os.listdir("/proc/self/fd")))
-most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-resource.setrlimit(resource.RLIMIT_NOFILE, (open_files + allowed, most))
-many = []
-try:
-    while True:
-        many.append(twofold.Game2048VectorEnv(1, endpoint=endpoint))
-except twofold.TransportError as error:
-    print(type(error).__name__, error)
-first.reset(seed=0)
-first.step([0])
-while many:
-    many.pop().close()
-# libzmq closes the descriptors in another thread, a moment later. Looking needs one, too.
-resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-deadline = time.monotonic() + 300
-while max(map(int, os.listdir("/proc/self/fd"))) > open_files and time.monotonic() < deadline:
-    time.sleep(0.01)
-resource.setrlimit(resource.RLIMIT_NOFILE, (open_files + allowed, most))
-twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
+
+def run_out(endpoint, allowed):
+    first = twofold.Game2048VectorEnv(1, endpoint=endpoint)
+    # A late reply is asked for again over a new connection, which needs descriptors.
+    twofold.client.zeromq.Backoff.seconds = lambda *_: 300.0
+    open_files = max(map(int, os.listdir("/proc/self/fd")))
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files + allowed, most))
+    many = []
+    try:
+        while True:
+            many.append(twofold.Game2048VectorEnv(1, endpoint=endpoint))
+    except twofold.TransportError as error:
+        print(type(error).__name__, error, flush=True)
+    first.reset(seed=0)
+    first.step([0])
+    while many:
+        many.pop().close()
+    # libzmq closes the descriptors in another thread, a moment later. Looking needs one, too.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    deadline = time.monotonic() + 300
+    while max(map(int, os.listdir("/proc/self/fd"))) > open_files and time.monotonic() < deadline:
+        time.sleep(0.01)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files + allowed, most))
+    twofold.Game2048VectorEnv(1, endpoint=endpoint).close()
+
+endpoint, *numbers = sys.argv[1:]
+for allowed in map(int, numbers):
+    child = os.fork()  # of a process that has no connection
+    if child == 0:
+        run_out(endpoint, allowed)
+        sys.exit()
+    assert os.waitpid(child, 0)[1] == 0
 """
-    for allowed in range(20, 24):
-        ran = subprocess.run(
-            [sys.executable, "-c", code, getattr(server, address), str(allowed)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        assert ran.stderr == ""
-        assert ran.stdout.startswith(
-            "TransportError can't open a connection: Too many open files. "
-        )
-        assert "(num_envs), or raise the limit on open files (ulimit -n)" in ran.stdout
+    ran = subprocess.run(
+        [sys.executable, "-c", code, getattr(server, address), *map(str, range(20, 24))],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ran.stderr == ""
+    lines = ran.stdout.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        assert line.startswith("TransportError can't open a connection: Too many open files. ")
+        assert "(num_envs), or raise the limit on open files (ulimit -n)" in line
 
 
 # Takes a limit away from a process that has used the library, but not its threads.
