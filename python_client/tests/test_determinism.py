@@ -19,12 +19,13 @@ from twofold import TwofoldVectorEnv
 
 STEPS = 120
 
-# One client, which plays and prints a digest of everything that it sees.
+# One client, which plays all games and prints a digest of everything that it sees.
 CLIENT = """
 import sys
-import test_determinism
-played, endpoint, num_envs, seed = sys.argv[1:]
-print(*test_determinism.digests(played, endpoint, int(num_envs), int(seed)), sep="\\n")
+from test_determinism import PLAYED, digests
+endpoint, num_envs, seed = sys.argv[1], *map(int, sys.argv[2:])
+for played in PLAYED:
+    print(*digests(played, endpoint, num_envs, seed), sep="\\n")
 """
 
 # Small enough for episodes to end within the steps; and 4 x 4, which runs on the kernel.
@@ -110,16 +111,19 @@ def test_an_unseeded_reset_continues_the_stream_and_does_not_repeat(
     envs.close()
 
 
-def test_three_clients_at_once_get_the_same_results_as_alone(server: Server, played: str) -> None:
+def test_three_clients_at_once_get_the_same_results_as_alone(server: Server) -> None:
     def start(seed: int) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", CLIENT, played, server.tcp, "64", str(seed)],
+            [sys.executable, "-c", CLIENT, server.tcp, "64", str(seed)],
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parent,
         )
 
-    expected = [digests(played, server.tcp, 64, seed) for seed in (0, 1000, 2000)]
+    expected = [
+        [digest for played in PLAYED for digest in digests(played, server.tcp, 64, seed)]
+        for seed in (0, 1000, 2000)
+    ]
     clients = [start(seed) for seed in (0, 1000, 2000)]
     outputs = [client.communicate(timeout=PATIENCE)[0].split() for client in clients]
     assert [client.returncode for client in clients] == [0, 0, 0]
