@@ -550,7 +550,8 @@ def test_a_trajectory_is_the_same_everywhere(server: Server) -> None:
         for engine in ("automatic", "reference"):
             with Server("--threads", threads, "--engine", engine) as other:
                 for num_envs in (1, 63, 64, 65, 4096):
-                    for endpoint in (other.ipc, other.tcp):
+                    # Over tcp, client and server run the same code, apart from addresses.
+                    for endpoint in (other.ipc, other.tcp) if num_envs < 4096 else (other.ipc,):
                         for through in (False, True):
                             told = signatures(endpoint, num_envs, through_snapshot=through)
                             where = f"{threads=} {engine=} {num_envs=} {endpoint=} {through=}"
