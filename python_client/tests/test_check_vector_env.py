@@ -13,6 +13,7 @@ from walks import WRONG, Walk, WalkVectorEnv
 
 import twofold
 from twofold.testing import CHECKS, ConformanceError, Finding, Report, check_vector_env
+from twofold.testing.subject import Subject
 
 MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
 
@@ -219,6 +220,18 @@ def test_a_policy_plays_to_the_end() -> None:
 
     report = check(WalkVectorEnv, policy=always_left)
     assert "autoreset" in report.passed
+
+
+def test_random_actions_are_the_legal_ones() -> None:
+    player = Subject(WalkVectorEnv, steps=9, seed=0, stochastic=True, policy=None).player()
+    player.reset(seed=0)
+    played = set()
+    for _ in range(100):
+        mask, actions = player.last.infos["action_mask"], player.actions()
+        assert mask[np.arange(3), actions].all()
+        played |= set(actions.tolist())
+        player.step(actions)
+    assert played == {0, 1, 2}
 
 
 def test_checks_are_left_out_by_name() -> None:
