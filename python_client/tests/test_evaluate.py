@@ -161,6 +161,12 @@ def test_every_episode_counts_once_for_any_number_of_lanes() -> None:
         np.testing.assert_array_equal(result.scores, result.lengths)
 
 
+@pytest.mark.parametrize("env", ["twofold/Game2048-v0", CONCENTRATION])
+def test_a_given_name_is_in_the_report_whoever_plays(env: str) -> None:
+    found = twofold.evaluate("random", name="mine", env=env, episodes=2, endpoint="embedded")
+    assert found.policy == "mine"
+
+
 def test_an_episode_is_a_function_of_its_seed_on_the_server_too() -> None:
     one, many = (
         twofold.evaluate(first_legal, episodes=40, num_envs=n, endpoint="embedded") for n in (40, 7)

@@ -11,7 +11,7 @@ import math
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -126,7 +126,7 @@ class ServedChooser(Chooser):
                 f"the policy {self.name} runs in the server; pass the environment's id as env",
                 field="env",
             )
-        return self.local
+        return replace(self.local, name=self.name)
 
     def open(self, envs: Envs, timeout: float = math.inf) -> OpenServed:
         """Returns the policy in a form that `envs.rollout` can play."""
