@@ -310,7 +310,7 @@ private struct ExpectedArrays: Sendable {
     init(_ specs: [ArraySpec]) {
         self.specs = specs
         rows = specs.map { spec in
-            let axes = spec.shape.reversed().map(Int64.init) + [1, 1, 1]
+            let axes = spec.shape.reversed().map { Int64($0) } + [1, 1, 1]
             return Row(dtype: spec.dtype.xla, rank: spec.shape.count, axes: (axes[0], axes[1], axes[2]))
         }
     }

@@ -448,13 +448,13 @@ func allDecks(pairs: Int) -> [[UInt8]] {
         #expect(abs(legal - 2 * n * n) < 1e-6)
 
         let anyCard = try expectedSteps(noop, deck) { _ in Array(0..<2 * pairs) }
-        let withTouches = (1...pairs).reduce(0.0) { $0 + n * Double(2 * $1 - 1) / Double($1) + 2 * n }
+        let withTouches = (1...pairs).map(Double.init).reduce(0) { $0 + n * (2 * $1 - 1) / $1 + 2 * n }
         #expect(abs(anyCard - withTouches) < 1e-6)
 
         let strict = try Concentration(
             .init(rows: size.rows, columns: size.columns, illegalAction: .endTurn))
         let ending = try expectedSteps(strict, deck) { _ in Array(0..<2 * pairs) }
-        let withEnds = (1...pairs).reduce(0.0) { $0 + 2 * n * (n / Double($1) + 1) }
+        let withEnds = (1...pairs).map(Double.init).reduce(0) { $0 + 2 * n * (n / $1 + 1) }
         #expect(abs(ending - withEnds) < 1e-6)
     }
 

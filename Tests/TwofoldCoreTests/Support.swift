@@ -314,7 +314,10 @@ func randomExponents(_ count: Int, generator: inout Generator) -> [UInt8] {
 
 /// Returns a board without legal actions: it has no empty cell and no equal neighbours.
 func stuckExponents(rows: Int, columns: Int) -> [UInt8] {
-    (0..<rows * columns).map { UInt8(1 + ($0 / columns + 2 * ($0 % columns)) % 5) }
+    (0..<rows * columns).map { cell in
+        let (row, column) = cell.quotientAndRemainder(dividingBy: columns)
+        return UInt8(1 + (row + 2 * column) % 5)
+    }
 }
 
 // MARK: statistics

@@ -137,9 +137,11 @@ import TwofoldService
         try expect(request(.spawn, count: 1), good + [1], .invalidArgument, "payload")
         try expect(request(.move, count: 2), good + good + [0, 4], .invalidArgument, "actions", lane: 1)
         try expect(request(.legal, count: 2), good + [27] + good[1...], .invalidArgument, "boards", lane: 1)
+        let unreachable: [UInt8] = [2, 1] + good[2...]
         try expect(
-            request(.explain, count: 2), good + good + [3, 3] + [2, 1] + good[2...] + good, .invalidArgument,
-            "next_board", lane: 1)
+            request(.explain, count: 2), good + good + [3, 3] + unreachable + good, .invalidArgument,
+            "next_board",
+            lane: 1)
         var limits = Limits()
         limits.maxBoardsPerSession = 1
         #expect(

@@ -123,7 +123,10 @@ import TwofoldService
         /// Returns a snapshot of the same lanes with other rules and a matching checksum.
         func forged(_ rules: [UInt8]) -> [UInt8] {
             let size = (0..<4).map { UInt8(truncatingIfNeeded: rules.count >> (8 * $0)) }
-            let bytes = Array(blob[..<12]) + size + blob[16..<28] + rules + blob[(28 + own)...].dropLast(4)
+            var bytes = Array(blob[..<12]) + size
+            bytes += blob[16..<28]
+            bytes += rules
+            bytes += blob[(28 + own)...].dropLast(4)
             let checksum = bytes.withUnsafeBytes(Checksum.of)
             return bytes + (0..<4).map { UInt8(truncatingIfNeeded: checksum >> (8 * $0)) }
         }

@@ -61,7 +61,8 @@ import ZeroMQ
 
     @Test func `an index without a frame is a precondition failure`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-            let parts = try Multipart(["a"])
+            var parts = Multipart()
+            parts.append(try Message("a"))
             _ = parts[1].size
         }
         #expect(died(result, saying: "no such frame"))

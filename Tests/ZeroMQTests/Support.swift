@@ -128,7 +128,15 @@ extension Multipart {
         for frame in frames { append(try Message(frame)) }
     }
 
-    var texts: [String] { (0..<count).map { self[$0].text } }
+    var texts: [String] {
+        // because: Swift 6.2 ends with an internal error where `self[index].text` borrows `self`.
+        var texts: [String] = []
+        _ = firstIndex {
+            texts.append($0.text)
+            return false
+        }
+        return texts
+    }
 }
 
 /// Returns the error that `body` throws; nil if it throws none.

@@ -56,7 +56,8 @@ import Testing
 
     @Test(arguments: [1, 1024, 1025, 8192, 1 << 20])
     func `the processors in a mask of any size are counted`(processors: Int) {
-        let system = [UInt](repeating: .max, count: processors / 64) + [(1 << (processors % 64)) - 1]
+        var system = [UInt](repeating: .max, count: processors / 64)
+        system.append((1 << (processors % 64)) - 1)
         let count = affinityCount { mask, size in
             // Linux refuses a mask that is too small.
             guard size * 8 >= processors else { return false }
