@@ -191,9 +191,12 @@ pictures: server $(VENV)/installed ## Make docs/pictures (two minutes) with Chro
 pages: server $(VENV)/installed ## Write the generated parts of the documents: command line, exceptions, API.
 	$(VENV)/bin/python python_client/pages/generate.py
 
-.PHONY: wheel wheel-test
+.PHONY: wheel wheel-arm64 wheel-test
 wheel: .build/system-packages ## Build the wheels and the sdist into python_client/dist.
 	$(PYTHON) python_client/packaging/build.py
+
+wheel-arm64: server ## Add the wheel for arm64 to python_client/dist (as root).
+	$(PYTHON) python_client/packaging/arm64.py
 
 wheel-test: wheel ## Install the wheels in Debian systems without Swift, and use them (as root).
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap

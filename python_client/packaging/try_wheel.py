@@ -20,7 +20,7 @@ import sys
 import time
 from pathlib import Path
 
-from build import run
+from build import make_tools, run
 from debian import make_root
 
 PACKAGING = Path(__file__).resolve().parent
@@ -31,40 +31,76 @@ DIST = PACKAGING.parent / "dist"
 RELEASES = {"bookworm": "3.11", "trixie": "3.13"}
 """Debian releases with different versions of glibc (2.36 and 2.41), and their Python."""
 
-PLATFORMS = ("manylinux_2_35", "manylinux_2_34", "manylinux_2_28", "manylinux_2_17")
+PLATFORMS = (
+    *("manylinux_2_35", "manylinux_2_34", "manylinux_2_28", "manylinux_2_17"),
+    "manylinux2014",  # the only tag of some wheels
+)
 
 
 def main() -> None:
     """Tests both wheels in each release. Raises CalledProcessError if anything fails."""
-    [wheel] = DIST.glob("*manylinux*.whl")
+    machine = os.uname().machine
+    [wheel] = DIST.glob(f"*manylinux*_{machine}.whl")
     [pure] = DIST.glob("*none-any.whl")
-    loop = re.search(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
-    assert loop is not None
     for release, python in RELEASES.items():
         root = make_root(release, "python3", "python3-venv", "ca-certificates")
-        for absent in ("swift", "libzmq.so.5"):
-            assert not list((root / "usr").rglob(absent)), f"{absent} is in {root}"
-        (root / "loop.py").write_text(loop[1])
-        (root / "use.py").write_text((PACKAGING / "use_wheel.py").read_text())
-        house = make_wheelhouse(wheel, python)
-        inside(root, "rm -rf /venv && python3 -m venv /venv")
-        started = time.monotonic()
-        install(root, house, wheel)
-        inside(root, "/venv/bin/python /loop.py")
-        print(f"{release}: installed and played in {time.monotonic() - started:.0f} s", flush=True)
-        inside(root, "/venv/bin/twofold doctor && /venv/bin/python /use.py")
+        house = try_wheel(wheel, root, python, machine)
         use_pure(root, house, pure)
     print("everything works")
 
 
-def make_wheelhouse(wheel: Path, python: str) -> Path:
-    """Makes a folder with the wheel's dependencies for a version of Python."""
-    house = WORK / f"wheelhouse-{python}"
-    pip = WORK / "tools" / "bin" / "pip"
-    options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
-    options += [f"--platform={name}_{os.uname().machine}" for name in PLATFORMS]
-    run(pip, "download", *options, "--python-version", python, "--dest", house, wheel)
+def try_wheel(wheel: Path, root: Path, python: str, machine: str) -> Path:
+    """Tests the wheel with the library in a Debian system.
+
+    Args:
+        wheel: The wheel.
+        root: The folder with the Debian system.
+        python: The system's version of Python, such as "3.13".
+        machine: The kernel's name of the system's architecture.
+
+    Returns:
+        The folder with the wheel's dependencies.
+    """
+    for absent in ("swift", "libzmq.so.5"):
+        assert not list((root / "usr").rglob(absent)), f"{absent} is in {root}"
+    loop = re.search(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
+    assert loop is not None
+    (root / "loop.py").write_text(loop[1])
+    (root / "use.py").write_text((PACKAGING / "use_wheel.py").read_text())
+    house = make_wheelhouse(WORK / f"wheelhouse-{python}-{machine}", python, wheel, machine=machine)
+    inside(root, "rm -rf /venv && python3 -m venv /venv")
+    started = time.monotonic()
+    install(root, house, wheel)
+    inside(root, "/venv/bin/python /loop.py")
+    print(f"{root.name}: installed and played in {time.monotonic() - started:.0f} s", flush=True)
+    inside(root, "/venv/bin/twofold doctor && /venv/bin/python /use.py")
     return house
+
+
+def make_wheelhouse(house: Path, python: str, *wanted: str | Path, machine: str) -> Path:
+    """Downloads wheels into the folder `house`, and returns the folder.
+
+    Args:
+        house: The folder.
+        python: The version of Python, such as "3.13".
+        wanted: Wheels whose dependencies are downloaded, or pip's names of packages.
+        machine: The kernel's name of the architecture.
+    """
+    run(*pip("download", python, machine), "--dest", house, *wanted)
+    return house
+
+
+def unpack(house: Path, python: str, packages: Path, machine: str) -> None:
+    """Installs all wheels of the folder `house` in a `site-packages` of any architecture."""
+    options = ("--no-index", "--no-deps", "--ignore-requires-python", "--target", packages)
+    run(*pip("install", python, machine), *options, *house.glob("*.whl"))
+
+
+def pip(command: str, python: str, machine: str) -> list[str | Path]:
+    """Returns a command of pip for a version of Python and an architecture."""
+    options = ["--quiet", "--disable-pip-version-check", "--only-binary=:all:"]
+    options += [f"--platform={name}_{machine}" for name in PLATFORMS]
+    return [make_tools() / "pip", command, *options, "--python-version", python]
 
 
 def install(root: Path, house: Path, wheel: Path) -> None:
