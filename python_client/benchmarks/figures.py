@@ -48,7 +48,7 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     content = {
         "command": shlex.join(["python", script, *words]),
         "date": f"{datetime.date.today()}",
-        "commit": _commit(),
+        "commit": commit(),
         "machine": f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}",
         "rows": rows,
     }
@@ -77,7 +77,7 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     """Returns the checkout's commit; None if git is missing or there are uncommitted changes."""
 
     def git(*words: str) -> str:

@@ -20,11 +20,11 @@ from debian import copy_packages, enter, make_compiler, make_root
 TRIPLE = "aarch64-unknown-linux-gnu"
 
 PACKAGES = {
-    "swiftlang": "6.2.3",
-    "g++": "",
-    "libzmq3-dev": "",
-    "python3": "",
-    "python3-venv": "",
+    "swiftlang": "6.2.3-1+b1",
+    "g++": "4:16.1.0-3",
+    "libzmq3-dev": "4.3.5-1+b8",
+    "python3": "3.14.8-1",
+    "python3-venv": "3.14.8-1",
 }
 """The packages of sid for arm64, and the versions with which everything passed."""
 
@@ -126,7 +126,7 @@ def _write(file: Path, content: Mapping[str, object], version: str = "1.0") -> N
 
 
 class Arm64(Target):
-    """An arm64 machine with glibc 2.36 or newer, which Debian bookworm has."""
+    """An arm64 machine. Its binaries link to the libraries of Debian bookworm."""
 
     machine = "aarch64"
 
