@@ -5,6 +5,7 @@ import importlib.metadata
 import io
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from servers import PATIENCE, Server
 
 import twofold
 from twofold import cli, errors
+from twofold.client.lookup import find_program
 from twofold.doctor import machine_findings
 from twofold.doctor.findings import ok
 from twofold.v1 import envelope_pb2 as envelope
@@ -117,6 +119,20 @@ def test_a_missing_library_is_named() -> None:
 
 def test_a_library_that_cannot_be_loaded_is_named() -> None:
     _, findings = doctor_of_its_own(TWOFOLD_LIBRARY=__file__)
+    fails(findings, "step", "can't be loaded", "Reinstall the wheel")
+
+
+def test_a_private_server_does_not_hide_that_the_wheel_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "twofold"
+    shutil.copytree(Path(twofold.__file__).parent, package, ignore=shutil.ignore_patterns("_bin"))
+    (package / "_bin").mkdir()
+    (package / "_bin" / "libtwofold.so").touch()
+    program = str(find_program())
+    monkeypatch.delenv("TWOFOLD_LIBRARY", raising=False)
+    monkeypatch.delenv("TWOFOLD_ENDPOINT", raising=False)
+    _, findings = doctor_of_its_own(TWOFOLD_SERVER=program, PYTHONPATH=str(tmp_path))
     fails(findings, "step", "can't be loaded", "Reinstall the wheel")
 
 

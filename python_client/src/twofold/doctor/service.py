@@ -29,7 +29,7 @@ def service_findings() -> Iterator[Finding]:
     library = _library()
     yield library
     if library.status != "failed":
-        yield _step()
+        yield _step(library)
     yield _program()
     yield _zeromq()
 
@@ -44,14 +44,17 @@ def _library() -> Finding:
     return ok("library", str(path))
 
 
-def _step() -> Finding:
-    """Steps four boards on the service that `gymnasium.make_vec` uses by default."""
+def _step(library: Finding) -> Finding:
+    """Steps four boards on the service that `gymnasium.make_vec` uses by default.
+
+    If a library can't be loaded, the step fails, although a private server would replace it.
+    """
     from twofold.envs.game2048 import Game2048VectorEnv
 
     given = os.environ.get("TWOFOLD_ENDPOINT") or EMBEDDED
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a missing library already has its own finding
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             envs = Game2048VectorEnv(4, timeout=_STEP_SECONDS)
         try:
             envs.reset(seed=0)
@@ -66,6 +69,9 @@ def _step() -> Finding:
         elif "TWOFOLD_" in text and "LIBRARY" not in text:
             fix = "Correct the environment variable, or unset it."
         return failed("step", text, fix)
+    for warned in caught if library.status == "ok" else ():
+        if "private server" in str(warned.message):
+            return failed("step", str(warned.message), _REINSTALL)
     return ok("step", f"four boards were stepped at {resolve(None)!r}")
 
 
