@@ -63,8 +63,9 @@ SWIFT_TESTS = (
     "LD_LIBRARY_PATH=/usr/lib/swift/linux "
     ".build/release/twofoldPackageTests.xctest --testing-library swift-testing"
 )
-PYTEST = (
-    "cd python_client && OPENBLAS_NUM_THREADS=1 /venv/bin/python -m pytest -m 'not long' "
+PYTEST = (  # Debian's clang is not in /usr/bin
+    "cd python_client && PATH=$PATH:/usr/libexec/swift/bin OPENBLAS_NUM_THREADS=1 "
+    "/venv/bin/python -m pytest -m 'not long' "
     "--numprocesses $(($(nproc) + 1)) --dist worksteal --timeout 7200"
 )
 EDITABLE = "pip install --quiet --no-index --no-deps --no-build-isolation --editable python_client"
