@@ -7,6 +7,7 @@ adds the wheel for arm64 to python_client/dist.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -34,6 +35,7 @@ RUNTIME = "/sid/usr/libexec/swift/lib"
 """The folders with Debian's compiler, and with its runtime for arm64 in the compiler's system."""
 
 
+@functools.cache
 def make_system(release: str) -> Path:
     """Makes a folder with Debian for arm64, unless it exists. Exits if a package is missing.
 
@@ -85,7 +87,7 @@ def swift_build(release: str, *options: str, environment: Mapping[str, str] | No
     """
     compiler = make_compiler()
     mounts = {name: make_system(name) for name in dict.fromkeys(("sid", release))}
-    # The compiler looks for a part of the static runtime here, whatever `target` says below.
+    # The linker finds a part of the static runtime only here: `target` below does not change that.
     mounts[f"{release}/usr/lib/swift_static"] = mounts["sid"] / "usr/libexec/swift/lib/swift_static"
     mounts["wheel"] = WORK
     # Debian lacks this library, which the tests name but do not use: an empty archive replaces it.
@@ -144,12 +146,12 @@ class Arm64(Target):
             "CMAKE_C_FLAGS": compiling,
         }
 
-    def inside(self, file: Path) -> str:  # noqa: D102
+    def inside(self, file: Path) -> str:  # noqa: D102 (see Target)
         if file.is_relative_to(self.sysroot):
             return f"/bookworm/{file.relative_to(self.sysroot)}"
         return f"/wheel/{file.relative_to(WORK)}"
 
-    def swift_build(self, *options: str, archives: str) -> None:  # noqa: D102
+    def swift_build(self, *options: str, archives: str) -> None:  # noqa: D102 (see Target)
         copy_packages(WORK / f"swift-{self.machine}")
         shim = WORK / "glibc.o"
         compiler = (toolchain() / "bin" / "clang", "--target=aarch64-linux-gnu", "-O2", "-fPIC")
@@ -164,7 +166,7 @@ class Arm64(Target):
             environment={"TWOFOLD_ZEROMQ_ARCHIVES": archives},
         )
 
-    def swift_licence(self) -> Path:  # noqa: D102
+    def swift_licence(self) -> Path:  # noqa: D102 (see Target)
         return make_system("sid") / "usr" / "share" / "doc" / "swiftlang" / "copyright"
 
 

@@ -83,6 +83,11 @@ class Target:
     cmake: Mapping[str, str] = {}
     """CMake's additional options."""
 
+    @property
+    def sodium(self) -> Path:
+        """The static libsodium from Debian's package libsodium-dev."""
+        return self.sysroot / "usr" / "lib" / f"{self.machine}-linux-gnu" / "libsodium.a"
+
     def inside(self, file: Path) -> str:
         """Returns the path by which the Swift compiler finds a file below WORK or `sysroot`."""
         return str(file)
@@ -162,11 +167,13 @@ def make_zeromq(target: Target, tools: Path) -> Path:
     archive = folder / "lib" / "libzmq.a"
     if archive.exists():
         return archive
+    if not target.sodium.exists():
+        run("apt-get", "install", "--yes", "--no-install-recommends", "libsodium-dev")
     source = fetch_zeromq()
     compiling = f"-ffile-prefix-map={source}=. {target.cmake.get('CMAKE_C_FLAGS', '')}"
     options = {**ZEROMQ_OPTIONS, **target.cmake, "CMAKE_CXX_FLAGS": compiling}
     defined = [f"-D{name}={value}" for name, value in options.items()]
-    pkg_config = target.sysroot / "usr" / "lib" / f"{target.machine}-linux-gnu" / "pkgconfig"
+    pkg_config = target.sodium.with_name("pkgconfig")
     found = {"PKG_CONFIG_LIBDIR": str(pkg_config), "PKG_CONFIG_SYSROOT_DIR": str(target.sysroot)}
     run(tools / "cmake", "-S", source, "-B", folder, *defined, environment=found)
     run(tools / "cmake", "--build", folder, "--parallel")
@@ -178,7 +185,8 @@ def fetch_zeromq() -> Path:
     source = WORK / "zeromq-source"
     if (source / "zeromq3").exists():
         return source / "zeromq3"
-    run("apt-get", "install", "--yes", "--no-install-recommends", "libsodium-dev", "dpkg-dev")
+    if shutil.which("dpkg-source") is None:
+        run("apt-get", "install", "--yes", "--no-install-recommends", "dpkg-dev")
     shutil.rmtree(source, ignore_errors=True)
     (source / "lists" / "partial").mkdir(parents=True)
     suite = output("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
@@ -199,7 +207,6 @@ def fetch_zeromq() -> Path:
 def make_bundle(target: Target, zeromq: Path) -> Path:
     """Makes the folder that becomes `twofold/_bin`: the library, the server and the licences."""
     scratch = WORK / f"swift-{target.machine}"
-    sodium = target.sysroot / "usr" / "lib" / f"{target.machine}-linux-gnu" / "libsodium.a"
     for product, name in BINARIES.items():
         # SwiftPM does not notice changes to the archives or the version script.
         (scratch / "release" / name).unlink(missing_ok=True)
@@ -207,7 +214,7 @@ def make_bundle(target: Target, zeromq: Path) -> Path:
             *("--product", product, "--scratch-path", target.inside(scratch)),
             # Debug information and the build's id would differ from machine to machine.
             *("-Xswiftc", "-gnone", "-Xlinker", "--build-id=none"),
-            archives=f"{target.inside(zeromq)}:{target.inside(sodium)}",
+            archives=f"{target.inside(zeromq)}:{target.inside(target.sodium)}",
         )
     bundle = WORK / "bundle"
     shutil.rmtree(bundle, ignore_errors=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import filecmp
+import functools
 import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from build import output, run
+from build import CHECKOUT, WORK, output, run
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-ROOTS = CHECKOUT / ".build" / "wheel" / "roots"
+ROOTS = WORK / "roots"
 FETCHED = ("checkouts", "repositories", "workspace-state.json")
 """The parts of .build with the Swift packages that an earlier build has fetched."""
 
@@ -59,6 +59,7 @@ def make_root(
     return root
 
 
+@functools.cache
 def make_compiler() -> Path:
     """Makes the folder with Debian's Swift 6.2, and copies the checkout to /twofold there."""
     root = make_root("sid", "swiftlang", "g++", "git", "libzmq3-dev", name="swift-6.2")

@@ -32,8 +32,8 @@ from functools import partial
 from pathlib import Path
 
 import arm64
-from build import DIST, WORK, make_wheel, output, toolchain
-from debian import CHECKOUT, enter, make_compiler
+from build import CHECKOUT, DIST, WORK, make_wheel, output, toolchain
+from debian import enter, make_compiler
 from try_wheel import RELEASES, make_wheelhouse, try_wheel, unpack
 
 sys.path.append(str(CHECKOUT / "python_client" / "benchmarks"))

@@ -20,13 +20,10 @@ import sys
 import time
 from pathlib import Path
 
-from build import make_tools, run
-from debian import make_root
+from build import CHECKOUT, DIST, WORK, make_tools, run
+from debian import enter, make_root
 
 PACKAGING = Path(__file__).resolve().parent
-CHECKOUT = PACKAGING.parents[1]
-WORK = CHECKOUT / ".build" / "wheel"
-DIST = PACKAGING.parent / "dist"
 
 RELEASES = {"bookworm": "3.11", "trixie": "3.13"}
 """Debian releases with different versions of glibc (2.36 and 2.41), and their Python."""
@@ -68,12 +65,12 @@ def try_wheel(wheel: Path, root: Path, python: str, machine: str) -> Path:
     (root / "loop.py").write_text(loop[1])
     (root / "use.py").write_text((PACKAGING / "use_wheel.py").read_text())
     house = make_wheelhouse(WORK / f"wheelhouse-{python}-{machine}", python, wheel, machine=machine)
-    inside(root, "rm -rf /venv && python3 -m venv /venv")
+    enter(root, "rm -rf /venv && python3 -m venv /venv")
     started = time.monotonic()
     install(root, house, wheel)
-    inside(root, "/venv/bin/python /loop.py")
+    enter(root, "/venv/bin/python /loop.py")
     print(f"{root.name}: installed and played in {time.monotonic() - started:.0f} s", flush=True)
-    inside(root, "/venv/bin/twofold doctor && /venv/bin/python /use.py")
+    enter(root, "/venv/bin/twofold doctor && /venv/bin/python /use.py")
     return house
 
 
@@ -111,7 +108,7 @@ def install(root: Path, house: Path, wheel: Path) -> None:
         other.unlink()
     run("cp", wheel, root / "house")
     pip = "/venv/bin/pip install --quiet --force-reinstall --no-index --find-links /house"
-    inside(root, f"{pip} /house/{wheel.name}")
+    enter(root, f"{pip} /house/{wheel.name}")
 
 
 def use_pure(root: Path, house: Path, pure: Path) -> None:
@@ -123,16 +120,9 @@ def use_pure(root: Path, house: Path, pure: Path) -> None:
         assert server.stdout is not None
         address = server.stdout.readline().split()[2]
         try:
-            inside(root, f"/venv/bin/python /use.py {address}")
+            enter(root, f"/venv/bin/python /use.py {address}")
         finally:
             server.terminate()
-
-
-def inside(root: Path, command: str) -> None:
-    """Runs a command in the Debian system, with /proc and almost no environment variables."""
-    mounted = f"mount -t proc proc {root}/proc && exec chroot {root} sh -c '{command}'"
-    path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
-    run("unshare", "--mount", "env", "-i", path, "HOME=/root", "sh", "-c", mounted)
 
 
 if __name__ == "__main__":
