@@ -203,6 +203,22 @@ def test_of_two_copies_of_a_session_the_newer_is_restored(keeping: Server, direc
         keeping.kill()
 
 
+def test_of_two_copies_of_a_session_the_one_resumed_last_is_restored(
+    keeping: Server, directory: Path
+) -> None:
+    envs = make(keeping.ipc)
+    keeping.terminate()
+    (file,) = files(directory)
+    older = file.read_bytes()
+    keeping.start_again()
+    resumed = twofold.resume(envs.token, endpoint=keeping.ipc)
+    keeping.terminate()
+    file.write_bytes(older + file.read_bytes())
+    keeping.start_again()
+    resumed.reset(seed=0)
+    resumed.close()
+
+
 def test_a_file_larger_than_memory_stays_in_the_directory_and_does_not_stop_the_server(
     keeping: Server, directory: Path
 ) -> None:

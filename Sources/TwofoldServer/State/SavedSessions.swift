@@ -27,8 +27,8 @@ extension SessionMachine {
                 guard !isStopping() else { return false }
                 do {
                     let record = try record.get()
-                    let last = SessionID(record.session.id).flatMap { ledger.lastSeq(of: $0) }
-                    if let last, last >= record.session.lastSeq {
+                    let last = SessionID(record.session.id).flatMap { ledger.position(of: $0) }
+                    if let last, last >= (record.session.epoch, record.session.lastSeq) {
                         logger.notice("removed an older copy of a session", metadata: ["file": "\(name)"])
                     } else {
                         let entry = try restoreSession(record.session, at: now)

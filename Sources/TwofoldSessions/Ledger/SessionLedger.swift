@@ -52,8 +52,10 @@ package struct SessionLedger {
     /// The open sessions, including those being created, in no particular order.
     package var openEntries: some Sequence<Entry> { entries.values.lazy.filter { !$0.isClosed } }
 
-    /// Returns the number of a session's last executed request; nil for an unknown id.
-    package func lastSeq(of id: SessionID) -> UInt64? { entries[id]?.lastSeq }
+    /// Returns a session's epoch and the number of its last executed request; nil for an unknown id.
+    package func position(of id: SessionID) -> (epoch: UInt32, seq: UInt64)? {
+        entries[id].map { ($0.epoch, $0.lastSeq) }
+    }
 
     // MARK: requests
 
