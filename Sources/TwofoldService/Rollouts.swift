@@ -3,6 +3,15 @@ package import TwofoldCore
 internal import TwofoldOptimum
 package import TwofoldProtocol
 
+/// The memory in bytes that a request needs for a policy. The policy's memory before the request is released only
+/// afterwards, because a refused request changes nothing.
+public enum PolicyMemory {
+    /// The memory for a new network, which also removes the tables.
+    case network(Int)
+    /// The memory for the tables of another policy.
+    case tables(Int)
+}
+
 /// The rollouts of one environment: its policies, the policies' random streams, and the network sent by the client.
 ///
 /// Not thread-safe: only one caller at a time may use it.
@@ -72,9 +81,13 @@ final class Rollouts {
             guard shape.count == 2, !environment.afterstateArrays.isEmpty else {
                 throw .invalid("policy", "the policy 'ntuple' needs a game that has a board and afterstates")
             }
-            let fresh = try NTupleNetwork(
-                NTupleNetwork.Form(form), rows: shape[0], columns: shape[1], maxBytes: limits.maxPolicyBytes)
-            network = fresh
+            let wanted = NTupleNetwork.Form(form)
+            if let network, network.form == wanted {
+                network.removeWeights()
+            } else {
+                network = try NTupleNetwork(
+                    wanted, rows: shape[0], columns: shape[1], maxBytes: limits.maxPolicyBytes)
+            }
             last = nil
         case .weights(let piece):
             guard let network else {
@@ -91,25 +104,25 @@ final class Rollouts {
         return reply
     }
 
-    /// Returns the policies' memory in bytes after the request; nil if the request does not change it.
-    func bytes(after request: PolicyRequest) -> Int? {
-        // A new network removes the last policy and its tables. A network that is too large is refused later.
-        guard case .network(let form) = request.part, let bytes = NTupleNetwork.Form(form).bytes,
-            bytes <= limits.maxPolicyBytes
-        else { return nil }
-        return bytes
+    /// Returns the memory that the request needs for a network; nil if the request sends weights.
+    func memory(_ request: PolicyRequest) -> PolicyMemory? {
+        guard case .network(let message) = request.part else { return nil }
+        let form = NTupleNetwork.Form(message)
+        if form == network?.form { return .tables(0) }
+        // A network that is too large is refused later.
+        guard let bytes = form.bytes, bytes <= limits.maxPolicyBytes else { return nil }
+        return .network(bytes)
     }
 
-    /// Returns the policies' memory in bytes after the rollout; nil if the rollout does not change it.
-    func bytes(after request: RolloutRequest) -> Int? {
+    /// Returns the memory that the rollout's policy needs for tables; nil if the rollout does not change the policy.
+    func memory(_ request: RolloutRequest) -> PolicyMemory? {
         guard let source = request.source, last?.source != source else { return nil }
-        let network = network?.bytes ?? 0
         switch source {
         case .actions: return nil
-        case .random, .fixedOrder, .optimal: return network
-        case .greedy, .ntuple: return network + AfterstateMemory.bytes(environment)
+        case .random, .fixedOrder, .optimal: return .tables(0)
+        case .greedy, .ntuple: return .tables(AfterstateMemory.bytes(environment))
         case .expectimax(let wanted):
-            return network + ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), limits.maxPolicyBytes)
+            return .tables(ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), limits.maxPolicyBytes))
         }
     }
 

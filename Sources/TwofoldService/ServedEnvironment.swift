@@ -74,12 +74,11 @@ public final class ServedEnvironment {
         }
     }
 
-    /// Returns the memory in bytes that the policies' networks and tables need after a request; nil if the request
-    /// does not change it.
-    public func policyBytes(after op: Request.OneOf_Op) -> Int? {
+    /// Returns the memory that a request needs for a policy; nil if it needs no new memory.
+    public func policyMemory(_ op: Request.OneOf_Op) -> PolicyMemory? {
         switch op {
-        case .policy(let request): rollouts.bytes(after: request)
-        case .rollout(let request): rollouts.bytes(after: request)
+        case .policy(let request): rollouts.memory(request)
+        case .rollout(let request): rollouts.memory(request)
         default: nil
         }
     }

@@ -12,8 +12,8 @@ package final class EnvironmentHost {
     package let bytes: Int
     private let boards: MemoryBudget.Reservation
     private let budget: MemoryBudget
-    /// The reservations for the policies' memory.
-    private var policies: [MemoryBudget.Reservation] = []
+    /// The reservations for the network, and for the tables of the last rollout's policy.
+    private var network, tables: MemoryBudget.Reservation?
 
     /// Executes a create request. Reserves memory for the boards, for the stored create request, and for the
     /// replies to steps. Therefore, the session can always be stepped, no matter how much memory other sessions
@@ -43,14 +43,11 @@ package final class EnvironmentHost {
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
         // because: a step changes no policy, and needs no memory except for its reply.
         if case .step = op { return try run(op, payload) }
-        let claim: PolicyClaim?
-        do throws(MemoryBudget.Exhausted) { claim = try claimPolicies(for: op) } catch {
-            throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
-        }
+        let policy = try reservePolicy(for: op)
         let working = try reserveWorking(for: op)
         defer { withExtendedLifetime(working) {} }
         let outcome = try run(op, payload)
-        settle(claim)
+        keep(policy)
         return outcome
     }
 
@@ -83,14 +80,11 @@ package final class EnvironmentHost {
 
     /// Restores the state of a saved session.
     package func restore(from saved: SavedSession) throws {
-        var claim: PolicyClaim?
-        if saved.hasNetwork {
-            var request = PolicyRequest()
-            request.network = saved.network
-            claim = try claimPolicies(for: .policy(request))
-        }
+        var request = PolicyRequest()
+        if saved.hasNetwork { request.network = saved.network }
+        let policy = try reservePolicy(for: .policy(request))
         try environment.restore(from: saved)
-        settle(claim)
+        keep(policy)
     }
 
     /// Reserves the memory that a request needs while it runs. Returns nil if the request needs little.
@@ -106,33 +100,33 @@ package final class EnvironmentHost {
 
     // MARK: policies
 
-    /// The total memory of the policies after a request, in bytes, and the reservation of the additional memory. If
-    /// the request is refused, the reservation is released.
-    private struct PolicyClaim {
-        let bytes: Int
-        let more: MemoryBudget.Reservation?
+    /// The reservation for a request's policy. If the request is refused, it is released.
+    private enum PolicyReservation {
+        case network(MemoryBudget.Reservation)
+        case tables(MemoryBudget.Reservation)
     }
 
-    private var policyBytes: Int { policies.reduce(0) { $0 + $1.bytes } }
-
-    /// Reserves the additional memory that the policies need after a request. Returns nil if their memory does not
-    /// change.
-    private func claimPolicies(for op: Request.OneOf_Op) throws(MemoryBudget.Exhausted) -> PolicyClaim? {
-        guard let bytes = environment.policyBytes(after: op) else { return nil }
-        let more = bytes - policyBytes
-        return PolicyClaim(bytes: bytes, more: more > 0 ? try budget.reserve(more) : nil)
+    /// Reserves the memory that a request needs for a policy, in addition to the memory of the policies before it.
+    private func reservePolicy(
+        for op: Request.OneOf_Op
+    ) throws(ServiceError) -> PolicyReservation? {
+        do throws(MemoryBudget.Exhausted) {
+            switch environment.policyMemory(op) {
+            case .network(let bytes): return .network(try budget.reserve(bytes))
+            case .tables(let bytes): return .tables(try budget.reserve(bytes))
+            case nil: return nil
+            }
+        } catch {
+            throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
+        }
     }
 
-    /// Updates the policies' reservations after a request has been executed.
-    private func settle(_ claim: PolicyClaim?) {
-        guard let claim else { return }
-        if let more = claim.more {
-            policies.append(more)
-        } else if claim.bytes < policyBytes {
-            policies = []
-            // because: these bytes were released just now. If another session has reserved them first, the policies
-            // are not counted until they change again.
-            if let reservation = try? budget.reserve(claim.bytes) { policies = [reservation] }
+    /// Keeps the reservation of an executed request instead of those for the memory that the request released.
+    private func keep(_ policy: PolicyReservation?) {
+        switch policy {
+        case .network(let reservation): (network, tables) = (reservation, nil)
+        case .tables(let reservation): tables = reservation
+        case nil: break
         }
     }
 }

@@ -108,6 +108,32 @@ import TwofoldTestSupport
         #expect(budget.used == after)
     }
 
+    @Test func `a network of another form replaces the last one only if there is memory for both`() throws {
+        func network(_ cells: [UInt8]) -> Request.OneOf_Op {
+            var request = PolicyRequest()
+            request.network.exponents = 16
+            request.network.tuples = [.init()]
+            request.network.tuples[0].cells = Data(cells)
+            return .policy(request)
+        }
+        let (small, large) = (16 * 16 * 4, 16 * 16 * 16 * 16 * 4)
+        let bytes = try session(lanes: 1, MemoryBudget(limit: 1 << 30)).bytes
+        let budget = MemoryBudget(limit: bytes + small + large)
+        let session = try session(lanes: 1, budget)
+        let before = budget.used
+        _ = try session.execute(network([0, 1, 2, 3]), payload: nil)
+        let error = try #require(throws: ServiceError.self) {
+            try session.execute(network([4, 5, 6, 7]), payload: nil)
+        }
+        #expect(error.code == .resourceExhausted && error.field == "policy")
+        #expect(budget.used == before + large)
+        // Weights of the same form go into the memory of the old ones.
+        _ = try session.execute(network([0, 1, 2, 3]), payload: nil)
+        #expect(budget.used == before + large)
+        _ = try session.execute(network([0, 1]), payload: nil)
+        #expect(budget.used == before + small)
+    }
+
     @Test func `a session of one board reserves a whole block`() throws {
         func boards(_ lanes: Int) throws -> Int {
             let session = try EnvironmentHost(

@@ -90,6 +90,9 @@ public final class NTupleNetwork: @unchecked Sendable {
         received += piece.count
     }
 
+    /// Removes the weights, so that others can arrive in the same memory.
+    public func removeWeights() { received = 0 }
+
     /// Calls `body` with the bytes of the weights that have arrived.
     public func withReceived<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         body(UnsafeRawBufferPointer(start: weights, count: received))
