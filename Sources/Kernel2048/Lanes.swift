@@ -71,7 +71,7 @@ typealias Numbers = SIMD16<UInt32>
 
 extension Numbers {
     /// Loads the bytes of a row aligned like a block, and subtracts `less` from each.
-    @inline(__always) init(_ row: UnsafeRawPointer, _ lane: Int, less: UInt8) {
+    @inline(__always) init(_ row: UnsafeRawPointer, _ lane: Int, less: UInt8 = 0) {
         let bytes = row.load(fromByteOffset: lane, as: SIMD16<UInt8>.self) &- SIMD16<UInt8>(repeating: less)
         self.init()
         for lane in 0..<16 { self[lane] = UInt32(bytes[lane]) }
