@@ -169,7 +169,6 @@ package final class NTupleLearner: @unchecked Sendable {
         for feature in 0..<features.count {
             let row = places + 64 &* feature
             block.findPlaces(feature, count: lanes.count, into: row)
-            for lane in 0..<lanes.count { prefetch(weights[row[lane]]) }
         }
 
         afterstates.fill(lanes, from: batch, worker: worker)
