@@ -67,9 +67,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a restored session's network is not counted in the budget",
             _HOST,
-            "        try environment.restore(from: saved)\n        settle(claim)\n",
+            "        try environment.restore(from: saved)\n        keep(policy)\n",
             "        try environment.restore(from: saved)\n"
-            "        withExtendedLifetime(claim) {}\n",
+            "        withExtendedLifetime(policy) {}\n",
         ),
         Defect(
             "a network without symmetry is restored with symmetry",
@@ -216,8 +216,8 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a second network has no effect",
             _ROLLOUTS,
-            "            network = fresh\n            last = nil\n",
-            "            network = fresh\n",
+            "            }\n            last = nil\n",
+            "            }\n",
         ),
         Defect(
             "a refused rollout leaves the policy streams restarted",
