@@ -207,7 +207,8 @@ swift-6.2: server ## Build with the oldest Swift that is supported, in a Debian 
 	command -v debootstrap >/dev/null || apt-get install --yes --no-install-recommends debootstrap
 	$(PYTHON) python_client/packaging/try_swift.py
 
-# --short leaves out the wheel and the tests, and --publish writes the results into docs/figures.
+# --short leaves out the wheel and the tests, --keep skips what passed at an earlier commit, and --publish writes the
+# results into docs/figures.
 .PHONY: arm64-test
 arm64-test: server $(VENV)/installed ## Build for arm64 and test in emulated Debian systems (as root, hours): ARM64_ARGS=--short.
 	$(VENV)/bin/python python_client/packaging/try_arm64.py $(ARM64_ARGS)

@@ -625,6 +625,35 @@ def openenv(rows: Iterable[Row]) -> str:
     return markdown(["1,000 connections", *heads], lines, "lr")
 
 
+def arm64(rows: Iterable[Row]) -> str:
+    """Returns the table of the parts of `make arm64-test`, and of the tests that it leaves out."""
+    kinds: dict[str, list[Row]] = {}
+    left_out = []
+    for row in rows:
+        if "left out" in row:
+            left_out.append([f"`{row['left out']}`", row["reason"]])
+        else:
+            kinds.setdefault(row["part"].partition(":")[0], []).append(row)
+    parts = []
+    for kind, found in kinds.items():
+        first = found[0]
+        cells = [f"{name} {value}" for name, value in first.get("versions", {}).items()]
+        cells += [f"{name}: `{value[:16]}`" for name, value in first.get("hashes", {}).items()]
+        if "tests" in first:
+            skipped = sum(row["skipped"] for row in found)
+            passed = sum(row["tests"] for row in found) - skipped
+            cells.append(f"{passed:,} tests passed, {skipped:,} skipped")
+        elif "vector instructions" in first:
+            cells.append(f"{first['vector instructions']:,} vector instructions")
+        elif "name" in first:
+            cells.append(f"`{first['name']}`")
+        minutes = sum(row["seconds"] for row in found) / 60
+        commits = dict.fromkeys(f"`{row['commit'][:12]}`" for row in found)
+        parts.append([kind, "; ".join(cells), significant(minutes), ", ".join(commits)])
+    done = markdown(["part", "result", "minutes", "commit"], parts, "llrl")
+    return f"{done}\n{markdown(['left out', 'reason'], left_out)}"
+
+
 def times(rows: Iterable[Row]) -> str:
     """Returns the table of how long each step of `make test` takes."""
     lines = [

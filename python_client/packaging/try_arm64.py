@@ -10,9 +10,9 @@
     compiles and runs the Swift tests
     runs the Python tests that need neither a browser nor a training library
 
-This takes hours at low priority. A second call skips the parts that have passed at this commit.
-With --short, the wheel and the tests are left out. With --publish, docs/figures/arm64.json is
-written.
+This takes hours at low priority. A second call skips the parts that have passed at this commit;
+with --keep, also those that have passed at an earlier commit, which their rows name. With --short,
+the wheel and the tests are left out. With --publish, docs/figures/arm64.json is written.
 """
 
 from __future__ import annotations
@@ -72,44 +72,49 @@ EDITABLE = "pip install --quiet --no-index --no-deps --no-build-isolation --edit
 
 
 class Parts:
-    """The rows of the parts that have passed at a commit, in a file.
+    """The parts that have passed, in a file; each row names its commit.
 
     Without a commit (None: there are uncommitted changes), every part runs again.
     """
 
-    def __init__(self, path: Path, commit: str | None) -> None:
-        self._path, self.commit = path, commit
-        stored = json.loads(path.read_text()) if path.exists() else {}
-        same = commit is not None and stored.get("commit") == commit
-        self.rows: dict[str, figures.Row] = stored["rows"] if same else {}
+    def __init__(self, path: Path, commit: str | None, *, keep: bool) -> None:
+        self._path, self.commit, self._keep = path, commit, keep
+        self._stored: dict[str, figures.Row] = json.loads(path.read_text()) if path.exists() else {}
+        self.rows: list[figures.Row] = []
         self.failed: list[str] = []
 
     def add(self, name: str, measure: Callable[[], figures.Row | None]) -> None:
         """Runs a part, unless it has passed. The key "failed" of its row lists its failures."""
-        if name in self.rows:
-            return
-        print(f"---- {name}", flush=True)
-        started = time.monotonic()
-        row = measure() or {}
-        failed = [f"{name}: {failure}" for failure in row.pop("failed", [])]
-        if failed:
-            self.failed += failed
-            return
-        self.rows[name] = {"part": name, **row, "seconds": round(time.monotonic() - started)}
-        self._path.write_text(json.dumps({"commit": self.commit, "rows": self.rows}))
+        if not self._has_passed(name):
+            print(f"---- {name}", flush=True)
+            started = time.monotonic()
+            row = measure() or {}
+            failed = [f"{name}: {failure}" for failure in row.pop("failed", [])]
+            if failed:
+                self.failed += failed
+                return
+            seconds = round(time.monotonic() - started)
+            self._stored[name] = {"part": name, **row, "seconds": seconds, "commit": self.commit}
+            self._path.write_text(json.dumps(self._stored))
+        self.rows.append(self._stored[name])
+
+    def _has_passed(self, name: str) -> bool:
+        row = self._stored.get(name, {"commit": None})
+        return row["commit"] is not None and (self._keep or row["commit"] == self.commit)
 
 
 def main() -> None:
     """Runs all parts. Exits with a list of failures, if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--short", action="store_true", help="leave out the wheel and the tests")
+    parser.add_argument("--keep", action="store_true", help="skip parts that passed earlier, too")
     parser.add_argument("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
     if options.short and options.publish:
         parser.error("--publish needs the tests; leave out --short")
     os.nice(19)
     root = arm64.make_system("sid")
-    parts = Parts(root / "parts.json", figures.commit())
+    parts = Parts(root / "parts.json", figures.commit(), keep=options.keep)
     # Always: `make swift-6.2` builds in the same folder, and does not leave the programs for arm64.
     arm64.swift_build("sid")
     parts.add("Python packages", partial(install_packages, root))
@@ -194,7 +199,7 @@ def compare_games() -> figures.Row:
 
 
 def add_tests(parts: Parts) -> None:
-    """Builds and runs the tests: each Swift target, and groups of ten Python files, is a part."""
+    """Builds and runs the tests: each Swift target, and groups of four Python files, is a part."""
     parts.add("build of the Swift tests", partial(arm64.swift_build, "sid", "--build-tests"))
     skipped = " ".join(f"--skip {name}" for name in SWIFT_LEFT_OUT)
     for folder in sorted((CHECKOUT / "Tests").glob("*Tests")):
@@ -204,8 +209,8 @@ def add_tests(parts: Parts) -> None:
     client = CHECKOUT / "python_client"
     files = sorted(str(file.relative_to(client)) for file in client.glob("tests/**/test_*.py"))
     files = [file for file in files if not file.startswith(tuple(PYTHON_LEFT_OUT))]
-    for first in range(0, len(files), 10):
-        group = files[first : first + 10]
+    for first in range(0, len(files), 4):
+        group = files[first : first + 4]
         command = f"{PYTEST} --junitxml /tmp/tests.xml {skipped} {' '.join(group)}"
         parts.add(f"Python: {group[0]} to {group[-1]}", partial(run_tests, command))
 
@@ -236,8 +241,8 @@ def publish(parts: Parts, root: Path) -> None:
     seconds = int((root / "made").read_text())
     left_out = (SWIFT_LEFT_OUT | PYTHON_LEFT_OUT).items()
     rows = [
-        {"part": "Debian system", **system, "seconds": seconds},
-        *parts.rows.values(),
+        {"part": "Debian system", **system, "seconds": seconds, "commit": parts.commit},
+        *parts.rows,
         *({"left out": name, "reason": reason} for name, reason in left_out),
     ]
     figures.publish("arm64", rows)

@@ -318,6 +318,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "restarts": measured(
         "restarts", lambda rows: f"{tables.restarts(rows)}\n{tables.waiting(rows)}"
     ),
+    "arm64": measured("arm64", tables.arm64),
     "foresight": measured("foresight", tables.foresight),
     "openenv": measured("openenv", tables.openenv),
     "times of commands": measured("commands", tables.commands),
