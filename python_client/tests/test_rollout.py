@@ -592,6 +592,29 @@ def test_an_array_larger_than_its_file_is_refused_before_any_memory_is_taken(
     assert caught.value.field == "path"
 
 
+def test_a_network_of_elements_without_size_is_refused_before_any_memory_is_taken(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "network.npz"
+    with zipfile.ZipFile(path, "w") as file, file.open("tuple_0.npy", "w") as array:
+        form = {"descr": "|V0", "fortran_order": False, "shape": (2**50,)}
+        np.lib.format.write_array_header_1_0(array, form)
+    with pytest.raises(errors.InvalidArgument, match="expected numbers or text") as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
+
+
+def test_arrays_that_share_the_bytes_of_a_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.npz"
+    with zipfile.ZipFile(path, "w") as file:
+        with file.open("weights_0.npy", "w") as array:
+            np.lib.format.write_array(array, np.zeros(1000))
+        file.filelist *= 2
+    with pytest.raises(errors.InvalidArgument, match="larger than the file") as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
+
+
 def test_a_network_may_have_other_arrays_too(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     policies.NTuple([[0]], [TABLE]).save(path)

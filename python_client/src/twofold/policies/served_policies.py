@@ -289,10 +289,10 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
         try:
             if not file.peek(2).startswith(b"PK"):  # numpy would take it for a pickle
                 raise InvalidArgument("it is not a zip")
-            size = os.fstat(file.fileno()).st_size
+            left = os.fstat(file.fileno()).st_size
             with np.load(file, allow_pickle=False) as arrays:
                 for each in arrays.zip.infolist():
-                    _check_entry(arrays.zip, each, size)
+                    left -= _check_entry(arrays.zip, each, left)
                 yield arrays
         except (MemoryError, OSError, ResourceExhausted):  # the file is not to blame
             raise
@@ -302,8 +302,10 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
             ) from error
 
 
-def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) -> None:
-    """Checks that no damage hides the array, and that reading it takes at most `size` bytes.
+def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int) -> int:
+    """Checks an array, and returns its size in bytes, which must be at most `left`.
+
+    Entries may overlap, so the sizes of all arrays together could exceed the file's.
 
     The zip's directory has no checksum, so damage there could hide an array: in its name, which
     opening compares with the name in front of the array, or in a comment that contains the next
@@ -318,8 +320,14 @@ def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, size: int) ->
     with archive.open(entry) as array:
         np.lib.format.read_magic(array)
         shape, _, dtype = np.lib.format.read_array_header_1_0(array)
-    if math.prod(shape) * dtype.itemsize > size:
-        raise InvalidArgument(f"{entry.filename} is {dtype} {shape}, larger than the file")
+    if dtype.kind not in "biufU" or not dtype.itemsize:
+        raise InvalidArgument(f"{entry.filename} is {dtype} {shape}; expected numbers or text")
+    size = math.prod(shape) * dtype.itemsize
+    if size > left:
+        raise InvalidArgument(
+            f"with {entry.filename}, {dtype} {shape}, the arrays are larger than the file"
+        )
+    return size
 
 
 NAMES: dict[str, Policy] = {
