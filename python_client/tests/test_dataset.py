@@ -282,6 +282,17 @@ def test_an_empty_row_group_is_reported(use: Any, tmp_path: Path) -> None:
         use(tmp_path / "other")
 
 
+def test_a_row_group_larger_than_a_dataset_has_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    file = parquet.ParquetFile(path)
+    rows = file.read().slice(0, 1).take([0] * (file_format.GROUP_ROWS + 1))
+    with parquet.ParquetWriter(tmp_path / "other", file.schema_arrow) as writer:
+        writer.write_table(rows, row_group_size=file_format.GROUP_ROWS + 1)
+        writer.add_key_value_metadata({b"twofold": file.metadata.metadata[b"twofold"]})
+    with pytest.raises(errors.InvalidDataset, match="row group 0 has 262145 rows"):
+        next(twofold.datasets.read(tmp_path / "other"))
+
+
 def test_other_files_are_not_datasets(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     with pytest.raises(FileNotFoundError):

@@ -79,6 +79,7 @@ class DatasetFile:
             is_right &= not any(name in found["arguments"] for name in file_format.NOT_RECORDED)
             for name in ("num_envs", "seed", "transitions", "steps"):
                 is_right &= type(found[name]) is int and found[name] >= 0
+            is_right &= 1 <= found["num_envs"] <= file_format.GROUP_ROWS
             format_version = found["version"]
         except (ValueError, KeyError, TypeError, RecursionError):
             is_right = False
@@ -132,6 +133,12 @@ class DatasetFile:
         Board columns are uint8 (rows, cells). Other columns are (rows,).
         """
         for group in range(self.num_groups):
+            rows = self._file.metadata.row_group(group).num_rows
+            if rows > file_format.GROUP_ROWS:
+                raise InvalidDataset(
+                    f"{self.path}: row group {group} has {rows} rows; a dataset has at most "
+                    f"{file_format.GROUP_ROWS} in each"
+                )
             try:
                 table = self._file.read_row_group(group).combine_chunks()
             except (self._error, OSError) as error:
