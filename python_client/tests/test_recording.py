@@ -490,3 +490,9 @@ def test_names_in_a_page_are_escaped() -> None:
     other = Recording.of_seed(rules, 5, made.actions, {"policy": evil})
     assert "alert(1)" in other.to_html()
     assert "<script>alert" not in other.to_html()
+
+
+def test_a_note_in_a_page_is_shown_as_it_is_written() -> None:
+    made = recording()
+    page = Recording.of_seed(made.rules, 5, made.actions, {"note": "{{data}}"}).to_html()
+    assert "note {{data}}" in page

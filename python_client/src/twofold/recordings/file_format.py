@@ -177,13 +177,13 @@ def page(
     }
     about = ", ".join(f"{key} {value}" for key, value in fields["about"].items())
     text = (Path(__file__).parent / "replay_page.html").read_text()
-    for mark, value in {
-        "{{title}}": html.escape(f"2048, score {fields['score']:,}"),
-        "{{about}}": html.escape(about),
-        "{{data}}": json.dumps(content).replace("<", "\\u003c"),  # keeps the script element open
-    }.items():
-        text = text.replace(mark, value)
-    return text
+    values = {
+        "title": html.escape(f"2048, score {fields['score']:,}"),
+        "about": html.escape(about),
+        "data": json.dumps(content).replace("<", "\\u003c"),  # keeps the script element open
+    }
+    # In one pass, because `about` may contain marks.
+    return re.sub(r"\{\{(\w+)\}\}", lambda mark: values[mark[1]], text)
 
 
 def _encode_step(step: Step, cells: int) -> bytes:

@@ -17,7 +17,7 @@ from twofold.errors import InvalidArgument, InvalidRecording
 from twofold.recordings import file_format, replay
 from twofold.recordings.replay import Generator, RecordingRules, Step
 
-_LONGEST = 1 << 28  # bytes of a file
+_LONGEST = 1 << 24  # bytes of a file; JSON takes about 24 times as much memory
 _PLAUSIBLE = 1e-4  # new tiles with a smaller p-value are reported as not fitting the spawn law
 
 
