@@ -827,6 +827,32 @@ def test_a_saved_evaluation_loads_unchanged() -> None:
             twofold.Evaluation.from_json(text)
 
 
+@pytest.mark.parametrize(
+    ("entry", "value", "message"),
+    [
+        ("seeds", [-1, 1, 2, 3], "OverflowError"),
+        ("moves", [2**70, 1, 2, 3], "OverflowError"),
+        ("max_exponents", [300, 1, 2, 3], "OverflowError"),
+        ("scores", ["a", "b", "c", "d"], "scores does not have a number for each game"),
+        ("lengths", [1, 2, 3], "lengths does not have a number for each game"),
+        ("seeds", [], "seeds does not have a number"),
+        (None, {"version": 2}, "version 2; this program reads version 1"),
+        (None, {"rule_card": []}, "AttributeError"),
+        (None, {"rule_card": {"size": "9999999 x 9"}}, "OverflowError"),
+        (None, {"seconds": 0}, "ZeroDivisionError"),
+        (None, {"model": {"model": "a"}}, "KeyError"),
+    ],
+)
+def test_a_damaged_evaluation_is_refused(entry: str | None, value: Any, message: str) -> None:
+    document = json.loads(by_hand().to_json(games=True))
+    if entry is None:
+        document |= value
+    else:
+        document["games"][entry] = value
+    with pytest.raises(errors.InvalidArgument, match=message):
+        twofold.Evaluation.from_json(json.dumps(document))
+
+
 def test_the_plot_is_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "a.png"

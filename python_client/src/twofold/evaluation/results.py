@@ -267,12 +267,14 @@ class Evaluation:
         """
         try:
             document = json.loads(text)
-            if document["format"] != _FORMAT or document["version"] != 1:
+            if document["format"] != _FORMAT:
                 raise KeyError("format")
+            if document["version"] != 1:
+                raise ValueError(f"version {document['version']}; this program reads version 1")
             games, policy_seconds = document["games"], document["policy_seconds"]
             exponents, failures = games["max_exponents"], games.get("failures")
             regret = games.get("regret")
-            return Evaluation(
+            found = Evaluation(
                 policy=document["policy"],
                 card=document["rule_card"],
                 seeds=np.array(games["seeds"], np.uint64),
@@ -287,10 +289,31 @@ class Evaluation:
                 regret=None if regret is None else Regret.of_document(regret),
                 secret=document.get("secret"),
             )
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            found._check_arrays()
+            str(found)  # fails if an entry of the report has a wrong type or value
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise InvalidArgument(
                 f"not an evaluation saved with its games ({type(error).__name__}: {error})"
             ) from None
+        return found
+
+    def _check_arrays(self) -> None:
+        """Raises ValueError unless all arrays have a number for each game."""
+        arrays = {name: getattr(self, name) for name in ("seeds", "scores", "moves", "lengths")}
+        if self.max_exponents is not None:
+            arrays["max_exponents"] = self.max_exponents
+        if self.regret is not None:
+            arrays["regret"] = self.regret.games
+        for name, array in arrays.items():
+            if array.dtype.kind not in "iuf" or array.shape != (len(self.seeds),) or not array.size:
+                raise ValueError(f"{name} does not have a number for each game")
 
     def plot(self, path: str | Path | None = None, *others: Evaluation) -> Any:
         """Plots the distribution of scores and the share of games that reach each tile.
