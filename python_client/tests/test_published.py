@@ -130,6 +130,12 @@ def test_a_network_of_tdl2048_demo_keeps_its_tables(tmp_path: Path) -> None:
         np.testing.assert_array_equal(table, read)
 
 
+def test_a_network_of_120_tuples_is_not_mistaken_for_a_compressed_file(tmp_path: Path) -> None:
+    path = tmp_path / "2048.bin"
+    path.write_bytes(demo_file([(0,)] * 120, [np.zeros(16, np.float32)] * 120))
+    assert len(policies.read_network(path).tuples) == 120
+
+
 GOOD = java_tuple((0, 1), [0.5] * 25)
 TABLE = np.zeros(16, np.float32)
 
@@ -139,7 +145,7 @@ TABLE = np.zeros(16, np.float32)
     [
         (b"", None, "ends at byte 0"),
         (b"nonsense, nonsense", None, "instead of 1 ... 256"),
-        (b"\x78nonsense", None, "zlib|decompress|header"),
+        (b"\x78\x9cnonsense", None, "zlib|decompress|header"),
         (java_file(GOOD)[:-3], None, "incomplete"),
         (zlib.compress(b"\0" * 40), None, "instead of 796418617"),
         (zlib.compress(zlib.decompress(java_file(GOOD, GOOD))[:300]), 1, "ends at byte 300"),

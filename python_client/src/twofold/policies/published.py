@@ -49,7 +49,9 @@ def read_network(path: str | PathLike[str]) -> NTuple:
     """
     with _text.open_file(path, "path") as file:
         try:
-            if file.peek(1)[:1] == b"\x78":  # zlib's header
+            first = file.peek(2)[:2]
+            # zlib's header (RFC 1950, section 2.2); a network of 120 tuples begins with 0x78, too.
+            if first[:1] == b"\x78" and int.from_bytes(first, "big") % 31 == 0:
                 return _szubert(_Reader(io.BufferedReader(_Decompressed(file)), ">"))
             return _tdl_demo(_Reader(file, "<"))
         except (InvalidArgument, zlib.error, MemoryError) as error:
