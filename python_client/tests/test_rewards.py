@@ -184,6 +184,13 @@ def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
         reward_spec(tmp_path / "reward.json")
 
 
+@pytest.mark.parametrize("reward", [{"\ud800": 1}, {"merge_score": {"\ud800": 1}}])
+def test_a_name_that_is_not_unicode_is_refused(reward: Any) -> None:
+    with pytest.raises(errors.InvalidArgument, match="without lone surrogates") as caught:
+        reward_spec(reward)
+    assert caught.value.field == "reward"
+
+
 def test_a_file_is_read_as_text_and_a_pipe_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reward.json").write_bytes(b'\xef\xbb\xbf{"merge_score": 2}')
     assert reward_spec(tmp_path / "reward.json") == reward_spec({"merge_score": 2})

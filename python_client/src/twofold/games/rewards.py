@@ -142,13 +142,14 @@ def _term(name: object, value: object) -> environment.RewardTerm:
         )
     if name in _BESIDE_TERMS:
         raise _misplaced(name)
+    _arguments.text("reward", name)
     arguments = dict(value) if isinstance(value, Mapping) else {"weight": value}
     term = environment.RewardTerm(name=name)
     if "weight" in arguments:
         term.weight = _arguments.real(f"reward.{name}.weight", arguments.pop("weight"))
     for key, numbers in arguments.items():
-        field = f"reward.{name}.{key}"
-        term.parameters.add(name=str(key), values=_numbers(field, numbers))
+        key = _arguments.text("reward", key)
+        term.parameters.add(name=key, values=_numbers(f"reward.{name}.{key}", numbers))
     return term
 
 
