@@ -339,6 +339,17 @@ def test_random_actions_are_legal_and_equally_likely() -> None:
     assert wide.tolist() == list(range(9))
 
 
+def test_a_random_number_of_zero_chooses_a_legal_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Zeros:
+        def random(self, shape: tuple[int, ...], dtype: Any) -> Any:
+            return np.zeros(shape, dtype)
+
+    policy = RandomPolicy()
+    monkeypatch.setattr(policy, "_rng", Zeros())
+    masks = np.eye(9, dtype=np.int8)
+    assert policy(None, masks).tolist() == list(range(9))
+
+
 # ---- policies in the server ----------------------------------------------------------------------
 
 

@@ -30,8 +30,9 @@ class RandomPolicy:
     def __call__(self, observations: Any, action_mask: NDArray[Any]) -> NDArray[Any]:
         """Returns actions (K,), one for each row of action_mask (K, number of actions)."""
         if action_mask.shape[1] != 4:
-            chances = self._rng.random(action_mask.shape, np.float32) * action_mask
-            return np.asarray(chances.argmax(axis=1))
+            chances = self._rng.random(action_mask.shape, np.float32)
+            # A legal action may get the number 0.
+            return np.asarray(np.where(action_mask, chances, -1).argmax(axis=1))
         # The number of legal actions, 1 ... 4, divides 12, so 12 draws pick each equally often.
         draws = self._rng.integers(0, 12, len(action_mask), np.uint8)
         masks = action_mask @ np.array([1, 2, 4, 8], np.int8)
