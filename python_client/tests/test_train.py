@@ -406,11 +406,23 @@ def test_an_interrupted_evaluation_is_made_after_the_resume(
         patch.setattr(training._Run, "evaluate", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train(**SMALL, **seldom, seconds=1000)
-    steps = (played_in(file) + 1) * 64
-    resumed = train(**SMALL, **seldom, steps=steps, resume=True)
+    steps = played_in(file) * 64
+    resumed = train(**SMALL, **seldom, steps=steps, resume=True)  # plays no more steps
     assert len(resumed.evaluations) == 1
     again = train(**SMALL, **seldom, steps=steps + 64, resume=True)
     assert len(again.evaluations) == 1
+
+
+def test_an_evaluation_belongs_to_the_steps_so_far_even_if_no_episode_has_ended(
+    tmp_path: Path,
+) -> None:
+    often: dict[str, Any] = {"evaluate_every": 0.001, "episodes": 1, "seconds": 0.001}
+    file = tmp_path / "agent.npz"
+    short = train(size=8, num_envs=1, **often, file=file)
+    [(first, _)] = short.evaluations
+    assert (first.steps, first.episodes) == (short.steps, 0)
+    again = train(size=8, num_envs=1, file=file, resume=True, steps=short.steps)
+    assert [point for point, _ in again.evaluations] == [first]
 
 
 def test_a_checkpoint_of_an_older_version_can_be_resumed(finished: Path, tmp_path: Path) -> None:

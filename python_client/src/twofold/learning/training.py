@@ -209,18 +209,21 @@ def train(
         learner.weights += np.float32(plan.initial_value / plan.features)
     next_save = run.seconds + save_every
     try:
-        while run.seconds < limit and learner.counts.played < played:
-            run.step(min(_CALL_SECONDS, limit - run.seconds), played - learner.counts.played)
-            if progress is not None:
-                total = run.steps(played) if seconds is None else limit
-                done = run.steps(learner.counts.played) if seconds is None else run.seconds
-                progress(min(done, total), total, run.steps(learner.counts.played))
+        while True:
+            # At the start, the evaluation is missing that ended the training before.
             if evaluate_every is not None and run.has_passed(evaluate_every):
                 run.evaluate(episodes, evaluated)
             run.checked_seconds = run.seconds
             if file is not None and run.seconds >= next_save:
                 run.save(file)
                 next_save = run.seconds + save_every
+            if run.seconds >= limit or learner.counts.played >= played:
+                break
+            run.step(min(_CALL_SECONDS, limit - run.seconds), played - learner.counts.played)
+            if progress is not None:
+                total = run.steps(played) if seconds is None else limit
+                done = run.steps(learner.counts.played) if seconds is None else run.seconds
+                progress(min(done, total), total, run.steps(learner.counts.played))
     finally:
         if file is not None:
             run.save(file)
@@ -406,10 +409,13 @@ class _Run:
     ) -> None:
         """Evaluates the network on the first games of every evaluation."""
         self.add_point()
-        if not self.curve:
-            return
+        counts = self.learner.counts
+        last = self.curve[-1] if self.curve else Point(0.0, 0, 0, 0.0, 0.0)
+        point = last._replace(
+            seconds=self.seconds, steps=self.steps(counts.played), episodes=counts.episodes
+        )
         rules: dict[str, Any] = {**self.plan.game.arguments, "endpoint": "embedded"}
-        found = self.curve[-1], evaluate(self.network(), episodes=episodes, **rules)
+        found = point, evaluate(self.network(), episodes=episodes, **rules)
         self.evaluations.append(found)
         self.checked_seconds = self.seconds
         if evaluated is not None:
