@@ -384,6 +384,7 @@ def test_an_illegal_action_is_reported_with_lane_and_step(tmp_path: Path) -> Non
     ("arguments", "field"),
     [
         ({"transitions": 0}, "transitions"),
+        ({"transitions": 2**31 + 1, "num_envs": 1}, "transitions"),
         ({"num_envs": 0}, "num_envs"),
         ({"autoreset_mode": "disabled"}, "autoreset_mode"),
         ({"obs": "dict"}, "obs"),

@@ -70,8 +70,10 @@ def write(
     _arguments.progress(progress)
     _arguments.executor(executor, "write")
     file_format.pyarrow()
-    transitions = _arguments.integer("transitions", transitions, 1, 2**40)
     num_envs = _arguments.integer("num_envs", num_envs, 1, file_format.GROUP_ROWS)
+    # `time` is uint32, and up to half of the steps only start an episode.
+    longest = min(2**40, num_envs * 2**31)
+    transitions = _arguments.integer("transitions", transitions, 1, longest)
     if seed is None:
         seed = draw_seed(num_envs)
     seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
