@@ -535,6 +535,14 @@ def test_a_reset_that_fails_with_another_number_of_boards_is_reported_with_that_
         twofold.evaluate(policy, env=Queue(3), episodes=2)
 
 
+def test_a_policy_that_exits_does_not_end_the_program() -> None:
+    def leave(observations: Any, action_mask: Any) -> Any:
+        sys.exit(0)
+
+    with pytest.raises(errors.PolicyError, match="call 0: raised SystemExit"):
+        twofold.evaluate(leave, episodes=2, endpoint="embedded")
+
+
 class Forgetful:
     """A policy that counts each board's steps, but has no `reset`."""
 
@@ -838,6 +846,7 @@ def test_a_saved_evaluation_loads_unchanged() -> None:
             twofold.Evaluation.from_json(text)
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 @pytest.mark.parametrize(
     ("entry", "value", "message"),
     [
@@ -862,6 +871,13 @@ def test_a_damaged_evaluation_is_refused(entry: str | None, value: Any, message:
         document["games"][entry] = value
     with pytest.raises(errors.InvalidArgument, match=message):
         twofold.Evaluation.from_json(json.dumps(document))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_json_has_null_for_an_infinite_score() -> None:
+    document = json.loads(by_hand(scores=(1.0, 2.0, 3.0, np.inf)).to_json())
+    assert document["score"]["mean"] is None
+    json.dumps(document, allow_nan=False)
 
 
 def test_the_plot_is_a_picture(tmp_path: Path) -> None:
@@ -1063,6 +1079,8 @@ def test_the_command_finds_functions_of_modules(
     [
         ("clever", "'clever' is unknown; expected random"),
         ("expectimax:deep", "expected a depth"),
+        (f"expectimax:{'9' * 5000}", "expected a depth"),
+        (f"last-k-memory:{'9' * 5000}", "expected a number of cards"),
         ("expectimax:0", "depth is 0"),
         ("ntuple:model.zip", "is not a readable n-tuple network"),
         ("ntuple:nowhere.npz", "No such file"),
@@ -1073,6 +1091,7 @@ def test_the_command_finds_functions_of_modules(
         ("mine.py:not_a_policy", "expected a function"),
         ("mine.py:Corner", "is the class Corner; pass an instance, policy = Corner()"),
         ("broken.py:f", "importing 'broken.py' raised ZeroDivisionError"),
+        ("leaves.py:f", "importing 'leaves.py' raised SystemExit"),
         ("nowhere.zip", "no file 'nowhere.zip'"),
         ("model.zip", "pass --trust-pickle"),
     ],
@@ -1086,6 +1105,7 @@ def test_the_command_reports_why_it_found_no_policy(
 ) -> None:
     (tmp_path / "mine.py").write_text(POLICY_FILE)
     (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "leaves.py").write_text("import sys; sys.exit(0)")
     (tmp_path / "model.zip").write_bytes(b"no zip")
     monkeypatch.chdir(tmp_path)
     assert cli.main(["evaluate", word]) == 2
@@ -1164,6 +1184,8 @@ def played(observations: Any, action_mask: Any) -> Any:
         (f"--record {'9' * 5000} {{}}/a.json", 2, "expected 'best'"),
         ("--plot {}/nowhere/a.png", 1, "{}/nowhere: the folder"),
         ("--plot {}/a.unknown", 2, "unknown"),
+        ("--plot .", 2, ". is a folder; expected a file"),
+        ("--save . --against random", 1, "Is a directory"),
         ("--save {}/a.json --record best {}/a.json", 2, "named for two results"),
     ],
 )

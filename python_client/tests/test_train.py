@@ -643,6 +643,16 @@ def test_the_command_prints_its_result_before_it_saves_the_plot(
     assert shown.err == f"twofold train: {plot}: No space left on device\n"
 
 
+def test_the_plot_must_not_replace_the_network(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    file = str(tmp_path / "agent.png")
+    assert cli.main(["train", file, "--size", "2", "--steps", "64", "--plot", file]) == 2
+    assert "is named for two results" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---- several threads -----------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,21 @@ def check_output(path: Path, *inputs: str | Path) -> None:
             f"{path} is also an input; name a different file for the result", field="file"
         )
     check_writable(path)
+
+
+def check_different(paths: Iterable[Path]) -> None:
+    """Checks that no two results have the same file.
+
+    Raises:
+        InvalidArgument: Two results have the same file.
+    """
+    files: set[Path] = set()
+    for path in paths:
+        if path.resolve() in files:
+            raise InvalidArgument(
+                f"{path} is named for two results; name a different file for each", field="file"
+            )
+        files.add(path.resolve())
 
 
 def policy_files(*policies: str | None) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from twofold import _arguments, _text
 from twofold.cli import playing
-from twofold.cli.common import Result, check_output, numeric, policy_files
+from twofold.cli.common import Result, check_different, check_output, numeric, policy_files
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Comparison, Evaluation
 from twofold.evaluation.report import check_plot
@@ -180,15 +180,15 @@ def _outputs(arguments: argparse.Namespace) -> list[_Output]:
     if arguments.save:
         names = [arguments.save]
         if arguments.against is not None:
-            names.append(arguments.save.with_suffix(f".against{arguments.save.suffix}"))
+            save = arguments.save
+            names.append(save.parent / f"{save.stem}.against{save.suffix}")
         for index, path in enumerate(names):
             outputs.append(_Output(path, index + 1, functools.partial(_save, path, index)))
     for which, name in arguments.record:
         path = Path(name)
         outputs.append(_Output(path, 1, functools.partial(_record, path, which)))
     if arguments.plot:
-        # The suffix that matplotlib would add.
-        path = arguments.plot if arguments.plot.suffix else arguments.plot.with_suffix(".png")
+        path = check_plot(arguments.plot)
         outputs.append(_Output(path, 1, lambda results: results[0].plot(path, *results[1:])))
     return outputs
 
@@ -206,20 +206,11 @@ def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int
     """Checks, before any game is played, everything that is used only afterwards."""
     for which, _ in arguments.record:
         _arguments.game(which, games)
-    if arguments.plot:
-        check_plot(arguments.plot)
     inputs = policy_files(arguments.policy, arguments.against)
     inputs += [each for each in (arguments.strategy, arguments.prompt) if each is not None]
-    files: set[Path] = set()
     for output in outputs:
         check_output(output.path, *inputs)
-        file = output.path.resolve()
-        if file in files:
-            raise InvalidArgument(
-                f"{output.path} is named for two results; name a different file for each",
-                field="file",
-            )
-        files.add(file)
+    check_different(output.path for output in outputs)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from twofold.cli import playing
-from twofold.cli.common import Result, add_output_arguments, check_output, numeric, positive
+from twofold.cli.common import (
+    Result,
+    add_output_arguments,
+    check_different,
+    check_output,
+    numeric,
+    positive,
+)
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation, report
 from twofold.games.game2048 import Game2048
@@ -90,7 +97,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Trains the network and saves it."""
     check_output(arguments.file)
     if arguments.plot is not None:
-        report.check_plot(arguments.plot)
+        check_different([arguments.file, report.check_plot(arguments.plot)])
     rules = {name: getattr(arguments, name) for name in playing.flags(Game2048)}
     rules = {name: value for name, value in rules.items() if value is not None}
     if arguments.size is not None:

@@ -305,18 +305,25 @@ def save_plot(figure: Any, path: str | Path | None) -> Any:
     return figure
 
 
-def check_plot(path: Path) -> None:
-    """Checks that a plot can be saved, before its data is computed. Draws an empty figure."""
+def check_plot(path: Path) -> Path:
+    """Checks that a plot can be saved, before its data is computed. Returns its file.
+
+    Draws an empty figure.
+    """
     figure = _matplotlib().Figure()
     try:
         figure.savefig(io.BytesIO(), format=path.suffix[1:] or None)
     except (ValueError, RuntimeError) as error:  # RuntimeError: .pgf without TeX
         raise InvalidArgument(f"{path}: {error}", field="path") from None
-    check_writable(_plot_file(figure, path))
+    file = _plot_file(figure, path)
+    check_writable(file)
+    return file
 
 
 def _plot_file(figure: Any, path: Path) -> Path:
     """Returns the file of a plot: the path, with matplotlib's default suffix if it has none."""
+    if not path.name:
+        raise InvalidArgument(f"{path} is a folder; expected a file", field="path")
     return path if path.suffix else path.with_suffix(f".{figure.canvas.get_default_filetype()}")
 
 

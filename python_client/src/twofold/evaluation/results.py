@@ -256,7 +256,7 @@ class Evaluation:
                 document["games"]["failures"] = each
             if self.regret is not None:
                 document["games"]["regret"] = self.regret.document()
-        return json.dumps(without_nan(document))
+        return json.dumps(finite_only(document))
 
     @staticmethod
     def from_json(text: str) -> Evaluation:
@@ -451,13 +451,13 @@ class Comparison:
 
     def to_json(self) -> str:
         """Returns all attributes as JSON."""
-        return json.dumps(without_nan({**vars(self), "is_significant": self.is_significant}))
+        return json.dumps(finite_only({**vars(self), "is_significant": self.is_significant}))
 
 
-def without_nan(value: Any) -> Any:
-    """Replaces nan with None, because JSON has no nan."""
+def finite_only(value: Any) -> Any:
+    """Replaces nan and infinities with None, because JSON has neither."""
     if isinstance(value, dict):
-        return {str(key): without_nan(entry) for key, entry in value.items()}
+        return {str(key): finite_only(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [without_nan(entry) for entry in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+        return [finite_only(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

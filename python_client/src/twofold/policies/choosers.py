@@ -279,7 +279,7 @@ class OpenFunction(CheckedChooser):
         start = time.perf_counter()
         try:
             self._memory.reset(lanes.copy())
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             hint = ""
             if self.calls == 0:
                 hint = (
@@ -294,7 +294,7 @@ class OpenFunction(CheckedChooser):
         try:
             # A copy, because the policy may write to its arguments, and the mask is needed later.
             returned = self._function(observations, mask.copy())
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._error(f"raised {_described(error)}{self._change(len(mask))}") from error
         seconds = time.perf_counter() - start
         self.seconds += seconds

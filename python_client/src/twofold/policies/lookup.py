@@ -178,13 +178,13 @@ def _named(text: str) -> Chooser | None:
     if text == "perfect-memory":
         return FunctionChooser(text, PerfectMemory.card, make=PerfectMemory)
     if kind == "last-k-memory" and colon:
-        if not rest.isdecimal() and rest != "all":
+        if rest != "all" and not (rest.isdecimal() and len(rest) < 20):
             expected = "a number of cards, such as last-k-memory:4, or last-k-memory:all"
             raise _arguments.wrong("policy", text, expected)
         k = None if rest == "all" else int(rest)
         return FunctionChooser(text, LastKMemory.card, make=functools.partial(LastKMemory, k=k))
     if kind == "expectimax" and colon:
-        if not rest.isdecimal():
+        if not (rest.isdecimal() and len(rest) < 20):
             raise _arguments.wrong("policy", text, "a depth, such as expectimax:3")
         return resolve(served_policies.Expectimax(depth=int(rest)))
     if kind == "ntuple" and colon:
@@ -208,7 +208,7 @@ def _load_function(text: str) -> Chooser:
         found = _import(module_name)
     except NotFound:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidArgument(
             f"importing {module_name!r} raised {type(error).__name__}: {error}", field="policy"
         ) from error
