@@ -1172,6 +1172,23 @@ def played(observations: Any, action_mask: Any) -> Any:
 
 
 @pytest.mark.parametrize(
+    ("words", "player"),
+    [
+        ("--model gpt", "chat"),
+        ("--prompt nowhere", "chat"),
+        ("--retries 5", "chat"),
+        ("--unsafe", "strategy"),
+        ("--move-timeout 1", "strategy"),
+    ],
+)
+def test_the_command_refuses_options_of_another_player(
+    words: str, player: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["evaluate", "random", "--episodes", "2", *words.split()]) == 2
+    assert f"{words.split()[0]} is only for --{player}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "status", "text"),
     [
         ("--save {}/nowhere/a.json", 1, "{}/nowhere: the folder does not exist; make it first"),

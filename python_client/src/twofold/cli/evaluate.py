@@ -28,6 +28,11 @@ FORMATS: dict[str, Callable[[Evaluation | Comparison], str]] = {
     "table": str,
     "markdown": lambda result: result.to_markdown(),
 }
+# The options that only one kind of player has.
+_OPTIONS = {
+    "strategy": ("move_timeout", "game_timeout", "memory", "unsafe"),
+    "chat": ("model", "prompt", "options", "retries", "chat_timeout"),
+}
 # The options to leave out of the command that repeats the games.
 _NOT_REPEATED = ("--json", "--quiet", "--format", "--save", "--plot", "--record", "--secret")
 
@@ -101,7 +106,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_judging_arguments(parser)
     # argparse has no public way to look up an option.
     options = {name: parser._option_string_actions[name] for name in _NOT_REPEATED}
-    parser.set_defaults(not_repeated=options)
+    defaults = {name: parser.get_default(name) for names in _OPTIONS.values() for name in names}
+    parser.set_defaults(not_repeated=options, defaults=defaults)
 
 
 def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,6 +147,11 @@ def _fields(text: str) -> dict[str, Any]:
 
 def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
     """Yields the policy to evaluate and, if there is one, the policy of --against."""
+    for player, names in _OPTIONS.items():
+        for name in names if getattr(arguments, player) is None else ():
+            if getattr(arguments, name) != arguments.defaults[name]:
+                option = name.replace("_", "-")
+                raise InvalidArgument(f"--{option} is only for --{player}", field=name)
     if arguments.strategy is not None:
         yield Strategy.load(
             arguments.strategy,
