@@ -494,6 +494,48 @@ def test_a_server_that_plays_differently_is_reported(own_server: Server) -> None
     envs.close()
 
 
+NETWORK = twofold.policies.NTuple([[0, 1, 2]], [np.zeros(16**3, np.float32)])
+
+
+def test_failed_recoveries_leave_no_sessions(own_server: Server) -> None:
+    with Server("--max-policy-bytes", "5000") as small, FaultProxy(own_server.ipc) as proxy:
+        envs = make(proxy.endpoint, recover=True)
+        play(envs, 2)
+        envs.rollout(2, NETWORK)
+        proxy.switch_to(small.ipc)
+        for _ in range(3):
+            with pytest.raises(errors.ResourceExhausted, match="max-policy-bytes"):
+                one_step(envs, 2)
+        assert statistics_of(small.ipc).usage.sessions == 0
+        envs.close()
+
+
+@pytest.mark.parametrize("is_executed", [False, True])
+def test_an_environment_closed_during_a_recovery_leaves_no_session(
+    own_server: Server, is_executed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    envs = make(own_server.ipc, recover=True)
+    play(envs, 10)
+    own_server.kill()
+    own_server.start_again()
+    carrier, calls = envs._session.link.carrier, itertools.count(1)
+    step = carrier.step
+
+    def gives_up_once(*arguments: Any) -> Any:
+        if next(calls) != 5:
+            return step(*arguments)
+        if is_executed:
+            step(*arguments)
+        raise errors.DeadlineExceeded
+
+    monkeypatch.setattr(carrier, "step", gives_up_once)
+    with pytest.raises(errors.DeadlineExceeded):
+        one_step(envs, 10)
+    assert statistics_of(own_server.ipc).usage.sessions == 1
+    envs.close()
+    assert statistics_of(own_server.ipc).usage.sessions == 0
+
+
 def test_a_part_of_a_rollout_plays_its_own_actions_and_continues_the_streams() -> None:
     given = wire.RolloutRequest(steps=5, actions={})
     request = envelope.Request(rollout=given).SerializeToString()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from twofold.client.session.journal import Done, Journal, part
 from twofold.client.session.link import CLOSE, Link
 from twofold.client.session.states import Operation
-from twofold.errors import RecoveryFailed
+from twofold.errors import Conflict, RecoveryFailed
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 
@@ -63,7 +63,7 @@ class Recovery:
             The number of requests that the new session has executed.
 
         Raises:
-            RecoveryFailed: The new boards differ from the lost ones; the new session is closed.
+            RecoveryFailed: The new boards differ from the lost ones.
             RequestError, TransportError: A server refused a request or did not answer.
         """
         self._link.reconnect(deadline)
@@ -73,8 +73,18 @@ class Recovery:
             self._play(self._operations[self._progress.operation], deadline)
         payload = self._progress.payload
         if payload is not None and not self._journal.agrees(payload):
-            self._fail("and its replay at {} gave different results", deadline)
+            self._fail("and its replay at {} gave different results")
         return self._progress.last_seq
+
+    def close(self, deadline: float) -> None:
+        """Ends the new session, if a server answers."""
+        seq = max(self._progress.last_seq, 1) + 1
+        with contextlib.suppress(Exception):
+            try:
+                self._link.transmit(CLOSE, seq, deadline)
+            except Conflict:
+                # The request in progress was executed.
+                self._link.transmit(CLOSE, seq + 1, deadline)
 
     def _begin(self, deadline: float) -> None:
         def execute(operation: Operation) -> envelope.Reply:
@@ -82,7 +92,7 @@ class Recovery:
 
         self._link.create(self._create, execute, deadline, self._id)
         if self._link.spec != self._spec:
-            self._fail("and the server at {} makes other boards from the same arguments", deadline)
+            self._fail("and the server at {} makes other boards from the same arguments")
         self._progress = _Progress(1)
 
     def _play(self, done: Done, deadline: float) -> None:
@@ -103,9 +113,7 @@ class Recovery:
         is_whole = reply.rollout.steps == done.steps
         self._progress = _Progress(seq, place + 1, 0, payload if is_whole else None)
 
-    def _fail(self, problem: str, deadline: float) -> None:
-        with contextlib.suppress(Exception):
-            self._link.transmit(CLOSE, max(self._progress.last_seq, 1) + 1, deadline)
+    def _fail(self, problem: str) -> None:
         place = problem.format(self._link.carrier.endpoint)
         raise RecoveryFailed(
             f"the session was lost, {place}; use a server of the same version as the first one"

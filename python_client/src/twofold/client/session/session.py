@@ -308,7 +308,8 @@ class Session(Calls):
             last_seq = self._recovery.resume(deadline)
         except (RequestError, RecoveryFailed, ServerDied) as error:
             if not isinstance(error, ShuttingDown):
-                # The new boards are lost too, or the server refused them.
+                # The new boards are lost too or differ, or the server refused them.
+                self._recovery.close(deadline)
                 self._recovery = None
             raise
         # The order matters: after an interrupt in between, the recovery starts over.
@@ -395,7 +396,11 @@ class Session(Calls):
             self.lock.release()
 
     def _say_goodbye(self, deadline: float) -> None:
-        if isinstance(self.state, states.Lost) or self.link.carrier.is_dead:
+        if self.link.carrier.is_dead:
+            return
+        if isinstance(self.state, states.Lost):
+            if self._recovery is not None:
+                self._recovery.close(deadline)
             return
         if isinstance(self.state, Unanswered):
             self._finish(deadline)
