@@ -119,9 +119,9 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "an unanswered shutting out of copies is not made again",
             _LINK,
             "            if self._holder is not None:\n"
-            "                answer = self._shut_copies_out(seq, deadline, into)\n",
+            "                answer = self._shut_copies_out(slot, seq, deadline, into)\n",
             "            if self._holder is not None and are_copies_out:\n"
-            "                answer = self._shut_copies_out(seq, deadline, into)\n",
+            "                answer = self._shut_copies_out(slot, seq, deadline, into)\n",
         ),
     ),
     "budget": (

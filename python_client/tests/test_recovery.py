@@ -34,8 +34,9 @@ import twofold
 from twofold import errors
 from twofold.client.session import journal as journals
 from twofold.client.session.journal import part
-from twofold.client.session.states import Operation
+from twofold.client.session.states import Idle, Operation
 from twofold.envs import rollouts
+from twofold.envs.rollout import Collected
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 
@@ -395,6 +396,9 @@ def test_boards_whose_snapshot_exceeds_a_message_are_replayed_from_the_start(
         envs.close()
 
 
+NETWORK = twofold.policies.NTuple([[0, 1, 2]], [np.zeros(16**3, np.float32)])
+
+
 def last_legal(observations: Any, action_mask: Any) -> Any:
     return 3 - action_mask[:, ::-1].argmax(axis=1)
 
@@ -470,6 +474,37 @@ def test_a_fork_of_an_environment_with_recover_survives_the_loss_of_the_server(
         each.close()
 
 
+def test_a_rollout_interrupted_before_a_loss_can_be_repeated(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first reply has fewer steps than the request.
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda session: 1)
+    envs, twin = make(own_server.ipc, recover=True), make("private")
+    for each in (envs, twin):
+        each.reset(seed=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(Collected, "add", interrupt)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            envs.rollout(5, NETWORK)
+    assert "was applied. Repeating the call returns its result" in notes_of(caught.value)[0]
+    own_server.kill()
+    own_server.start_again()
+    assert_same(envs.rollout(5, NETWORK), twin.rollout(5, NETWORK))
+    assert one_step(envs, 1) == one_step(twin, 1)
+    envs.close()
+    twin.close()
+
+
+def test_another_reply_with_the_same_number_is_a_conflict(own_server: Server) -> None:
+    envs = make(own_server.ipc)
+    envs.reset(seed=3)
+    envs.rollout(20, "random")
+    envs._session.state = Idle(envs._session.state.seq - 1)
+    with pytest.raises(errors.Conflict, match="already used"):
+        envs.observe()
+    envs.close()
+
+
 def test_without_recover_a_fork_is_lost_with_its_server(own_server: Server) -> None:
     envs = make(own_server.ipc)
     envs.reset(seed=3)
@@ -492,9 +527,6 @@ def test_a_server_that_plays_differently_is_reported(own_server: Server) -> None
         with pytest.raises(errors.RecoveryFailed, match="gave different results"):
             one_step(envs, 10)
     envs.close()
-
-
-NETWORK = twofold.policies.NTuple([[0, 1, 2]], [np.zeros(16**3, np.float32)])
 
 
 def test_failed_recoveries_leave_no_sessions(own_server: Server) -> None:

@@ -107,6 +107,16 @@ class Journal:
         """Returns True if the last operation is this very object, not just an equal one."""
         return bool(self.done) and self.done[-1].operation is operation
 
+    def forget_rollout(self, operation: Operation) -> None:
+        """Removes the last operation if it is this rollout, so that it can be requested again.
+
+        Its replay may take other requests, so the last reply would not be the rollout's.
+        """
+        if operation.slot == "rollout" and self.ends_with(operation):
+            # The order matters, as in `add`.
+            self._mark = None
+            self.done.pop()
+
     def agrees(self, payload: NDArray[np.uint8]) -> bool:
         """Returns True if the last operation, when repeated, got the same reply as before."""
         return self._mark is None or self._mark == _mark(payload)

@@ -104,13 +104,13 @@ class Link:
         self, operation: Operation, seq: int, deadline: float, into: Buffer | None = None
     ) -> Answer:
         """Sends an operation as the session's request `seq`, and waits for its reply."""
+        slot, _, payload, _, width = operation
         are_copies_out = False
         while True:
             if self._holder is not None:
-                answer = self._shut_copies_out(seq, deadline, into)
+                answer = self._shut_copies_out(slot, seq, deadline, into)
                 if answer is not None:
                     return answer
-            slot, _, payload, _, width = operation
             if slot == "step" and payload is not None:
                 answer = self.carrier.step(self._steps, seq, payload, width, deadline, into)
                 if answer[0] is DONE:
@@ -123,7 +123,7 @@ class Link:
             if seq > 1 and not are_copies_out and self._may_have_copies(error):
                 are_copies_out = True
                 self._holder = self._surroundings.random_bytes(16)
-                executed = self._shut_copies_out(seq, deadline, into)
+                executed = self._shut_copies_out(slot, seq, deadline, into)
                 if isinstance(error, Conflict) and executed is None:
                     # The sequence number is free.
                     continue
@@ -147,7 +147,9 @@ class Link:
         is_final = isinstance(error, (InvalidArgument, FailedPrecondition, ResourceExhausted))
         return is_final and self.carrier.was_repeated
 
-    def _shut_copies_out(self, seq: int, deadline: float, into: Buffer | None) -> Answer | None:
+    def _shut_copies_out(
+        self, slot: str, seq: int, deadline: float, into: Buffer | None
+    ) -> Answer | None:
         """Resumes this client's own session, so the server refuses duplicates of earlier requests.
 
         Returns:
@@ -165,7 +167,8 @@ class Link:
         # The order matters: after an interrupt in between, the client only resumes once more.
         self._set_spec(reply.resume.epoch, self.spec)
         self._holder = None
-        if reply.resume.last_seq != seq:
+        last = envelope.Reply.FromString(reply.resume.last_reply)
+        if reply.resume.last_seq != seq or not last.HasField(slot):
             return None
         if into is None:
             payload = payload.copy()
@@ -173,7 +176,7 @@ class Link:
             memory = into[0][: payload.size]
             memory[:] = payload
             payload = memory
-        return envelope.Reply.FromString(reply.resume.last_reply), payload
+        return last, payload
 
     def encode(self, operation: Operation, seq: int) -> Call:
         """Encodes an operation as the session's request `seq`.

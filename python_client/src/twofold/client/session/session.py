@@ -302,6 +302,7 @@ class Session(Calls):
         lost = self.state
         assert isinstance(lost, states.Lost)
         assert self._journal is not None
+        self._journal.forget_rollout(lost.operation)
         if self._recovery is None:
             self._recovery = Recovery(self.link, self._journal, self.create, self.spec)
         try:
