@@ -435,6 +435,25 @@ def test_rollouts_continue_after_a_lost_server(
         twin.close()
 
 
+@pytest.mark.parametrize("limit", ["600", "100000"])
+def test_each_rollout_is_replayed_with_its_own_network(limit: str) -> None:
+    # With the lower limit, no snapshot fits into a message, so the journal has all networks.
+    with Server("--max-message-bytes", limit) as own_server:
+        envs, twin = make(own_server.ipc, recover=True), make("private")
+        for each in (envs, twin):
+            each.reset(seed=3)
+        for seed in range(3):
+            weights = np.random.default_rng(seed).random(256, np.float32)
+            network = twofold.policies.NTuple([[0, 1]], [weights])
+            assert rolled_out(envs, network, 1) == rolled_out(twin, network, 1)
+        for _ in range(2):
+            own_server.kill()
+            own_server.start_again()
+            assert rolled_out(envs, network, 1) == rolled_out(twin, network, 1)
+        envs.close()
+        twin.close()
+
+
 def test_a_rollout_by_a_function_continues_where_the_server_was_lost(own_server: Server) -> None:
     envs, twin = make(own_server.ipc, recover=True), make("private")
     for each in (envs, twin):

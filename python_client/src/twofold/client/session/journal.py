@@ -29,8 +29,8 @@ _MAX_BYTES = 64 << 20
 # small step.
 _COMPARED_BYTES = 4096
 
-# Requests that change the boards; a recovery skips the others.
-_CHANGES = ("reset", "step", "restore", "rollout")
+# Requests that change the boards or the session's network; a recovery skips the others.
+_CHANGES = ("reset", "step", "restore", "rollout", "policy")
 
 
 class Done(NamedTuple):
@@ -49,8 +49,8 @@ class Journal:
 
     Attributes:
         is_complete: Whether the operations can recreate the boards.
-        done: The operations to execute on new boards, in order; the first may restore a snapshot.
-        policy: The operations that uploaded the session's network; a recovery executes them first.
+        done: The operations to execute on new boards, in order. The first may upload the session's
+            network and restore a snapshot.
         takes_snapshots: Whether snapshots fit into the server's messages. If they do not, the
             journal keeps all operations.
     """
@@ -59,35 +59,36 @@ class Journal:
         self.is_complete = is_complete
         self.takes_snapshots = True
         self.done: list[Done] = []
-        self.policy: list[Operation] = []
         # Replaying a search would take as long as the original search.
         self._has_search = False
-        self._bytes = 0
+        # The number and size of the operations since the journal began.
+        self._count = self._bytes = 0
         # The checksum of the reply to the last operation.
         self._mark: int | None = None
 
     @property
     def is_due(self) -> bool:
         """Whether a snapshot should replace the operations."""
-        is_long = len(self.done) >= _MAX_OPERATIONS or self._bytes >= _MAX_BYTES
+        is_long = self._count >= _MAX_OPERATIONS or self._bytes >= _MAX_BYTES
         return self.takes_snapshots and (is_long or self._has_search or not self.is_complete)
 
     def begin(self, operation: Operation) -> None:
         """Restarts the journal with an operation that restores or resets all boards."""
         # The order matters: an interrupt in between must not leave another reply's checksum.
         self._mark = None
-        self.done = [Done(operation)]
+        self.done = [*self._network(), Done(operation)]
         self.is_complete = True
         self._has_search = False
-        self._bytes = 0
+        self._count = self._bytes = 0
+
+    def _network(self) -> list[Done]:
+        """Returns the operations that uploaded the session's network."""
+        uploads = [one for one in self.done if one.operation.slot == "policy"]
+        starts = [place for place, one in enumerate(uploads) if _begins_network(one.operation)]
+        return uploads[starts[-1] :] if starts else []
 
     def add(self, operation: Operation, reply: envelope.Reply, payload: NDArray[np.uint8]) -> None:
         """Adds an executed operation with its reply and payload. Safe to call twice."""
-        if operation.slot == "policy":
-            if envelope.Request.FromString(operation.request).policy.HasField("network"):
-                self.policy = []
-            if not any(one is operation for one in self.policy):
-                self.policy.append(operation)
         if operation.slot not in _CHANGES:
             return
         # The order matters: an interrupt in between must not leave another reply's checksum.
@@ -95,9 +96,10 @@ class Journal:
         if not self.ends_with(operation):
             if _begins_all_anew(operation):
                 self.begin(operation)
-            elif self.is_complete:
+            elif self.is_complete or operation.slot == "policy":
                 self._has_search |= _is_search(operation)
                 self.done.append(Done(operation, reply.rollout.steps))
+                self._count += 1
                 self._bytes += len(operation.payload or b"")
             else:
                 return
@@ -130,6 +132,11 @@ def _begins_all_anew(operation: Operation) -> bool:
     if operation.slot == "restore":
         return not request.restore.lanes
     return operation.slot == "reset" and request.reset.seeds and not request.reset.mask
+
+
+def _begins_network(operation: Operation) -> bool:
+    """Returns True if an upload's operation replaces the session's network."""
+    return envelope.Request.FromString(operation.request).policy.HasField("network")
 
 
 def _is_search(operation: Operation) -> bool:

@@ -50,7 +50,7 @@ class Recovery:
     ) -> None:
         self._link, self._journal, self._create, self._spec = link, journal, create, spec
         self._id = link.new_id()
-        self._operations = [*map(Done, journal.policy), *journal.done]
+        self._operations = list(journal.done)
         self._progress = _Progress(0)
 
     def resume(self, deadline: float) -> int:
