@@ -707,14 +707,18 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Raises:
             InvalidArgument: The environment was made without extra_infos=("episode",).
+            DeadlineExceeded: Another thread's call did not end within the timeout.
         """
         if self._episodes is None:
             raise InvalidArgument(
                 'statistics() requires an environment made with extra_infos=("episode",)',
                 field="extra_infos",
             )
-        with self._session.lock:
+        self._session.acquire()
+        try:
             return self._episodes.statistics(reset=_arguments.boolean("reset", reset))
+        finally:
+            self._session.lock.release()
 
     @property
     def np_random_seed(self) -> int | None:

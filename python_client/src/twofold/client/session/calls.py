@@ -52,6 +52,27 @@ class Calls(abc.ABC):
         operation = self.state.unreturned
         return operation if operation is not None and operation.slot == "step" else None
 
+    def acquire(self) -> None:
+        """Waits for other threads' calls, and takes the lock.
+
+        Raises:
+            ClosedError: The session is closed, or belongs to the process that forked this one.
+            DeadlineExceeded: Another thread's call did not end within the timeout.
+        """
+        # Checked before the lock, because a forked child has no thread that would release it.
+        if self._owner is not system.generation:
+            raise ClosedError(
+                "this environment is closed"
+                if self._owner is None
+                else f"this environment belongs to process {self._pid}, which this one was forked "
+                "from; make environments after the fork"
+            )
+        if not self.lock.acquire(timeout=self._timeout):
+            raise DeadlineExceeded(
+                f"another thread's call to this environment did not end within the timeout of "
+                f"{self._timeout:.3g} s"
+            )
+
     def enter(self, is_wait: bool = False) -> int:
         """Waits for other threads' calls, takes the lock, and begins a call.
 
@@ -67,19 +88,9 @@ class Calls(abc.ABC):
             gymnasium.error.AlreadyPendingCallError: A step is in progress, or this call interrupts
                 another one.
         """
-        # Checked before the lock, because a forked child has no thread that would release it.
-        if self._owner is not system.generation:
-            raise ClosedError(
-                "this environment is closed"
-                if self._owner is None
-                else f"this environment belongs to process {self._pid}, which this one was forked "
-                "from; make environments after the fork"
-            )
-        if not self.lock.acquire(False) and not self.lock.acquire(timeout=self._timeout):
-            raise DeadlineExceeded(
-                f"another thread's call to this environment did not end within the timeout of "
-                f"{self._timeout:.3g} s"
-            )
+        # Nearly every call finds the lock free, so this test saves a call.
+        if self._owner is not system.generation or not self.lock.acquire(False):
+            self.acquire()
         if self.is_busy or not self.state.is_settled:
             self._take_turn(is_wait)
         self._number += 1
