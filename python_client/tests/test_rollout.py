@@ -1,5 +1,6 @@
 """Rollouts, whole or in pieces, equal policy-and-step loops. Policies behave as documented."""
 
+import contextlib
 import errno
 import importlib.util
 import os
@@ -12,13 +13,14 @@ from typing import Any, NoReturn
 import gymnasium as gym
 import numpy as np
 import pytest
-from loops import assert_same
+from loops import assert_same, hurried
 from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
 import twofold
 from twofold import errors, policies, rules
 from twofold.envs import rollouts
+from twofold.envs.rollout import Collected
 from twofold.policies import served_policies
 
 MODES = ["next_step", "same_step", "disabled"]
@@ -433,6 +435,63 @@ def test_an_equal_rollout_continues_after_the_steps_of_a_cancelled_one(
         ]
     play(twin, done[-1])
     assert_same(play(envs, 9), play(twin, 9))
+
+
+@pytest.mark.parametrize("is_added", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_the_note_of_an_interrupted_rollout_says_what_an_equal_one_returns(
+    make: Any, endpoint: str, monkeypatch: pytest.MonkeyPatch, place: int, is_added: bool
+) -> None:
+    """The interrupt comes before or after the client collects the reply with this number."""
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 1)  # one step
+    envs, twin = make(4), make(4)
+    for one in (envs, twin):
+        one.reset(seed=0)
+    add = Collected.add
+
+    def interrupted(collected: Collected, *reply: Any) -> Any:
+        if collected.done < place:
+            return add(collected, *reply)
+        if is_added:
+            add(collected, *reply)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Collected, "add", interrupted)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            envs.rollout(4, "random")
+    (note,) = caught.value.__notes__  # type: ignore[attr-defined]
+    # A server already executes the next request.
+    executed = min(4, place + 1 if endpoint == "embedded" else place + 2)
+    if executed == 1:
+        assert "Repeating the call returns its result" in note
+    else:
+        assert "the completed steps of the rollout remain" in note
+        twin.rollout(executed, "random")
+    assert_same(envs.rollout(4, "random"), twin.rollout(4, "random"))
+
+
+def test_a_deadline_within_a_rollout_does_not_promise_its_reply(
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 1)
+    envs, twin = (twofold.Game2048VectorEnv(4, endpoint=own_server.ipc) for _ in range(2))
+    for one in (envs, twin):
+        one.reset(seed=0)
+    stack = contextlib.ExitStack()
+
+    def stop(_: int) -> None:
+        stack.enter_context(own_server.stopped())
+
+    with stack, hurried(envs), pytest.raises(errors.DeadlineExceeded) as caught:
+        envs.rollout(4, "random", progress=stop)
+    assert "the next call waits for its reply" in str(caught.value)
+    (note,) = caught.value.__notes__  # type: ignore[attr-defined]
+    assert "the completed steps of the rollout remain" in note
+    twin.rollout(2, "random")
+    assert_same(envs.rollout(4, "random"), twin.rollout(4, "random"))
+    envs.close()
+    twin.close()
 
 
 GOOD = np.zeros((2, 3), int)

@@ -159,11 +159,15 @@ class ZeroMQCarrier(Carrier):
                 self._handshakes.check(is_last=now >= deadline)
                 if now >= deadline:
                     place = self.endpoint + self._handshakes.failure
-                    advice = (
-                        "the request stays pending, and repeating the call collects its reply"
-                        if call.seq > 1
-                        else "check that a server is running there"
-                    )
+                    if call.seq <= 1:
+                        advice = "check that a server is running there"
+                    elif call.slot == "rollout":
+                        # A repeat of the rollout repeats only its first request.
+                        advice = "the request stays pending, and the next call waits for its reply"
+                    else:
+                        advice = (
+                            "the request stays pending, and repeating the call collects its reply"
+                        )
                     raise DeadlineExceeded(
                         f"no reply to {call.slot} from {place} within the timeout; {advice}"
                     )

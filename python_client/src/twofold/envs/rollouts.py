@@ -16,7 +16,7 @@ from twofold.envs.results import Array, Results
 from twofold.envs.rollout import Collected, Rollout, check_memory, storage
 from twofold.envs.seeding import Seed, board_seeds
 from twofold.envs.snapshots import finished, snapshot
-from twofold.errors import InvalidArgument
+from twofold.errors import DeadlineExceeded, InvalidArgument
 from twofold.policies import served_policies
 from twofold.policies.choosers import OpenFunction, OpenServed
 from twofold.v1 import envelope_pb2 as envelope
@@ -111,10 +111,11 @@ def _play(
     """Plays the steps in as many requests as necessary; `room` limits a reply's size in bytes."""
     steps, done = collected.steps, 0
     session.is_busy = True  # except for `progress`
-    following = request(0)
+    following, first = request(0), None
     try:
         while True:
             reply, payload = session.call("rollout", *following, room)
+            first = first or session.operation
             begin, done = collected.done, collected.done + reply.rollout.steps
             if progress is not None:
                 # If `progress` raises an error, the next rollout must not get these steps again.
@@ -130,10 +131,10 @@ def _play(
             collected.add(reply.rollout, payload, None if played is None else played[begin:done])
             if done == steps:
                 return _whole(session, collected)
-    except KeyboardInterrupt as error:
+    except (KeyboardInterrupt, DeadlineExceeded) as error:
         # In all other cases, repeating the call, or the step in `progress`, returns a result.
-        is_known = collected.done > 0 or (done > 0 and session.state.is_settled)
-        if is_known and session.unreturned_step is None:
+        is_first = done == 0 or session.operation is first
+        if not is_first and session.unreturned_step is None:
             explain(error, _STEPS_REMAIN)
         raise
 
@@ -201,7 +202,7 @@ class _FunctionSteps:
             begins = playing & (infos["episode_length"] == 0)
             steps = _StepCount(collected.steps, session.create.autoreset_mode, playing, begins)
             play(self, steps, [report])
-        except KeyboardInterrupt as error:
+        except (KeyboardInterrupt, DeadlineExceeded) as error:
             if session.unreturned_step is None:
                 explain(error, _STEPS_REMAIN)
             raise

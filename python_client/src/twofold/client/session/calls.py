@@ -158,10 +158,10 @@ class Calls(abc.ABC):
             explain(error, note(before, self.state))
 
 
-def explain(interrupt: KeyboardInterrupt, text: str) -> None:
-    """Sets the note on an interrupt, replacing any earlier one."""
+def explain(error: BaseException, text: str) -> None:
+    """Sets the note on an error, replacing any earlier one."""
     # Like `add_note`, which does not exist in Python 3.10.
-    interrupt.__notes__ = ["twofold: " + text]  # type: ignore[attr-defined]
+    error.__notes__ = ["twofold: " + text]  # type: ignore[attr-defined]
 
 
 def exactly_once(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
