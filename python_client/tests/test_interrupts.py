@@ -261,19 +261,36 @@ def test_a_handlers_exception_while_an_array_is_read_reaches_the_caller(
     envs.close()
 
 
-def test_a_handler_may_close_the_environment_that_it_interrupts(endpoint: str) -> None:
-    moment, has_fired = 0, True
-    while has_fired:
-        envs = twofold.Game2048VectorEnv(3, endpoint=endpoint)
+@pytest.mark.parametrize(("deed", "stride"), DEEDS.values(), ids=DEEDS)
+def test_a_handler_may_close_the_environment_that_it_interrupts(
+    endpoint: str, deed: Callable[[Any, int], Any], stride: int
+) -> None:
+    def make() -> Any:
+        # Each reply has a header to decode, because it ends episodes.
+        envs = twofold.Game2048VectorEnv(
+            3, endpoint=endpoint, autoreset_mode="SameStep", max_episode_steps=1
+        )
         envs.reset(seed=1)
+        return envs
+
+    twin = make()
+    expected = number(deed(twin, 1))
+    twin.close()
+    # A sample of the bytecodes over ipc and tcp, where each reply has its own memory.
+    stride *= 1 if endpoint == "embedded" else 3
+    moment, closed, has_fired = 0, 0, True
+    while has_fired:
+        envs = make()
         at = InterruptAt(moment, envs.close)
         try:
-            at.call(envs.step, actions(1))
+            assert number(at.call(deed, envs, 1)) == expected
         except twofold.errors.ClosedError:
             assert at.has_fired
+            closed += 1
         envs.close()
         has_fired = at.has_fired
-        moment += 7
+        moment += stride
+    assert closed > 10
 
 
 def test_a_handler_that_asks_for_rules_in_the_middle_of_such_a_call_is_refused(

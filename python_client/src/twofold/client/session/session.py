@@ -44,6 +44,7 @@ _SNAPSHOT = Operation(
     "snapshot", envelope.Request(snapshot=environment.SnapshotRequest()).SerializeToString(), None
 )
 
+_CLOSED = "this environment was closed during a call"
 _SEND, _FINISH = states.Task.SEND, states.Task.FINISH
 # Faster than a NamedTuple's own constructor.
 _new: Callable[..., Any] = tuple.__new__
@@ -242,7 +243,7 @@ class Session(Calls):
                         self._recover(deadline)
                 except (RequestError, ServerDied) as error:
                     if self._owner is None:  # closed by a signal handler or another thread
-                        raise ClosedError("this environment was closed during a call") from error
+                        raise ClosedError(_CLOSED) from error
                     if not loses_boards(error, self._journal):
                         raise
                     if self.surroundings.now() >= deadline:
@@ -264,10 +265,15 @@ class Session(Calls):
         operation = state.operation
         try:
             answer = self.link.transmit(operation, state.seq, deadline, into)
-        except RequestError as error:
-            if not leaves_open(error, self._journal):
+        except Exception as error:
+            if self.state is not state:
+                raise ClosedError(_CLOSED) from error
+            if isinstance(error, RequestError) and not leaves_open(error, self._journal):
                 self.state = state.refused()
             raise
+        # A signal handler that closes the session may overwrite the reply.
+        if self.state is not state:
+            raise ClosedError(_CLOSED)
         # The order matters: after an interrupt in between, the answered request is repeated.
         if answer[0] is not DONE:
             if operation.slot in ("reset", "restore") and self.on_seeds:
