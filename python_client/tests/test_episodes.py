@@ -324,8 +324,8 @@ def test_recovered_boards_keep_their_returns(own_server: Server, game: str) -> N
     own_server.kill()
     own_server.start_again()
     assert found + ends(envs, 23, start=17) == expected
-    assert _without_speed(envs.statistics()) == _without_speed(twin.statistics())
     envs.close()
+    assert _without_speed(envs.statistics()) == _without_speed(twin.statistics())
     twin.close()
 
 

@@ -707,6 +707,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Raises:
             InvalidArgument: The environment was made without extra_infos=("episode",).
+            ClosedError: The environment belongs to the process that forked this one.
             DeadlineExceeded: Another thread's call did not end within the timeout.
         """
         if self._episodes is None:

@@ -56,15 +56,13 @@ class Calls(abc.ABC):
         """Waits for other threads' calls, and takes the lock.
 
         Raises:
-            ClosedError: The session is closed, or belongs to the process that forked this one.
+            ClosedError: The session belongs to the process that forked this one.
             DeadlineExceeded: Another thread's call did not end within the timeout.
         """
         # Checked before the lock, because a forked child has no thread that would release it.
-        if self._owner is not system.generation:
+        if self._owner not in (system.generation, None):
             raise ClosedError(
-                "this environment is closed"
-                if self._owner is None
-                else f"this environment belongs to process {self._pid}, which this one was forked "
+                f"this environment belongs to process {self._pid}, which this one was forked "
                 "from; make environments after the fork"
             )
         if not self.lock.acquire(timeout=self._timeout):
@@ -90,6 +88,8 @@ class Calls(abc.ABC):
         """
         # Nearly every call finds the lock free, so this test saves a call.
         if self._owner is not system.generation or not self.lock.acquire(False):
+            if self._owner is None:
+                raise ClosedError("this environment is closed")
             self.acquire()
         if self.is_busy or not self.state.is_settled:
             self._take_turn(is_wait)
