@@ -128,14 +128,20 @@ def choice(name: str, value: object, known: Iterable[str]) -> str:
     return value
 
 
+def decimal(text: str) -> int | None:
+    """Returns the number that a text consists of; None without one, or beyond 19 digits."""
+    return int(text) if text.isdecimal() and len(text) < 20 else None
+
+
 def game(which: object, games: int) -> str | int:
     """Returns `which` as "best", "worst", "median" or a game's number, 0 ... `games` - 1."""
     if which in ("best", "worst", "median"):
         return str(which)
     if isinstance(which, str):
-        if not (which.isdecimal() and len(which) < 20):
+        number = decimal(which)
+        if number is None:
             raise wrong("which", which, "'best', 'worst', 'median' or an episode's number")
-        which = int(which)
+        which = number
     return integer("which", which, 0, games - 1)
 
 

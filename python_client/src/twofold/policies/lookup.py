@@ -178,15 +178,16 @@ def _named(text: str) -> Chooser | None:
     if text == "perfect-memory":
         return FunctionChooser(text, PerfectMemory.card, make=PerfectMemory)
     if kind == "last-k-memory" and colon:
-        if rest != "all" and not (rest.isdecimal() and len(rest) < 20):
+        k = _arguments.decimal(rest)
+        if k is None and rest != "all":
             expected = "a number of cards, such as last-k-memory:4, or last-k-memory:all"
             raise _arguments.wrong("policy", text, expected)
-        k = None if rest == "all" else int(rest)
         return FunctionChooser(text, LastKMemory.card, make=functools.partial(LastKMemory, k=k))
     if kind == "expectimax" and colon:
-        if not (rest.isdecimal() and len(rest) < 20):
+        depth = _arguments.decimal(rest)
+        if depth is None:
             raise _arguments.wrong("policy", text, "a depth, such as expectimax:3")
-        return resolve(served_policies.Expectimax(depth=int(rest)))
+        return resolve(served_policies.Expectimax(depth=depth))
     if kind == "ntuple" and colon:
         return resolve(served_policies.NTuple.load(rest), f"ntuple ({Path(rest).name})")
     return None
