@@ -3,13 +3,17 @@ package import TwofoldCore
 internal import TwofoldOptimum
 package import TwofoldProtocol
 
-/// The memory in bytes that a request needs for a policy. The policy's memory before the request is released only
-/// afterwards, because a refused request changes nothing.
-public enum PolicyMemory {
-    /// The memory for a new network, which also removes the tables.
-    case network(Int)
-    /// The memory for the tables of another policy.
-    case tables(Int)
+/// The memory that a request needs for a policy. The policy's memory before the request is released only afterwards,
+/// because a refused request changes nothing.
+public struct PolicyMemory {
+    /// The size in bytes.
+    public let bytes: Int
+    /// Whether the memory is for a new network, which also removes the tables. Otherwise, it is for the tables of
+    /// another policy.
+    public let isNetwork: Bool
+
+    static func network(_ bytes: Int) -> PolicyMemory { PolicyMemory(bytes: bytes, isNetwork: true) }
+    static func tables(_ bytes: Int) -> PolicyMemory { PolicyMemory(bytes: bytes, isNetwork: false) }
 }
 
 /// The rollouts of one environment: its policies, the policies' random streams, and the network sent by the client.

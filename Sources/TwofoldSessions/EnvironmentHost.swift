@@ -101,21 +101,15 @@ package final class EnvironmentHost {
     // MARK: policies
 
     /// The reservation for a request's policy. If the request is refused, it is released.
-    private enum PolicyReservation {
-        case network(MemoryBudget.Reservation)
-        case tables(MemoryBudget.Reservation)
-    }
+    private typealias PolicyReservation = (isNetwork: Bool, memory: MemoryBudget.Reservation)
 
     /// Reserves the memory that a request needs for a policy, in addition to the memory of the policies before it.
     private func reservePolicy(
         for op: Request.OneOf_Op
     ) throws(ServiceError) -> PolicyReservation? {
+        guard let policy = environment.policyMemory(op) else { return nil }
         do throws(MemoryBudget.Exhausted) {
-            switch environment.policyMemory(op) {
-            case .network(let bytes): return .network(try budget.reserve(bytes))
-            case .tables(let bytes): return .tables(try budget.reserve(bytes))
-            case nil: return nil
-            }
+            return (policy.isNetwork, try budget.reserve(policy.bytes))
         } catch {
             throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
         }
@@ -123,10 +117,11 @@ package final class EnvironmentHost {
 
     /// Keeps the reservation of an executed request instead of those for the memory that the request released.
     private func keep(_ policy: PolicyReservation?) {
-        switch policy {
-        case .network(let reservation): (network, tables) = (reservation, nil)
-        case .tables(let reservation): tables = reservation
-        case nil: break
+        guard let policy else { return }
+        if policy.isNetwork {
+            (network, tables) = (policy.memory, nil)
+        } else {
+            tables = policy.memory
         }
     }
 }

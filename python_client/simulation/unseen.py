@@ -136,8 +136,8 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a smaller policy keeps the memory of a larger one",
             _HOST,
-            "case .network(let reservation): (network, tables) = (reservation, nil)",
-            "case .network(let reservation): if network == nil { network = reservation }",
+            "            (network, tables) = (policy.memory, nil)\n",
+            "            if network == nil { network = policy.memory }\n",
         ),
         Defect(
             "a SAME_STEP session does not reserve its longest replies",
