@@ -210,7 +210,7 @@ def train(
     next_save = run.seconds + save_every
     try:
         while True:
-            # At the start, the evaluation is missing that ended the training before.
+            # A resumed training may lack an evaluation that was interrupted.
             if evaluate_every is not None and run.has_passed(evaluate_every):
                 run.evaluate(episodes, evaluated)
             run.checked_seconds = run.seconds
