@@ -638,27 +638,18 @@ def test_a_compressed_network_file_is_refused(tmp_path: Path) -> None:
     assert no.value.field == "path"
 
 
+@pytest.mark.parametrize(
+    ("descr", "message"), [("<f4", "larger than the file"), ("|V0", "elements have no size")]
+)
 def test_an_array_larger_than_its_file_is_refused_before_any_memory_is_taken(
-    tmp_path: Path,
+    descr: str, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "network.npz"
     policies.NTuple([[0]], [TABLE]).save(path)
     with zipfile.ZipFile(path, "a") as file, file.open("more.npy", "w") as array:
-        form = {"descr": "<f4", "fortran_order": False, "shape": (2**50,)}
+        form = {"descr": descr, "fortran_order": False, "shape": (2**50,)}
         np.lib.format.write_array_header_1_0(array, form)
-    with pytest.raises(errors.InvalidArgument, match="larger than the file") as caught:
-        policies.NTuple.load(path)
-    assert caught.value.field == "path"
-
-
-def test_a_network_of_elements_without_size_is_refused_before_any_memory_is_taken(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "network.npz"
-    with zipfile.ZipFile(path, "w") as file, file.open("tuple_0.npy", "w") as array:
-        form = {"descr": "|V0", "fortran_order": False, "shape": (2**50,)}
-        np.lib.format.write_array_header_1_0(array, form)
-    with pytest.raises(errors.InvalidArgument, match="expected numbers or text") as caught:
+    with pytest.raises(errors.InvalidArgument, match=message) as caught:
         policies.NTuple.load(path)
     assert caught.value.field == "path"
 
@@ -674,11 +665,21 @@ def test_arrays_that_share_the_bytes_of_a_file_are_refused(tmp_path: Path) -> No
     assert caught.value.field == "path"
 
 
+def test_a_network_whose_cells_are_not_integers_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.npz"
+    arrays = policies.NTuple([[0]], [TABLE]).arrays()
+    np.savez(path, **arrays | {"tuple_0": np.zeros(1, [("a", "u1"), ("b", "V0")])})
+    with pytest.raises(errors.InvalidArgument, match=r"tuple_0 is .*; expected integers") as caught:
+        policies.NTuple.load(path)
+    assert caught.value.field == "path"
+
+
 def test_a_network_may_have_other_arrays_too(tmp_path: Path) -> None:
     path = tmp_path / "network.npz"
     policies.NTuple([[0]], [TABLE]).save(path)
     with np.load(path) as saved:
-        np.savez(path, **saved, training="of a checkpoint")
+        history = np.zeros(3, [("seconds", float), ("games", int)])
+        np.savez(path, **saved, training="of a checkpoint", history=history)
     assert policies.NTuple.load(path).tuples == ((0,),)
 
 

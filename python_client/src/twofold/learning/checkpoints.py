@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation
-from twofold.policies.served_policies import network_form, read_arrays
+from twofold.policies.served_policies import network_form, read_arrays, tuples_of
 from twofold.v1 import rollout_pb2 as wire
 
 if TYPE_CHECKING:
@@ -137,10 +137,8 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
     """
     form = learner.form
     with _reading(path) as arrays:
-        count = sum(name.startswith("tuple_") for name in arrays.files)
-        tuples = [arrays[f"tuple_{index}"].tolist() for index in range(count)]
         symmetric = bool(arrays["symmetric"])
-        if network_form(tuples, int(arrays["exponents"]), symmetric=symmetric) != form:
+        if network_form(tuples_of(arrays), int(arrays["exponents"]), symmetric=symmetric) != form:
             raise InvalidArgument("its network has a different form from that of its training")
         # One table at a time, because a copy of all could exceed the memory.
         for index, weights in enumerate(_tables(learner.weights, form)):

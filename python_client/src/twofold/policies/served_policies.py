@@ -266,10 +266,10 @@ class NTuple(Policy):
             OSError: The file can't be read.
         """
         with read_arrays(path, "n-tuple network") as arrays:
-            count = sum(name.startswith("tuple_") for name in arrays.files)
+            tuples = tuples_of(arrays)
             return cls(
-                [arrays[f"tuple_{index}"].tolist() for index in range(count)],
-                [arrays[f"weights_{index}"] for index in range(count)],
+                tuples,
+                [arrays[f"weights_{index}"] for index in range(len(tuples))],
                 exponents=int(arrays["exponents"]),
                 symmetric=bool(arrays["symmetric"]),
             )
@@ -302,6 +302,16 @@ def read_arrays(path: str | PathLike[str], content: str) -> Iterator[Any]:
             ) from error
 
 
+def tuples_of(arrays: Any) -> list[list[int]]:
+    """Returns the tuples of cells in the arrays of a network's file."""
+    count = sum(name.startswith("tuple_") for name in arrays.files)
+    tuples = [arrays[f"tuple_{index}"] for index in range(count)]
+    for index, cells in enumerate(tuples):
+        if cells.dtype.kind not in "iu":
+            raise InvalidArgument(f"tuple_{index} is {cells.dtype}; expected integers")
+    return [cells.tolist() for cells in tuples]
+
+
 def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int) -> int:
     """Checks an array, and returns its size in bytes, which must be at most `left`.
 
@@ -320,8 +330,8 @@ def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int) ->
     with archive.open(entry) as array:
         np.lib.format.read_magic(array)
         shape, _, dtype = np.lib.format.read_array_header_1_0(array)
-    if dtype.kind not in "biufU" or not dtype.itemsize:
-        raise InvalidArgument(f"{entry.filename} is {dtype} {shape}; expected numbers or text")
+    if not dtype.itemsize:
+        raise InvalidArgument(f"{entry.filename} is {dtype} {shape}, whose elements have no size")
     size = math.prod(shape) * dtype.itemsize
     if size > left:
         raise InvalidArgument(
