@@ -109,6 +109,11 @@ def assert_same(left: Any, right: Any) -> None:
             np.testing.assert_array_equal(array, right.finals.infos[name], err_msg=name)
 
 
+def notes_of(error: BaseException) -> list[str]:
+    """Returns an exception's notes, which mypy does not know, because Python 3.10 lacks them."""
+    return list(getattr(error, "__notes__", []))
+
+
 def interrupt(*_: object) -> NoReturn:
     """Raises KeyboardInterrupt. Tests replace functions of the package with it."""
     raise KeyboardInterrupt

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.error import NoAsyncCallError
-from loops import actions, hurried, interrupt, make, number
+from loops import actions, hurried, interrupt, make, notes_of, number
 from servers import Server
 
 import twofold
@@ -117,7 +117,7 @@ def test_an_interrupted_step_is_collected(endpoint: str, monkeypatch: pytest.Mon
         patch.setattr(envs._results, "of_step", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step(PLAYED)
-    assert "collect()" in caught.value.__notes__[0]  # type: ignore[attr-defined]
+    assert "collect()" in notes_of(caught.value)[0]
     assert number(envs.collect()) == number(twin.step(PLAYED))
     envs.close()
     twin.close()
@@ -230,7 +230,7 @@ def test_an_interrupted_step_of_a_progress_callback_is_collected(
 
     with pytest.raises(KeyboardInterrupt) as caught:
         envs.rollout(10, policy, progress=step)
-    assert "collect()" in caught.value.__notes__[0]  # type: ignore[attr-defined]
+    assert "collect()" in notes_of(caught.value)[0]
     monkeypatch.undo()
     twin.rollout(2, policy)
     assert number(envs.collect()) == number(twin.step(PLAYED))

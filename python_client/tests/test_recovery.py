@@ -23,6 +23,7 @@ from loops import (
     interrupt,
     interrupt_when,
     make,
+    notes_of,
     one_step,
     play,
     undisturbed,
@@ -80,11 +81,6 @@ def test_connections_that_are_cut_change_nothing(server: Server, game: str) -> N
 
 
 # ---- interrupts ----------------------------------------------------------------------------------
-
-
-def notes_of(error: BaseException) -> list[str]:
-    """Returns an exception's notes, which mypy does not know, because Python 3.10 lacks them."""
-    return list(getattr(error, "__notes__", []))
 
 
 def play_through_interrupts(envs: Any, expected: list[int], times: int, longest: float) -> int:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import gymnasium as gym
 import numpy as np
 import pytest
-from loops import assert_same, hurried
+from loops import assert_same, hurried, notes_of
 from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
@@ -430,7 +430,7 @@ def test_an_equal_rollout_continues_after_the_steps_of_a_cancelled_one(
     with pytest.raises(error) as caught:
         play(envs, 9, progress=cancel)
     if error is KeyboardInterrupt:
-        assert caught.value.__notes__ == [  # type: ignore[attr-defined]
+        assert notes_of(caught.value) == [
             "twofold: the completed steps of the rollout remain; any call continues from there."
         ]
     play(twin, done[-1])
@@ -460,7 +460,7 @@ def test_the_note_of_an_interrupted_rollout_says_what_an_equal_one_returns(
         patch.setattr(Collected, "add", interrupted)
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.rollout(4, "random")
-    (note,) = caught.value.__notes__  # type: ignore[attr-defined]
+    (note,) = notes_of(caught.value)
     # A server already executes the next request.
     executed = min(4, place + 1 if endpoint == "embedded" else place + 2)
     if executed == 1:
@@ -486,7 +486,7 @@ def test_a_deadline_within_a_rollout_does_not_promise_its_reply(
     with stack, hurried(envs), pytest.raises(errors.DeadlineExceeded) as caught:
         envs.rollout(4, "random", progress=stop)
     assert "the next call waits for its reply" in str(caught.value)
-    (note,) = caught.value.__notes__  # type: ignore[attr-defined]
+    (note,) = notes_of(caught.value)
     assert "the completed steps of the rollout remain" in note
     twin.rollout(2, "random")
     assert_same(envs.rollout(4, "random"), twin.rollout(4, "random"))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from games import MakeBatch
-from loops import actions, assert_same, hurried, make, number
+from loops import actions, assert_same, hurried, make, notes_of, number
 from opcodes import InterruptAt
 from servers import Server
 
@@ -370,7 +370,7 @@ def test_an_interrupt_in_the_function_keeps_the_steps_before_it(
 
     with pytest.raises(KeyboardInterrupt) as caught:
         envs.rollout(100, stops)
-    assert caught.value.__notes__ == [  # type: ignore[attr-defined]
+    assert notes_of(caught.value) == [
         "twofold: the completed steps of the rollout remain; any call continues from there."
     ]
     before = twin.rollout(7, first_legal)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
-from loops import actions, hurried, interrupt, make, number, one_step, undisturbed
+from loops import actions, hurried, interrupt, make, notes_of, number, one_step, undisturbed
 from opcodes import InterruptAt
 from raw import statistics_of
 from servers import Server, wait_until
@@ -277,7 +277,7 @@ def test_the_note_of_an_interrupted_wait_names_the_wait(
         patch.setattr(envs._results, "of_step", interrupt)
         with pytest.raises(KeyboardInterrupt) as caught:
             envs.step_wait()
-    (note,) = caught.value.__notes__  # type: ignore[attr-defined]
+    (note,) = notes_of(caught.value)
     assert "Repeating the call returns its result; it must come before any other" in note
     envs.step_wait()
     envs.close()
