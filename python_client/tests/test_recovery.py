@@ -38,6 +38,7 @@ from twofold.client.session.journal import part
 from twofold.client.session.states import Idle, Operation
 from twofold.envs import rollouts
 from twofold.envs.rollout import Collected
+from twofold.policies.served_policies import upload
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import rollout_pb2 as wire
 
@@ -530,12 +531,15 @@ def test_without_recover_a_fork_is_lost_with_its_server(own_server: Server) -> N
         fork.observe()
 
 
-def test_a_server_that_plays_differently_is_reported(own_server: Server) -> None:
+@pytest.mark.parametrize("uploads", [False, True])
+def test_a_server_that_plays_differently_is_reported(own_server: Server, uploads: bool) -> None:
     envs = make(own_server.ipc, recover=True)
     play(envs, 10)
     journal = envs._session._journal
     assert journal is not None
     journal._mark = 12345
+    if uploads:
+        upload(envs._session, NETWORK)
     own_server.kill()
     own_server.start_again()
     for _ in range(2):

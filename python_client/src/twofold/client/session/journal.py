@@ -63,7 +63,7 @@ class Journal:
         self._has_search = False
         # The number and size of the operations since the journal began.
         self._count = self._bytes = 0
-        # The checksum of the reply to the last operation.
+        # The checksum of the reply to the last operation, uploads excepted.
         self._mark: int | None = None
 
     @property
@@ -91,6 +91,7 @@ class Journal:
         """Adds an executed operation with its reply and payload. Safe to call twice."""
         if operation.slot not in _CHANGES:
             return
+        mark = self._mark if operation.slot == "policy" else _mark(payload)
         # The order matters: an interrupt in between must not leave another reply's checksum.
         self._mark = None
         if not self.ends_with(operation):
@@ -103,7 +104,7 @@ class Journal:
                 self._bytes += len(operation.payload or b"")
             else:
                 return
-        self._mark = _mark(payload)
+        self._mark = mark
 
     def ends_with(self, operation: Operation) -> bool:
         """Returns True if the last operation is this very object, not just an equal one."""
@@ -120,7 +121,7 @@ class Journal:
             self.done.pop()
 
     def agrees(self, payload: NDArray[np.uint8]) -> bool:
-        """Returns True if the last operation, when repeated, got the same reply as before."""
+        """Returns True if the last operation, uploads excepted, got the same reply as before."""
         return self._mark is None or self._mark == _mark(payload)
 
 

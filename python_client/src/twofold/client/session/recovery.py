@@ -26,7 +26,7 @@ class _Progress(NamedTuple):
     steps: int = 0
     """The number of a rollout's steps that have been replayed."""
     payload: NDArray[np.uint8] | None = None
-    """The last operation's payload; None if the operation took several requests."""
+    """The payload of the last operation, uploads excepted; None if it took several requests."""
 
 
 class Recovery:
@@ -97,11 +97,12 @@ class Recovery:
 
     def _play(self, done: Done, deadline: float) -> None:
         """Makes one request for an operation; a rollout may take several."""
-        seq, place, steps, _ = self._progress
+        seq, place, steps, last = self._progress
         seq += 1
         if done.operation.slot != "rollout":
             _, payload = self._link.transmit(done.operation, seq, deadline)
-            self._progress = _Progress(seq, place + 1, 0, payload)
+            is_upload = done.operation.slot == "policy"
+            self._progress = _Progress(seq, place + 1, 0, last if is_upload else payload)
             return
         # The server may now have time for fewer steps. It must not execute more.
         operation = part(done.operation, steps, done.steps)
