@@ -37,8 +37,8 @@ def serving(
 class Connection:
     """A WebSocket without a client library, and without a thread that reads ahead."""
 
-    def __init__(self, url: str) -> None:
-        self._protocol = ClientProtocol(parse_uri(url.replace("http", "ws") + "/ws"))
+    def __init__(self, url: str, path: str = "/ws") -> None:
+        self._protocol = ClientProtocol(parse_uri(url.replace("http", "ws") + path))
         host, port = url.removeprefix("http://").split(":")
         self.socket = socket.create_connection((host, int(port)), PATIENCE)
         self._events: list[Any] = []

@@ -150,6 +150,32 @@ def test_requests_over_http_do_not_count_as_connections() -> None:
         player.close()
 
 
+@pytest.mark.parametrize("method", ["openenv/session/create", "openenv/session/close"])
+def test_a_connection_can_neither_share_its_session_nor_end_another(
+    connection: Connection, method: str
+) -> None:
+    connection.reset(seed=1)
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"session_id": "x"}}
+    error = connection.error("mcp", request)
+    assert error["code"] == "UNKNOWN_TYPE"
+    assert "run `twofold mcp`" in error["message"]
+    assert connection.step(direction="up")["step"] == 1
+
+
+def test_a_websocket_at_mcp_is_closed_with_the_reason_and_has_no_session() -> None:
+    with serving(max_sessions=1) as url:
+        player = Connection(url)
+        player.reset(seed=1)
+        with pytest.raises(ConnectionError, match="run `twofold mcp`"):
+            Connection(url, "/mcp").receive()
+        player.close()
+
+
+def test_a_connection_can_not_join_a_session(url: str) -> None:
+    error = Connection(url, "/ws?session_id=x").receive()["data"]
+    assert (error["code"], error["message"]) == ("SESSION_ERROR", "Unknown session_id: x")
+
+
 @pytest.mark.parametrize(
     "sent",
     [

@@ -22,6 +22,7 @@ _PATHS = ("/reset", "/step", "/mcp")
 # JSON-RPC's codes.
 _NO_JSON = -32700
 _NO_SUCH_METHOD = -32601
+_NO_TOOLS = "this server offers no MCP tools; run `twofold mcp` for them"
 # OpenEnv passes a reset's arguments by name to functions with these parameters.
 _RESERVED = {"self", "func"}
 _GONE: Message = {"type": "websocket.disconnect", "code": 1006}
@@ -31,7 +32,9 @@ class Guard:
     """An ASGI middleware between the server and OpenEnv's app.
 
     - It refuses bodies larger than `max_bytes`.
-    - It refuses to create sessions over HTTP, because they would never end.
+    - It refuses to create or close sessions with MCP messages. A session created over HTTP would
+      never end. A session that another connection can join or close could start boards that are
+      never closed.
     - It answers with an error if a body is not JSON that OpenEnv can read and echo. On its own,
       OpenEnv would fail with an internal error.
     - It answers with an error if a message at /ws is not a JSON object of this kind. On its own,
@@ -51,6 +54,11 @@ class Guard:
         elif scope["type"] == "websocket" and scope["path"].endswith("/ws"):
             connection = _Connection(receive, send)
             await self._app(scope, connection.receive, connection.send)
+        elif scope["type"] == "websocket" and scope["path"].endswith("/mcp"):
+            connection = _Connection(receive, send)
+            await connection.send({"type": "websocket.accept"})
+            closing = {"type": "websocket.close", "code": 1008, "reason": _NO_TOOLS}
+            await connection.send(closing)
         else:
             await self._app(scope, receive, send)
 
@@ -97,7 +105,7 @@ def _refusal(path: str, body: bytearray) -> tuple[int, dict[str, Any]] | None:
         code = _NO_JSON
         if _needs_a_session(request):
             code = _NO_SUCH_METHOD
-            fault = "this server offers no MCP tools; run `twofold mcp` for them"
+            fault = _NO_TOOLS
         error_of = {"code": code, "message": fault}
         answer = 200, {"jsonrpc": "2.0", "id": None, "error": error_of}
     else:
@@ -143,10 +151,10 @@ class _Connection:
             message = await self._receive()
             # Without this, a burst of messages delays other clients and hides a lost connection.
             await asyncio.sleep(0)
-            fault = _fault(message)
+            code, fault = _fault(message)
             if not fault:
                 return message
-            error = {"type": "error", "data": {"message": fault, "code": "INVALID_JSON"}}
+            error = {"type": "error", "data": {"message": fault, "code": code}}
             await self.send({"type": "websocket.send", "text": json.dumps(error)})
         return _GONE
 
@@ -160,19 +168,21 @@ class _Connection:
             self._is_gone = True
 
 
-def _fault(message: Message) -> str:
-    """Returns a description of a message's fault; "" if OpenEnv can read the message."""
+def _fault(message: Message) -> tuple[str, str]:
+    """Returns OpenEnv's code for a message's fault, and a description; "" if there is none."""
     if message["type"] != "websocket.receive":
-        return ""
+        return "", ""
     text = message.get("text")
     if text is None:
-        return "Invalid JSON: expected text, not bytes"
+        return "INVALID_JSON", "Invalid JSON: expected text, not bytes"
     try:
         value = _parsed(text)
     except ValueError as error:
-        return f"Invalid JSON: {error}"
-    kind = type(value).__name__
-    return "" if isinstance(value, dict) else f"Invalid JSON: expected an object, not a {kind}"
+        return "INVALID_JSON", f"Invalid JSON: {error}"
+    if not isinstance(value, dict):
+        kind = type(value).__name__
+        return "INVALID_JSON", f"Invalid JSON: expected an object, not a {kind}"
+    return ("UNKNOWN_TYPE", _NO_TOOLS) if value.get("type") == "mcp" else ("", "")
 
 
 def _explained(message: Message) -> Message:
