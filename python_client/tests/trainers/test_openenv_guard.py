@@ -76,7 +76,7 @@ def test_a_refusal_over_http_gives_the_reason(
     assert answer[1].startswith(detail)
 
 
-@pytest.mark.parametrize("path", ["/reset", "/step"])
+@pytest.mark.parametrize("path", ["/reset", "/step", "/twofold_2048/tasks"])
 @pytest.mark.parametrize(
     "body",
     [

@@ -17,8 +17,6 @@ Send = Callable[[Message], Awaitable[None]]
 
 # OpenEnv's replies echo an invalid value, and pydantic can serialise at most 255 nested levels.
 _MAX_BRACKETS = 200
-# The paths whose bodies are read as JSON.
-_PATHS = ("/reset", "/step", "/mcp")
 # JSON-RPC's codes.
 _NO_JSON = -32700
 _NO_SUCH_METHOD = -32601
@@ -74,7 +72,7 @@ class Guard:
                 detail = f"the body is larger than {self._max_bytes:,} bytes"
                 await _answer(send, 413, {"detail": detail})
                 return
-        if body and scope["path"].endswith(_PATHS):
+        if body:
             answer = _refusal(scope["path"], body)
             if answer is not None:
                 await _answer(send, *answer)
