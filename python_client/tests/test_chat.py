@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import urllib.error
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -538,6 +539,30 @@ def test_an_error_on_one_board_does_not_wait_for_the_others() -> None:
         with pytest.raises(errors.ModelUnavailable, match="HTTP 401"):
             evaluated(server, episodes=4, timeout=600.0)
         is_over.set()
+
+
+@pytest.mark.parametrize(
+    "is_refused",
+    [
+        lambda thread: thread.name == "twofold-chat",
+        lambda thread: isinstance(thread, threading.Timer),
+    ],
+)
+def test_a_limit_on_threads_is_reported_with_its_remedy(
+    is_refused: Callable[[threading.Thread], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def start_some(thread: threading.Thread) -> None:
+        if is_refused(thread):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    expected = r"play fewer boards at once \(num_envs\), or raise `ulimit -u` "
+    refused = pytest.raises(errors.ResourceExhausted, match=expected)
+    with ChatServer(first_legal_reply) as server, refused:
+        evaluated(server)
 
 
 def test_an_interrupt_ends_the_command_while_requests_and_retries_wait() -> None:

@@ -115,6 +115,7 @@ def evaluate(
         StrategyError, SandboxUnavailable: The program can't be judged, or no sandbox is available.
         TransportError: No server answered.
         ModelUnavailable: The chat model's endpoint did not answer.
+        ResourceExhausted: The process can't start a thread for each board of a chat model.
     """
     _arguments.progress(progress)
     _arguments.executor(executor, "evaluate")

@@ -21,7 +21,7 @@ from twofold.client.system import allow_open_files
 from twofold.errors import InvalidArgument
 from twofold.games.encoding import tile_values
 from twofold.games.game2048 import Game2048
-from twofold.judging.players import Choice, Failure, game_of
+from twofold.judging.players import Choice, Failure, game_of, start_thread
 from twofold.judging.runner import DIRECTIONS
 
 if TYPE_CHECKING:
@@ -169,6 +169,9 @@ class ChatPlayer:
         """Requests the moves for all boards at once, each in its own daemon thread.
 
         The first error is raised immediately, without waiting for the other threads.
+
+        Raises:
+            ModelUnavailable, ResourceExhausted: See `ChatEndpoint.complete`.
         """
         answers: SimpleQueue[tuple[int, Choice | BaseException]] = SimpleQueue()
 
@@ -179,7 +182,8 @@ class ChatPlayer:
                 answers.put((row, error))
 
         for row in range(len(boards)):
-            threading.Thread(target=ask, args=(row,), name="twofold-chat", daemon=True).start()
+            thread = threading.Thread(target=ask, args=(row,), name="twofold-chat", daemon=True)
+            start_thread(thread)
         choices: dict[int, Choice] = {}
         while len(choices) < len(boards):
             row, answer = answers.get()

@@ -24,6 +24,7 @@ from typing_extensions import override
 from twofold._text import printable
 from twofold.client.surroundings import SYSTEM, Surroundings
 from twofold.errors import InvalidArgument, ModelUnavailable
+from twofold.judging.players import start_thread
 
 Message = dict[str, str]
 """A message of a conversation: {"role": "user" or "assistant", "content": the text}."""
@@ -112,6 +113,7 @@ class ChatEndpoint:
 
         Raises:
             ModelUnavailable: The request was refused, all attempts failed, or `close` was called.
+            ResourceExhausted: The process can't start a thread for the time limit.
         """
         body = json.dumps({**options, "messages": list(messages)}).encode()
         for attempt in range(1, ATTEMPTS + 1):
@@ -148,6 +150,7 @@ class ChatEndpoint:
         """Sends one request and returns the reply, whatever its status.
 
         Raises:
+            ResourceExhausted: The process can't start a thread for the time limit.
             TimeoutError: The whole reply did not arrive in time.
             OSError, http.client.HTTPException, ValueError: No reply arrived, or it is too large.
         """
@@ -156,8 +159,8 @@ class ChatEndpoint:
         timer.daemon = True
         with self._lock:
             self._exchanges.add(exchange)
-        timer.start()
         try:
+            start_thread(timer)
             reply = self._answer(exchange)
         except (OSError, http.client.HTTPException, ValueError):
             if not exchange.is_ended:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -10,7 +11,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from twofold.errors import InvalidArgument
+from twofold.errors import InvalidArgument, ResourceExhausted
 from twofold.games.game2048 import Game2048
 
 
@@ -68,3 +69,19 @@ def game_of(envs: VectorEnv[Any, Any, Any]) -> Game2048:
     if form.form != "array" or form.keys is not None:
         raise InvalidArgument("env's observations are not boards; omit obs", field="env")
     return game
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Starts a player's thread.
+
+    Raises:
+        ResourceExhausted: The process has too many threads or too little memory.
+    """
+    try:
+        thread.start()
+    except RuntimeError:
+        raise ResourceExhausted(
+            "this process can't start another thread; play fewer boards at once (num_envs), or "
+            "raise `ulimit -u` (threads) or `ulimit -v` (memory)",
+            field="num_envs",
+        ) from None
