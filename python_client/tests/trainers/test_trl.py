@@ -71,6 +71,18 @@ def test_the_end_of_a_game_is_explained(arguments: dict[str, Any], end: str) -> 
     assert answer.endswith(f"The game is over: {end}.")
 
 
+def test_an_illegal_action_is_not_to_blame_if_a_start_tile_is_the_goal() -> None:
+    tools = Game2048Tools(goal=4, stop_at_goal=True)
+    for seed in range(1000):
+        board = tools.reset(seed=seed)
+        if tools.infos["goal_reached"] and not tools.infos["action_mask"][0]:
+            break
+    assert "4" in board
+    answer = tools.move("up")
+    assert answer.startswith("Nothing moves up.\n")
+    assert answer.endswith("The game is over: 4 is reached.")
+
+
 def test_directions_keep_their_meaning_in_another_packages_rules() -> None:
     ours, theirs = Game2048Tools(start_tiles=2), Game2048Tools(dialect="pgx")
     board = np.array([[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 2]], np.uint8)

@@ -310,9 +310,9 @@ class Concentration(GameSpec):
             return f"Card {number} shows {symbol}, and so does {first}: a pair."
         return f"Card {number} shows {symbol}, unlike {first}: both are turned back after this."
 
-    def end(self, infos: Infos) -> str:
-        """Returns why the game ended: all pairs are found."""
-        return "all pairs are found"
+    def end(self, infos: Infos, is_legal: bool) -> str:
+        """Returns why the game ended: all pairs are found, or an illegal action."""
+        return "all pairs are found" if is_legal else "that action was illegal"
 
 
 _TABLE: Colour = (38, 92, 70)

@@ -337,9 +337,10 @@ class Game2048(GameSpec):
         """Returns why a direction is illegal: nothing moves."""
         return f"Nothing moves {self.actions[number]}"
 
-    def end(self, infos: Infos) -> str:
-        """Returns why the game ended: the goal is reached, or no tile can move."""
+    def end(self, infos: Infos, is_legal: bool) -> str:
+        """Returns why the game ended: the goal, an illegal action, or no tile can move."""
         config = self.request.game2048
+        # Checked first, because an illegal action also ends the game if a start tile is the goal.
         if config.stop_at_goal and infos["goal_reached"]:
             return f"{config.goal} is reached"
-        return "no tile can move"
+        return "no tile can move" if is_legal else "that action was illegal"

@@ -231,8 +231,8 @@ class GameSpec(abc.ABC):
         return "" if before["action_mask"][number] else f"{self.refusal(number, board)}."
 
     @abc.abstractmethod
-    def end(self, infos: Infos) -> str:
-        """Returns why the game ended after a legal action."""
+    def end(self, infos: Infos, is_legal: bool) -> str:
+        """Returns why the game ended. `is_legal` is True if the last action was legal."""
 
 
 def read_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,8 +98,7 @@ class TextGame:
         before = self.infos
         _, terminated, truncated = self.step(number)
         if terminated:  # checked first, because such a step may also be truncated
-            is_legal = before["action_mask"][number]
-            self.end = self.game.end(self.infos) if is_legal else "that action was illegal"
+            self.end = self.game.end(self.infos, before["action_mask"][number] == 1)
         elif truncated:
             self.end = "the step limit was reached"
         outcome = self.game.outcome(number, self.board, before, self.infos)
