@@ -110,6 +110,37 @@ def test_blocks_of_many_values_give_the_interval_of_the_values() -> None:
     assert (low, high) == pytest.approx((sample.mean() - half, sample.mean() + half), abs=half / 8)
 
 
+@pytest.mark.parametrize("games", [6, 10, 20])
+def test_intervals_of_the_means_of_few_games_hold_the_truth_in_95_of_100_samples(
+    games: int,
+) -> None:
+    samples = np.random.default_rng(games).normal(5, 2, (400, games))
+    inside = sum(5.0 in statistics.bootstrap_mean(sample) for sample in samples)
+    assert 368 <= inside <= 393  # 380 +- 3 standard deviations
+
+
+def test_fewer_than_six_games_show_neither_an_interval_nor_a_verdict() -> None:
+    comparison = by_hand("a", (5, 9, 7, 8)).compare(by_hand("b", (3, 3, 1, 2)))
+    assert np.isnan(comparison.difference_interval).all()
+    assert not comparison.is_significant
+    assert "\nsignificant   at the 5 % level: unknown without an interval\n" in str(comparison)
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
+def test_a_score_that_is_not_finite_leaves_no_interval_and_can_be_saved(score: float) -> None:
+    scores = np.array([score, *[100.0] * 9])
+    assert np.isnan(statistics.bootstrap_mean(scores)).all()
+    other = twofold.evaluate(anything, env=Queue(10), episodes=10)
+    result = dataclasses.replace(other, scores=scores)
+    comparison = result.compare(dataclasses.replace(other, scores=np.arange(1.0, 11)))
+    assert not comparison.is_significant
+    assert comparison.wins == 9 + (score > 1)
+    assert comparison.ties == math.isnan(score)
+    again = twofold.Evaluation.from_json(result.to_json(games=True))
+    np.testing.assert_array_equal(again.scores[1:], scores[1:])
+    assert np.isnan(again.scores[0])
+
+
 def test_one_value_has_no_interval() -> None:
     result = twofold.evaluate(anything, env=Queue(1), episodes=1)
     assert np.isnan(result.summary["score"]["mean_interval"]).all()
@@ -972,6 +1003,7 @@ def test_a_policy_compared_with_itself_differs_by_nothing() -> None:
     assert (comparison.difference, comparison.ties, comparison.wins) == (0, 50, 0)
     assert comparison.correlation == pytest.approx(1)
     assert not comparison.is_significant
+    assert "\nsignificant   at the 5 % level: no, it includes 0\n" in str(comparison)
     assert "\npairs         all games tied\n" in str(comparison)
 
 
@@ -996,7 +1028,7 @@ def test_a_comparison_in_markdown_is_a_table() -> None:
     cells = [row.strip("| ").split(" | ") for row in rows]
     figures = {name.strip(): value for name, value in cells[2:]}
     assert figures["mean scores"] == "6,175 and 3,675"
-    assert figures["significant"] == "at the 5 % level: no, it includes 0"
+    assert figures["significant"] == "at the 5 % level: unknown without an interval"
 
 
 def test_different_seeds_or_rules_are_not_compared() -> None:

@@ -278,7 +278,7 @@ class Evaluation:
                 policy=document["policy"],
                 card=document["rule_card"],
                 seeds=np.array(games["seeds"], np.uint64),
-                scores=np.array(games["scores"]),
+                scores=np.array([math.nan if one is None else one for one in games["scores"]]),
                 moves=np.array(games["moves"], np.int64),
                 lengths=np.array(games["lengths"], np.int64),
                 max_exponents=None if exponents is None else np.array(exponents, np.uint8),
@@ -363,7 +363,7 @@ class Comparison:
         difference: The mean score of the first policy minus that of the second.
         difference_interval: The 95 % interval of `difference` (bootstrap over pairs).
         wins: The number of pairs in which the first policy scores higher.
-        ties: The number of pairs with equal scores.
+        ties: The number of pairs in which neither policy scores higher.
         win_interval: The 95 % interval of the share of wins among pairs other than ties.
         correlation: The correlation of the paired scores. The higher the correlation, the narrower
             `difference_interval`. nan if the scores of a policy are all equal.
@@ -384,7 +384,8 @@ class Comparison:
     def of_scores(first: str, a: Array, second: str, b: Array) -> Comparison:
         """Compares two policies by their scores `a` and `b`, (E,) each, in the same games."""
         a, b = a.astype(np.float64), b.astype(np.float64)
-        wins, ties = int((a > b).sum()), int((a == b).sum())
+        wins, losses = int((a > b).sum()), int((a < b).sum())
+        ties = len(a) - wins - losses
         is_varied = a.std() > 0 and b.std() > 0
         return Comparison(
             first=first,
@@ -411,6 +412,8 @@ class Comparison:
     def _figures(self) -> list[list[str]]:
         """Returns the report's rows. Each row has a name and a value."""
         verdict = "yes, the interval excludes 0" if self.is_significant else "no, it includes 0"
+        if math.isnan(self.difference_interval.low):
+            verdict = "unknown without an interval"
         correlation = "-" if math.isnan(self.correlation) else f"{self.correlation:.3f}"
         places = report.decimals(self.difference, self.difference_interval)
         # A whole difference has no decimals, but its means may need some.

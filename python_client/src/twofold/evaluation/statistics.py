@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
-_Z = 1.959963984540054  # the normal distribution's quantile at (1 + CONFIDENCE) / 2
+_NORMAL = NormalDist()
+_Z = _NORMAL.inv_cdf((1 + CONFIDENCE) / 2)
 
+_FEWEST = 6  # values; the median of fewer has no interval either
 _RESAMPLES = 2000
 # A larger sample is first summed in this many blocks of adjacent games. The blocks are independent
 # because the games are.
@@ -18,7 +21,7 @@ _LARGEST_SAMPLE = 10_000
 
 
 class Interval(NamedTuple):
-    """A 95 % confidence interval. Both ends are nan if there are too few values."""
+    """A 95 % confidence interval. Both ends are nan if it is unknown."""
 
     low: float
     high: float
@@ -55,10 +58,11 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
     """Returns the bootstrap interval of sum(values) / sum(counts).
 
     Each value is resampled together with its count. Resamples in which all counts are 0 are
-    skipped, because their ratio is undefined.
+    skipped, because their ratio is undefined. The interval is unknown with fewer than six values,
+    or if one of them is not finite.
     """
     number = len(values)
-    if number < 2:
+    if number < _FEWEST or not np.isfinite(values).all():
         return UNKNOWN
     starts = np.linspace(0, number, min(number, _LARGEST_SAMPLE), endpoint=False).astype(np.intp)
     sums = np.add.reduceat(values.astype(np.float64), starts)
@@ -76,9 +80,27 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
     means = means[~np.isnan(means)]
     if not means.size:
         return UNKNOWN
-    tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(means, (tail, 100 - tail))
+    tail = _tail(len(sums))
+    low, high = np.quantile(means, (tail, 1 - tail))
     return Interval(float(low), float(high))
+
+
+def _tail(number: int) -> float:
+    """Returns the share of resampled means on each side of the interval, for a sample of this size.
+
+    The means of resamples vary less than the means of other samples would, the more so the smaller
+    the sample. The expanded percentile interval (Hesterberg 2015) has as many standard errors as
+    Student's interval. The quantile of Student's t with `number` - 1 degrees of freedom is Fisher
+    and Cornish's expansion, which is within 0.2 % from five degrees on.
+    """
+    degrees = number - 1
+    t = (
+        _Z
+        + (_Z**3 + _Z) / (4 * degrees)
+        + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * degrees**2)
+        + (3 * _Z**7 + 19 * _Z**5 + 17 * _Z**3 - 15 * _Z) / (384 * degrees**3)
+    )
+    return _NORMAL.cdf(-math.sqrt(number / degrees) * t)
 
 
 def median_interval(values: NDArray[Any]) -> Interval:
