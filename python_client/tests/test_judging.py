@@ -732,20 +732,36 @@ def test_the_kernel_ends_games_before_the_judge_when_memory_runs_out() -> None:
 
 def test_limits_that_are_already_lower_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process without privileges can't raise them again."""
-    given = {resource.RLIMIT_AS: 200 << 20, resource.RLIMIT_CPU: 60, resource.RLIMIT_NOFILE: 30}
-    limits = {name: (most, most) for name, most in given.items()}
-    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    unlimited = resource.RLIM_INFINITY
+    memory = resource.RLIMIT_AS
+    given = {memory: (200 << 20, unlimited), resource.RLIMIT_NOFILE: (30, 30)}
+    limits = dict(given)
 
     def lower(name: int, wanted: tuple[int, int]) -> None:
-        if name in limits and wanted[1] > limits[name][1]:
+        if name in limits and limits[name][1] != unlimited and wanted[1] > limits[name][1]:
             raise ValueError("not allowed to raise maximum limit")
         limits[name] = wanted
 
-    monkeypatch.setattr(resource, "getrlimit", lambda name: limits.get(name, unlimited))
+    monkeypatch.setattr(resource, "getrlimit", lambda n: limits.get(n, (unlimited, unlimited)))
     monkeypatch.setattr(resource, "setrlimit", lower)
     jail.limit(memory_mb=256, cpu_seconds=60)
-    assert {name: limits[name] for name in given} == {n: (most, most) for n, most in given.items()}
+    assert {name: limits[name][0] for name in given} == {n: soft for n, (soft, _) in given.items()}
+    assert limits[memory][1] == 200 << 20
     assert limits[resource.RLIMIT_NPROC] == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("shell", "program"),
+    [((-1, -1), (60, 61)), ((2, -1), (2, 3)), ((5, 5), (4, 5)), ((90, 90), (60, 61))],
+)
+def test_the_limit_on_processor_time_ends_a_program_before_the_kernel_kills_it(
+    shell: tuple[int, int], program: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: shell)
+    monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
+    jail.limit(memory_mb=256, cpu_seconds=60)
+    assert limits[resource.RLIMIT_CPU] == program
 
 
 REACHING_OUT = [
@@ -1023,6 +1039,11 @@ def test_an_exceptions_text_is_only_text_in_each_report() -> None:
 
 
 @sandboxed
+def test_a_program_may_have_any_name() -> None:
+    program = Strategy("def strategy(board): return 0", name="a\0b")
+    assert twofold.evaluate(program, episodes=1, endpoint="embedded").failures is not None
+
+
 @pytest.mark.parametrize(
     ("source", "reason", "text"),
     [

@@ -157,16 +157,18 @@ def limit(memory_mb: int, cpu_seconds: int) -> None:
     """
     import resource
 
-    for name, soft, hard in (
-        (resource.RLIMIT_AS, memory_mb << 20, memory_mb << 20),
-        (resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1),
+    # The seconds of grace let the signal at the soft limit come first: it says what happened.
+    for name, value, grace in (
+        (resource.RLIMIT_AS, memory_mb << 20, 0),
+        (resource.RLIMIT_CPU, cpu_seconds, 1),
         (resource.RLIMIT_FSIZE, 0, 0),
-        (resource.RLIMIT_NOFILE, 32, 32),
+        (resource.RLIMIT_NOFILE, 32, 0),
         (resource.RLIMIT_NPROC, 0, 0),
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_MEMLOCK, 0, 0),
     ):
-        most = resource.getrlimit(name)[1]
-        if most != resource.RLIM_INFINITY:
-            soft, hard = min(soft, most), min(hard, most)
-        resource.setrlimit(name, (soft, hard))
+        soft, hard = resource.getrlimit(name)
+        lower = [value]
+        lower += [] if soft == resource.RLIM_INFINITY else [soft]
+        lower += [] if hard == resource.RLIM_INFINITY else [hard - grace]
+        resource.setrlimit(name, (min(lower), min(lower) + grace))

@@ -132,7 +132,7 @@ class StrategyPlayer:
         self._new: set[int] = set()
         self._sandbox = Sandbox(
             strategy.source,
-            file=strategy.name,
+            file=_text.printable(strategy.name),
             memory_mb=strategy.memory_mb,
             cpu_seconds=math.ceil(strategy.game_timeout + _LOAD_SECONDS),
             unsafe=strategy.unsafe,
