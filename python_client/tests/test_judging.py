@@ -757,7 +757,7 @@ def test_limits_that_are_already_lower_are_kept(monkeypatch: pytest.MonkeyPatch)
 def test_the_limit_on_processor_time_ends_a_program_before_the_kernel_kills_it(
     shell: tuple[int, int], program: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = {}
+    limits: dict[int, tuple[int, int]] = {}
     monkeypatch.setattr(resource, "getrlimit", lambda _: shell)
     monkeypatch.setattr(resource, "setrlimit", limits.__setitem__)
     jail.limit(memory_mb=256, cpu_seconds=60)

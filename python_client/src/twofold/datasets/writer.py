@@ -54,7 +54,8 @@ def write(
         env: The environment's id.
         num_envs: The number of lanes N.
         seed: The seed of lane 0; lane i has seed + i. By default, it is random.
-        policy_timeout: The time limit for one call of the policy, in seconds.
+        policy_timeout: The time limit for one call of the policy, in seconds. It is checked when
+            the call returns.
         progress: A function to call after each row group.
         executor: The executor that plays the games, such as
             `twofold.integrations.ray.RayExecutor()` (default: this process).

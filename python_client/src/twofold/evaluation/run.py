@@ -97,7 +97,8 @@ def evaluate(
         name: The policy's name in reports (default: its own).
         card: Entries for the rule card, which override the policy's own: search_max_layers,
             symmetry_averaging, weights_mb, threads, and notes (any text).
-        policy_timeout: The time limit for one call of the policy, in seconds.
+        policy_timeout: The time limit for one call of the policy, in seconds. It is checked when
+            the call returns.
         progress: A function called when episodes finish. Its arguments are three numbers: finished
             episodes, all episodes, and steps so far.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
