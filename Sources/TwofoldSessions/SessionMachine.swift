@@ -301,11 +301,11 @@ package final class SessionMachine {
 
     // MARK: between two runs of a server
 
-    /// Restores a saved session. Returns nil if the saved session is inconsistent.
+    /// Restores a saved session. Returns nil if the saved session is inconsistent. Throws if a limit prevents it.
     package func restore(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry? {
         let host = try EnvironmentHost(saved.create, service, budget)
         try host.restore(from: saved)
         let last = try SessionLedger.Done(saved, host.pool, budget)
-        return ledger.restore(saved, host, last: last, at: now)
+        return try ledger.restore(saved, host, last: last, at: now)
     }
 }

@@ -1,5 +1,6 @@
 """Tests of sessions that outlive their server: saved to --state-dir, restored at the next start."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loops import make, one_step, play, undisturbed
+from loops import BOARDS, make, one_step, play, undisturbed
 from raw import RawSession
 from servers import PATIENCE, Server
 
@@ -268,6 +269,65 @@ def test_a_session_too_large_for_the_memory_harms_no_other(tmp_path: Path) -> No
         assert server.process.wait(PATIENCE) == 1, "it has lost a session, and says so"
         server.start_again()
         one_step(small, 1)
+
+
+@pytest.fixture
+def memory_group() -> Iterator[Path]:
+    """A new cgroup, in which the limit on memory can be set."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "memory"):
+            group = Path(f"/sys/fs/cgroup/{controllers}{path}/twofold-{os.getpid()}")
+            try:
+                group.mkdir()
+            except OSError:
+                continue
+            yield group
+            group.rmdir()
+            return
+    pytest.skip("no control group can be made")
+
+
+def test_a_stop_in_a_small_container_saves_the_sessions_that_fit(
+    keeping: Server, memory_group: Path
+) -> None:
+    weights = [np.zeros(16**6, np.float32)]
+    network = twofold.policies.NTuple([range(6)], weights, exponents=16)
+    small, large = make(keeping.ipc), make(keeping.ipc)
+    one_step(small, 0)
+    one_step(large, 0)
+    large.rollout(1, network)
+    limits = [memory_group / name for name in ("memory.max", "memory.limit_in_bytes")]
+    limit = next((each for each in limits if each.exists()), None)
+    if limit is None:
+        pytest.skip("the control group has no limit on memory")
+    limit.write_text(str(keeping.memory + (100 << 20)))
+    (memory_group / "cgroup.procs").write_text(str(keeping.process.pid))
+    keeping.process.terminate()
+    assert keeping.process.wait(PATIENCE) == 1, "it has lost a session, and says so"
+    keeping.start_again()
+    one_step(small, 1)
+    with pytest.raises(errors.NotFound):
+        one_step(large, 1)
+
+
+@pytest.mark.parametrize("limit", ["--max-sessions=2", f"--max-boards={2 * BOARDS}"])
+def test_sessions_beyond_a_limit_stay_in_the_directory(
+    keeping: Server, directory: Path, limit: str
+) -> None:
+    played = [make(keeping.ipc) for _ in range(3)]
+    for envs in played:
+        one_step(envs, 0)
+    keeping.terminate()
+    keeping._arguments += (limit,)
+    keeping.start_again()
+    assert len(files(directory)) == 1
+    restored = 0
+    for envs in played:
+        with contextlib.suppress(errors.NotFound):
+            one_step(envs, 1)
+            restored += 1
+    assert restored == 2
 
 
 def test_the_directory_of_a_server_of_version_0_1_is_read(keeping: Server, directory: Path) -> None:

@@ -76,7 +76,11 @@ extension SessionMachine {
             }
             do {
                 // The saved session, and its encoded bytes. A failed allocation of either would end the process.
-                _ = try MemoryPromise.make(2 * entry.savedBytes)
+                let needed = 2 * entry.savedBytes
+                _ = try MemoryPromise.make(needed)
+                guard needed <= availableMemory() else {
+                    throw Reason("this process has too little memory for the \(needed) bytes that this needs")
+                }
                 guard let session = try entry.saved() else {
                     throw Reason("its last request is still running")
                 }

@@ -139,11 +139,16 @@ package struct SessionLedger {
     }
 
     /// Restores a saved session, in place of an older copy of it. Returns nil if the saved session is inconsistent.
+    /// Throws an error if there are too many sessions or boards.
     mutating func restore(
         _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
-    ) -> Entry? {
+    ) throws(ServiceError) -> Entry? {
         guard let entry = Entry(saved, host, last: last, at: now) else { return nil }
-        if let older = entries[entry.id] { remove(older) }
+        if let older = entries[entry.id] {
+            remove(older)
+        } else if let refusal = usage.refusal(boards: entry.boards, of: entry.owner) {
+            throw refusal
+        }
         entries[entry.id] = entry
         usage.add(boards: entry.boards, of: entry.owner)
         return entry
