@@ -15,6 +15,11 @@ static void report(int number) {
     errno = error;
 }
 
+bool twofold_ignores_signal(int number) {
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 int twofold_report_signal(int number, int pipe) {
     struct sigaction action = {.sa_handler = report, .sa_flags = SA_RESTART};
     atomic_store(&pipes[number], pipe);

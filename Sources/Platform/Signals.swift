@@ -10,10 +10,11 @@ public final class Signals: Sendable {
     public var descriptor: Int32 { wakeup.descriptor }
 
     /// Catches these signals from now on. The calling thread gets them, even if it was started with them blocked.
-    public init(_ numbers: Int32...) throws(SystemError) {
-        self.numbers = numbers
+    /// Signals that are ignored stay ignored if they are in `unlessIgnored`: nohup and shells rely on this.
+    public init(_ numbers: Int32..., unlessIgnored: Int32...) throws(SystemError) {
+        self.numbers = numbers + unlessIgnored.filter { !twofold_ignores_signal($0) }
         wakeup = try Wakeup()
-        for number in numbers {
+        for number in self.numbers {
             try system(named: "sigaction") { twofold_report_signal(number, wakeup.writingEnd) }
         }
     }

@@ -76,6 +76,7 @@ struct Serve: ParsableCommand {
     var logFormat: LogFormat?
 
     func run() throws {
+        try openStandardDescriptors()
         // If the process that reads the log ends first, the server must not end as well.
         signal(SIGPIPE, SIG_IGN)
         // Saving a session beyond the limit on file size must fail like a full disk, not end the server.
@@ -91,8 +92,9 @@ struct Serve: ParsableCommand {
         // Before signals are caught, because a key file may be a FIFO that nobody writes to.
         let configuration = try makeConfiguration(logger)
         try checkThreads(configuration.service.threads)
-        let stopSignals = try Signals(SIGTERM, SIGINT)
-        let reloadSignals = try Signals(SIGHUP)
+        let stopSignals = try Signals(SIGTERM, unlessIgnored: SIGINT)
+        let reloadSignals =
+            try configuration.encryption == nil ? Signals(unlessIgnored: SIGHUP) : Signals(SIGHUP)
         logger.info("starting", metadata: ["version": "\(EnvironmentService.version)"])
         let announcements = DispatchQueue(label: "twofold.announcements")
         let statistics = try withExtendedLifetime(stopSignals) {
@@ -118,6 +120,18 @@ struct Serve: ParsableCommand {
                 "dropped": .stringConvertible(Int(counters.dropped)),
             ])
         if statistics.sessionsLost > 0 { throw ExitCode.failure }
+    }
+
+    /// Opens /dev/null in place of each standard descriptor that is closed. Otherwise one of the server's pipes would
+    /// get its number, and lines for standard output or error would go there.
+    private func openStandardDescriptors() throws {
+        while true {
+            let descriptor = try system(named: "open") { open("/dev/null", O_RDWR) }
+            if descriptor > STDERR_FILENO {
+                close(descriptor)
+                return
+            }
+        }
     }
 
     /// Throws if the process can't start the threads that its queues need. Without this check, the server would

@@ -28,6 +28,21 @@ import Testing
         }
     }
 
+    @Test func `an ignored signal stays ignored if the caller wants that`() async {
+        await #expect(processExitsWith: .success) {
+            signal(SIGHUP, SIG_IGN)
+            signal(SIGINT, SIG_IGN)
+            let signals = try Signals(SIGINT, unlessIgnored: SIGHUP, SIGTERM)
+            raise(SIGHUP)
+            #expect(!isReadable(signals.descriptor))
+            for number in [SIGINT, SIGTERM] {
+                raise(number)
+                #expect(isReadable(signals.descriptor))
+                signals.take()
+            }
+        }
+    }
+
     @Test func `any number of signals changes no errno, and after the release they are ignored`() async {
         await #expect(processExitsWith: .success) {
             var signals: Signals? = try Signals(SIGTERM)

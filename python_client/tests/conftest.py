@@ -21,9 +21,10 @@ def _tables_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _interrupts_are_heard() -> None:
-    # A shell's background jobs ignore these signals, and the tests would inherit that.
+def _signals_are_heard() -> None:
+    # A shell's background jobs ignore interrupts, and nohup hangups; the tests would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

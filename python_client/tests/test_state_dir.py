@@ -407,6 +407,32 @@ def test_a_directory_belongs_to_one_server(
         assert reason in other.stderr
 
 
+def test_ignored_hangups_and_interrupts_stay_ignored(tmp_path: Path) -> None:
+    """The command `nohup` ignores hangups, and a shell interrupts of programs in the background."""
+    command = [str(find_program()), "serve", "--endpoint", f"ipc://{tmp_path}/s"]
+    trap = 'trap "" HUP INT; exec "$0" "$@"'
+    with subprocess.Popen(["sh", "-c", trap, *command], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith(b"listening on ")
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+        assert all(ignored >> number - 1 & 1 for number in (signal.SIGHUP, signal.SIGINT))
+        server.terminate()
+        assert server.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("closed", ["<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_server_runs_without_standard_descriptors(closed: str, tmp_path: Path) -> None:
+    command = [str(find_program()), "serve", "--endpoint", f"ipc://{tmp_path}/s"]
+    with subprocess.Popen(["sh", "-c", f'exec "$0" "$@" {closed}', *command]) as server:
+        envs = make(f"ipc://{tmp_path}/s")
+        play(envs, 3)
+        envs.close()
+        assert server.poll() is None
+        server.terminate()
+        assert server.wait(PATIENCE) == 0
+
+
 def test_a_hangup_signal_stops_the_server(keeping: Server, directory: Path) -> None:
     envs = make(keeping.ipc)
     play(envs, 3)

@@ -12,6 +12,9 @@ bool twofold_can_start_threads(size_t count);
 // Returns true if the processor and the system support AVX2.
 bool twofold_has_avx2(void);
 
+// Returns true if the process ignores the signal.
+bool twofold_ignores_signal(int number);
+
 // From now on, writes a byte to a pipe whenever the signal arrives; returns -1 on failure. The pipe must not block. Also
 // unblocks the signal in the calling thread, because a process may start with it blocked.
 int twofold_report_signal(int number, int pipe);
