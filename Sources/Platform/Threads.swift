@@ -1,17 +1,24 @@
 internal import CPlatform
+package import Dispatch
 internal import Synchronization
 
 /// The largest number of threads that this process, or a process that it was forked from, could start at once.
 private let startable = Atomic(0)
+/// The moment of the last check, in nanoseconds.
+private let lastCheck = Atomic<UInt64>(0)
+/// The time in nanoseconds after which threads are tried again. Dispatch ends a thread that was idle for five seconds.
+private let trialLifetime: UInt64 = 2_000_000_000
 
 /// Returns true if this process can start `count` more threads, and open the two descriptors that Dispatch needs for
 /// its first thread. While no thread can be started, Dispatch waits; without the descriptors, it ends the process.
 ///
-/// The memory for the threads' stacks is checked each time. Threads and descriptors are tried only if `count` exceeds
-/// that of every earlier successful call; otherwise Dispatch has, or once had, as many.
-package func canStartThreads(_ count: Int) -> Bool {
+/// The memory for the threads' stacks is checked each time. Threads and descriptors are tried only after a pause, or if
+/// `count` exceeds that of every earlier successful call; otherwise Dispatch still has as many.
+/// `now` is the present time in nanoseconds.
+package func canStartThreads(_ count: Int, at now: UInt64 = DispatchTime.now().uptimeNanoseconds) -> Bool {
     if let left = memoryLeft(), left <= (count + 1) * threadStackBytes() { return false }
-    if count <= startable.load(ordering: .relaxed) { return true }
+    let pause = now &- lastCheck.exchange(now, ordering: .relaxed)
+    if pause < trialLifetime, count <= startable.load(ordering: .relaxed) { return true }
     guard twofold_can_start_threads(count) else { return false }
     startable.store(count, ordering: .relaxed)
     return true

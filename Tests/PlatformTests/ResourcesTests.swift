@@ -31,6 +31,17 @@ import Testing
         #expect(canStartThreads(4))
     }
 
+    @Test func `threads are tried again after a pause, during which Dispatch may have ended them`() async {
+        await #expect(processExitsWith: .success) {
+            #expect(canStartThreads(2, at: 1_000_000_000))
+            var none = rlimit(rlim_cur: 3, rlim_max: 3)
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &none)
+            #expect(canStartThreads(2, at: 2_000_000_000))
+            #expect(canStartThreads(1, at: 3_000_000_000))
+            #expect(!canStartThreads(2, at: 5_000_000_000))
+        }
+    }
+
     @Test func `the limit on descriptors is raised as far as the system allows`() async {
         await #expect(processExitsWith: .success) {
             let highest = try raiseDescriptorLimit()
