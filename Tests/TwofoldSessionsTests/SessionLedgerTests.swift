@@ -254,6 +254,17 @@ import TwofoldTestSupport
         #expect(try ledger.admit(close).resent === reply)
     }
 
+    @Test mutating func `a long close is refused, because the ledger keeps many`() throws {
+        try ledger.open(one)
+        let close = Request(.close, session: one, seq: 2)
+        let limit = SessionLedger.Entry.maxCloseBytes
+        let error = try #require(
+            try ledger.admit(close, header: Array(repeating: 0, count: limit + 1)).refusal)
+        #expect(error.code == .invalidArgument)
+        #expect(error.field == "request")
+        #expect(try ledger.admit(close, header: Array(repeating: 0, count: limit)).entry != nil)
+    }
+
     @Test mutating func `an unknown session is not found, and the error does not contain its id`() throws {
         for op in [Request.OneOf_Op.step, .observe, .afterstates, .close, .seededReset] {
             let error = try #require(try ledger.admit(Request(op, session: one, seq: 1)).refusal)

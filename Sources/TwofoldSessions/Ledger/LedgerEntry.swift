@@ -75,6 +75,10 @@ extension SessionLedger {
             state = .new
         }
 
+        /// The maximum size of the header of a close request, in bytes. The ledger keeps the headers of many closed
+        /// sessions, and no limit counts them.
+        static let maxCloseBytes = 4096
+
         // MARK: its state
 
         package var isIdle: Bool {
@@ -145,6 +149,7 @@ extension SessionLedger {
                     return try park(header, payload, from: route, for: work)
                 }
                 if case .create = op { throw .idIsTaken }
+                if case .close = op, header.count > Self.maxCloseBytes { throw .longClose(header.count) }
                 return .execute(self)
             case .closed(let last):
                 guard seq == last.seq else { throw .unknown(id) }

@@ -63,6 +63,13 @@ extension ServiceError {
         return nil
     }
 
+    static func longClose(_ count: Int) -> ServiceError {
+        ServiceError(
+            .invalidArgument, field: "request",
+            "the header of this close request has \(count) bytes; the limit is \(SessionLedger.Entry.maxCloseBytes)"
+        )
+    }
+
     static func badHolder(_ count: Int) -> ServiceError {
         ServiceError(
             .invalidArgument, field: "holder", "holder has \(count) bytes; it must be 16 random bytes")
