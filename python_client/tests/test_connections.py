@@ -35,6 +35,23 @@ os.execv(sys.argv[2], sys.argv[2:])
 """A program that executes another one, in which each accept fails with a given errno."""
 
 
+@pytest.mark.parametrize("host", ["localhost", "[::1]"])
+def test_a_server_listens_on_the_names_of_its_own_machine(host: str) -> None:
+    if host == "[::1]":
+        try:
+            with socket.socket(socket.AF_INET6) as own:
+                own.bind(("::1", 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+    command = [str(find_program()), "serve", "--endpoint", f"tcp://{host}:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        endpoint = server.stdout.readline().removeprefix("listening on ").strip()
+        make(endpoint).close()
+        server.terminate()
+        assert server.wait(PATIENCE) == 0
+
+
 @pytest.fixture
 def small_server() -> Iterator[Server]:
     """A server that may open 64 descriptors."""

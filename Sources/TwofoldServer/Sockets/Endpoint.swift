@@ -38,7 +38,10 @@ final class Endpoint {
                 try socket.serveCurve(encryption.keys.secretKey)
                 try socket.setZAPDomain(Authenticator.domain)
             }
-            try socket.bind(endpoint)
+            if endpoint.hasPrefix("tcp://[") { try socket.setIPv6(true) }
+            // libzmq binds to addresses and network interfaces, but looks up no host names.
+            try socket.bind(
+                endpoint.replacing("tcp://localhost:", with: "tcp://127.0.0.1:", maxReplacements: 1))
             name = try socket.lastEndpoint
             self.socket = socket
         } catch {

@@ -39,6 +39,11 @@ extension Socket {
         try setNumber(ZMQ_RCVHWM, name: "ZMQ_RCVHWM", to: mark)
     }
 
+    /// Lets the socket use IPv6 addresses too. (`ZMQ_IPV6`)
+    public func setIPv6(_ isOn: Bool) throws(ZeroMQError) {
+        try setNumber(ZMQ_IPV6, name: "ZMQ_IPV6", to: isOn ? 1 : 0 as CInt)
+    }
+
     /// Makes the system probe a peer over tcp that has been silent for `idle`, and close the connection if it does not
     /// answer for a minute. Without probes, the connection of a machine that vanished stays open.
     /// (`ZMQ_TCP_KEEPALIVE`, `ZMQ_TCP_KEEPALIVE_IDLE`, `_INTVL` and `_CNT`)
