@@ -170,6 +170,9 @@ def test_top_counts_the_requests_between_two_views() -> None:
     assert "repeated by clients 7," in text
     # Another server at this address counts from its own start.
     assert "2.08 M steps/s" in view(statistics.StatsReply(uptime=99), now)
+    before.uptime = 2
+    before.counters.received, before.counters.steps = 1_000, 10**9
+    assert "2.08 M steps/s" in view(before, now)
 
 
 def test_top_shows_the_busiest_sessions_first() -> None:

@@ -61,7 +61,7 @@ def _screen() -> Iterator[Callable[[str], None]]:
 def rates(before: statistics.StatsReply, now: statistics.StatsReply) -> dict[str, float]:
     """Returns the steps and executed requests per second between two replies from a server."""
     old, seconds = before.counters, now.uptime - before.uptime
-    if seconds < 0:  # the server was restarted
+    if seconds < 0 or now.counters.received < old.received:  # the server was restarted
         old, seconds = statistics.Counters(), now.uptime
     seconds = max(1e-6, seconds)
     return {
