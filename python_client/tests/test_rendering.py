@@ -1,5 +1,6 @@
 """Tests that render the boards of every game as text and as pictures."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +129,20 @@ def test_a_grid_too_wide_for_a_picture_is_refused_with_the_number_of_columns() -
         envs.render_grid(columns=700)
     assert caught.value.field == "columns"
     assert envs.render_grid(columns=682, width=16384).shape[1] == 16376
+    envs.close()
+
+
+@pytest.mark.parametrize("size", [(1, 10), (4, 13), (16, 8)])
+def test_no_card_of_the_smallest_boards_in_a_grid_is_cut_off(size: tuple[int, int]) -> None:
+    envs = twofold.ConcentrationVectorEnv(2, size=size, endpoint="embedded")
+    envs.reset(seed=0)
+    with pytest.raises(errors.InvalidArgument, match="expected") as caught:
+        envs.render_grid(width=40)
+    smallest = int(re.findall(r"\d+", str(caught.value))[1])
+    wall = envs.render_grid(width=smallest)
+    # The smallest card is one pixel.
+    cards = ((wall != (38, 92, 70)).any(axis=2) & (wall != (250, 248, 239)).any(axis=2)).sum()
+    assert cards == 2 * size[0] * size[1]
     envs.close()
 
 

@@ -11,7 +11,8 @@ from twofold.errors import InvalidArgument
 from twofold.games.drawing import Picture, side_by_side
 from twofold.games.spec import GameSpec
 
-# Pixels between the boards of a grid, the smallest size of a board, and the largest width.
+# Pixels between the boards of a grid, the smallest size of a board (larger if its cells need more),
+# and the largest width.
 _GAP = 8
 _SMALLEST_BOARD = 16
 _LARGEST_WIDTH = 16384
@@ -24,14 +25,16 @@ def draw_grid(
     if columns is None:
         columns = math.ceil(math.sqrt(num_envs))
     columns = min(_arguments.integer("columns", columns, 1), num_envs)
-    most = (_LARGEST_WIDTH - _GAP) // (_SMALLEST_BOARD + _GAP)
+    # Each cell needs a pixel and a gap.
+    smallest = max(_SMALLEST_BOARD, 2 * max(game.rows, game.columns))
+    most = (_LARGEST_WIDTH - _GAP) // (smallest + _GAP)
     if columns > most:
         raise InvalidArgument(
             f"columns is {columns:,}; expected at most {most}, because a board is at least "
-            f"{_SMALLEST_BOARD} pixels wide and the picture at most {_LARGEST_WIDTH:,}",
+            f"{smallest} pixels wide and the picture at most {_LARGEST_WIDTH:,}",
             field="columns",
         )
-    least = columns * (_SMALLEST_BOARD + _GAP) + _GAP
+    least = columns * (smallest + _GAP) + _GAP
     width = _arguments.integer("width", width, least, _LARGEST_WIDTH)
     size = (width - _GAP) // columns - _GAP
     return side_by_side([game.picture(board, size) for board in ask()], columns, _GAP)

@@ -577,7 +577,8 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             uint8 (height, width, 3), where height and width are even.
 
         Raises:
-            InvalidArgument: An argument is wrong, or a board would be smaller than 16 pixels.
+            InvalidArgument: An argument is wrong, or a board would be smaller than 16 pixels or two
+                pixels per cell.
             TransportError: No answer came.
         """
         return rendering.draw_grid(self.game, self.num_envs, columns, width, self.boards)
