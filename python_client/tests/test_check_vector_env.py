@@ -9,11 +9,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
-from walks import WRONG, Walk, WalkVectorEnv
+from walks import PLACES, WRONG, OneSeedForAllLanes, Walk, WalkVectorEnv
 
 import twofold
 from twofold.testing import CHECKS, ConformanceError, Finding, Report, check_vector_env
-from twofold.testing.subject import Subject
+from twofold.testing.subject import Subject, Violation
 
 MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
 
@@ -165,6 +165,23 @@ def test_anything_but_a_vector_environment_is_refused() -> None:
         check_vector_env(Walk)  # type: ignore[arg-type]
     with pytest.raises(ConformanceError, match="expected the attribute num_envs"):
         check_vector_env(VectorEnv)
+
+
+@MODES
+def test_lanes_may_be_equal_until_the_first_episode_ends(mode: AutoresetMode) -> None:
+    class BeginsOnSeven(WalkVectorEnv):
+        def begin(self, lanes: Any) -> None:
+            self.places[lanes] = PLACES - 2
+            self.slips[lanes] = 0
+
+    class BeginsOnSevenWithOneSeed(BeginsOnSeven, OneSeedForAllLanes):
+        pass
+
+    lanes_differ = CHECKS["lanes_differ"]
+    for seed in range(30):
+        lanes_differ(Subject(lambda: BeginsOnSeven(mode, 2), 60, seed, True, None))
+        with pytest.raises(Violation, match="Do all lanes get the same seed"):
+            lanes_differ(Subject(lambda: BeginsOnSevenWithOneSeed(mode, 2), 60, seed, True, None))
 
 
 # ---- the report ----------------------------------------------------------------------------------

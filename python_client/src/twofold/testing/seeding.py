@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterator
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from twofold._comparison import first_difference
 from twofold.testing.subject import CannotCheck, Result, Subject, Violation, all_equal, expect_equal
@@ -72,13 +71,12 @@ def lanes_differ(subject: Subject) -> None:
     subject.need_lanes()
     subject.need_random_actions("the same action on all lanes")
     player = subject.player()
-    result = player.reset(subject.seed)
+    player.reset(subject.seed)
     for _ in range(min(subject.steps, 100)):
-        if not all_equal(subject.lanes_of(result.observations)):
+        player.reset_finished()
+        if not all_equal(subject.lanes_of(player.last.observations)):
             return
-        if player.done.any() and subject.mode is AutoresetMode.DISABLED:
-            break
-        result = player.step(subject.batch([player.action(0)] * subject.lanes))
+        player.step(subject.batch([player.action(0)] * subject.lanes))
     raise Violation(
         f"expected the lanes to differ after reset(seed={subject.seed}); with the same action on "
         "all lanes they stay equal. Do all lanes get the same seed?"

@@ -148,17 +148,24 @@ class Player:
 
     def step(self, actions: Any = None) -> Result:
         """Steps the environment. If autoreset is disabled, first resets the finished lanes."""
-        waiting, reset, count = self.done, None, self._count + 1
-        if self._subject.mode is AutoresetMode.DISABLED and waiting.any():
-            reset = self.reset(options={"reset_mask": waiting.copy()})
+        waiting, reset = self.done, self.reset_finished()
         if actions is None:
             actions = self.actions()
-        self._count = count
+        self._count += 1
         values = self.envs.step(actions)
-        self.last = Result(f"step {count}", values, actions, waiting, reset)
+        self.last = Result(f"step {self._count}", values, actions, waiting, reset)
         if self.last.is_step:
             self.done = self.last.done
         return self.last
+
+    def reset_finished(self) -> Result | None:
+        """If autoreset is disabled, resets the finished lanes, if any, and returns the result."""
+        if self._subject.mode is not AutoresetMode.DISABLED or not self.done.any():
+            return None
+        count = self._count
+        reset = self.reset(options={"reset_mask": self.done.copy()})
+        self._count = count
+        return reset
 
     def play(self, steps: int, seed: Any = None) -> Iterator[Result]:
         """Yields the results of a reset and of `steps` steps."""
