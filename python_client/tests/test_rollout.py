@@ -97,6 +97,21 @@ def test_the_same_actions_stepped_one_by_one_give_the_same_results(
         assert data.finals is None
 
 
+@pytest.mark.parametrize("policy", ["random", lambda boards, mask: mask.argmax(axis=1)])
+def test_finals_have_the_same_arrays_if_no_episode_ends(make: Any, policy: Any) -> None:
+    arguments = {"autoreset_mode": "same_step", "size": 2, "extra_infos": ["chance"]}
+    envs = make(5, **arguments)
+    envs.reset(seed=1)
+    none, some = envs.rollout(1, policy).finals, envs.rollout(99, policy).finals
+    assert len(none.steps) == 0
+    assert len(some.steps) > 0
+    for one, other in ((vars(none), vars(some)), (none.infos, some.infos)):
+        assert list(one) == list(other)
+        for name in one.keys() - {"infos"}:
+            assert one[name].dtype == other[name].dtype
+            assert one[name].shape == (0, *other[name].shape[1:])
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("policy", ["random", "fixed-order", "greedy"])
 def test_a_rollout_in_pieces_equals_a_whole_rollout(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
-from twofold.client.payloads import BufferPool, Layout
+from twofold.client.payloads import DTYPES, BufferPool, Layout
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
 from twofold.games.spec import GameSpec
@@ -265,20 +265,20 @@ class Collected:
             for name, shape in shapes.items()
         }
 
-    def whole(self, has_finals: bool) -> Rollout:
-        """Returns the whole rollout."""
+    def whole(self, spec: environment.PayloadLayout | None) -> Rollout:
+        """Returns the whole rollout; `spec` is the layout of a step's finals, if there are any."""
         arrays = dict(self._arrays)
         named = {name: arrays.pop(wire_name) for wire_name, name in (_FRAMES | _STEPS).items()}
-        finals = self._all_finals(named["observations"]) if has_finals else None
+        finals = None if spec is None else self._all_finals(spec)
         return Rollout(**named, infos=arrays, finals=finals)
 
-    def _all_finals(self, observations: Array) -> Finals:
-        if not self._finals:
-            none = np.empty(0, np.int64)
-            return Finals(none, none.copy(), np.empty((0, *observations.shape[2:]), np.uint8), {})
-        joined = {
-            name: np.concatenate([part[name] for part in self._finals]) for name in self._finals[0]
+    def _all_finals(self, spec: environment.PayloadLayout) -> Finals:
+        empty = {
+            array.name: np.empty((0, *array.shape[1:]), DTYPES[array.dtype])
+            for array in spec.arrays
         }
+        parts = self._finals or [{"steps": np.empty(0, np.int64), **empty}]
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return Finals(
             steps=joined.pop("steps").astype(np.int64),
             lanes=joined.pop("lanes").astype(np.int64),

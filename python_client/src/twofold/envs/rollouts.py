@@ -250,8 +250,8 @@ def _largest_step(session: Session) -> int:
 
 
 def _whole(session: Session, collected: Collected) -> Rollout:
-    mode = session.create.autoreset_mode
-    return collected.whole(mode == environment.AUTORESET_MODE_SAME_STEP)
+    has_finals = session.create.autoreset_mode == environment.AUTORESET_MODE_SAME_STEP
+    return collected.whole(session.spec.finals if has_finals else None)
 
 
 def _actions_to_play(session: Session, actions: object, steps: int) -> NDArray[np.uint8]:
