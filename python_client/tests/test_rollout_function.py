@@ -179,6 +179,26 @@ def test_a_policy_with_a_memory_is_notified_of_each_episode_once(mode: str) -> N
     envs.close()
 
 
+@pytest.mark.parametrize("mode", ["next_step", "same_step"])
+def test_a_policy_with_a_memory_is_notified_when_restored_finished_boards_begin_anew(
+    mode: str,
+) -> None:
+    ended = make("embedded", autoreset_mode="disabled", max_episode_steps=6)
+    ended.reset(seed=3)
+    for step in range(6):
+        ended.step(actions(step))
+    envs = make("embedded", autoreset_mode=mode, max_episode_steps=6)
+    envs.reset(seed=9)
+    envs.restore(ended.snapshot([2, 5]), [2, 5])
+    watching = Watching()
+    rollout = envs.rollout(4, watching)
+    assert np.argwhere(~rollout.valid).tolist() == [[0, 2], [0, 5]]
+    others = [lane for lane in range(16) if lane not in (2, 5)]
+    assert watching.begun == [(0, others), (1, [2, 5])]
+    ended.close()
+    envs.close()
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_perfect_memory_plays_the_same_by_name_by_object_and_in_its_own_loop(mode: str) -> None:
     envs, twin, third = (

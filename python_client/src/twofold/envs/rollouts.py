@@ -161,7 +161,8 @@ class _StepCount:
         if self._mode == environment.AUTORESET_MODE_NEXT_STEP:
             self.begins, self.playing = ~valid, ~ended
         elif self._mode == environment.AUTORESET_MODE_SAME_STEP:
-            self.begins, self.playing = ended, np.ones_like(ended)
+            # A lane that was restored after its end begins its next episode in its first step.
+            self.begins, self.playing = ended | ~valid, np.ones_like(ended)
         else:
             self.begins, self.playing = np.zeros_like(ended), valid & ~ended
 
