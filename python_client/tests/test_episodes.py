@@ -453,6 +453,22 @@ def test_before_the_first_end_all_means_are_nan(endpoint: str) -> None:
     assert envs.statistics()["episodes"] == 0
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_episodes_of_boards_that_are_restored_after_a_step_do_not_count(mode: str) -> None:
+    envs = reporting("embedded", autoreset_mode=mode, max_episode_steps=4)
+    envs.reset(seed=7)
+    idle = np.arange(5, 16)
+    assert envs._episodes is not None
+    envs._episodes.counted = ~np.isin(np.arange(16), idle)
+    for step in range(4):
+        blob = envs.snapshot(idle)
+        infos = envs.step(actions(step))[4]
+        envs.restore(blob, idle)
+    assert np.flatnonzero(infos["_episode"]).tolist() == [0, 1, 2, 3, 4]
+    assert envs.statistics()["episodes"] == 5
+    envs.close()
+
+
 def test_each_result_counts_once_however_it_arrives(endpoint: str) -> None:
     envs = reporting(endpoint, max_episode_steps=1, autoreset_mode="SameStep")
     envs.reset(seed=1)

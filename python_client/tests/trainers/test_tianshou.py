@@ -116,6 +116,18 @@ def test_a_collector_plays_a_number_of_episodes_and_leaves_boards_idle_at_the_en
     envs.close()
 
 
+def test_statistics_do_not_count_the_episodes_of_idle_boards() -> None:
+    envs = make_tianshou_vec(n_envs=3, max_episode_steps=5, extra_infos=("episode",))
+    envs.reset(seed=0)
+    for _ in range(4):
+        envs.step([0, 0, 0])
+    for number in range(3):
+        *_, truncated, _ = envs.step([0], [number])
+        assert truncated.tolist() == [True]
+        assert envs.envs.statistics()["episodes"] == number + 1
+    envs.close()
+
+
 def test_deep_q_learning_chooses_legal_actions() -> None:
     envs = make_tianshou_vec(n_envs=8)
     envs.seed(0)

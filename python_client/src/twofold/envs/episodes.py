@@ -46,10 +46,16 @@ class _Window(NamedTuple):
 
 
 class Episodes:
-    """The infos that `RecordEpisodeStatistics` would add, and statistics over many episodes."""
+    """The infos that `RecordEpisodeStatistics` would add, and statistics over many episodes.
+
+    Attributes:
+        counted: bool (N,), the lanes whose episodes count; all at first. The caller of a step
+            clears the lanes that it restores after the step.
+    """
 
     def __init__(self, num_envs: int, mode: AutoresetMode, measures: tuple[Measure, ...]) -> None:
         self._num_envs = num_envs
+        self.counted = np.ones(num_envs, np.bool_)
         self._mode = mode
         self._measures = (*_OF_EVERY_GAME, *measures)
         self._infos = {measure.info for measure in self._measures}
@@ -110,7 +116,7 @@ class Episodes:
         _, _, terminations, truncations, infos = stepped
         if not np.count_nonzero(terminations) and not np.count_nonzero(truncations):
             return _NO_LANES, {}
-        mask = terminations | truncations
+        mask = (terminations | truncations) & self.counted
         lanes = mask.nonzero()[0]
         last = infos.get("final_info", infos)
         ended = {name: last[name][lanes] for name in self._infos}

@@ -105,6 +105,8 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         actions[lanes] = _arguments.integers("actions", action, lanes.shape)
         idle = np.setdiff1d(np.arange(self.env_num), lanes)
         blob = self.envs.snapshot(idle) if idle.size else b""
+        if self.envs._episodes is not None:
+            self.envs._episodes.counted = np.isin(np.arange(self.env_num), lanes)
         observations, rewards, terminated, truncated, _ = self.envs.step(actions)
         if idle.size:
             self.envs.restore(blob, idle)
