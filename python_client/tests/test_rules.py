@@ -152,6 +152,15 @@ def test_a_spawn_follows_the_documented_recipe(
     np.testing.assert_array_equal(rules.place(given_boards, told.outcomes), told.boards)
 
 
+def test_a_list_may_have_seeds_below_and_above_2_63() -> None:
+    seeds = [1, 2**63, 2**64 - 1]
+    empty = np.zeros((3, 4, 4), int)
+    for one, other in zip(
+        rules.spawn(empty, seeds), rules.spawn(empty, np.array(seeds, np.uint64)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_spawns_are_as_frequent_as_their_chances() -> None:
     board = np.zeros((3, 3), np.uint8)
     board[0] = board[1, 1] = 5
@@ -341,6 +350,10 @@ RAGGED: Any = [[1, 2], [3]]
         (lambda: rules.spawn(BOARD, [1, -1]), "seeds", 1),
         (lambda: rules.spawn(BOARD, -1), "seeds", None),
         (lambda: rules.spawn(BOARD, 0.5), "seeds", None),
+        (lambda: rules.spawn(BOARD, RAGGED), "seeds", 0),
+        (lambda: rules.spawn(BOARD, [[1, 2]]), "seeds", None),
+        (lambda: rules.spawn(BOARD, np.array([1, 2], object)), "seeds", None),
+        (lambda: rules.spawn(BOARD[0], 0.5), "seeds", None),
         (lambda: rules.spawn(BOARD + 32, 1), "afterstates", 0),
         (lambda: rules.spawn(BOARD, 1, four_probability=1.5), "four_probability", None),
         (lambda: rules.chance(BOARD, four_probability=float("nan")), "four_probability", None),

@@ -181,10 +181,10 @@ def lanes(value: object, num_envs: int) -> NDArray[np.uint64]:
     return named.astype(np.uint64)
 
 
-def array(name: str, value: object) -> NDArray[Any]:
-    """Returns `value` as an array of any dtype and shape."""
+def array(name: str, value: object, dtype: type | None = None) -> NDArray[Any]:
+    """Returns `value` as an array of any shape, and of any dtype if `dtype` is None."""
     try:
-        return np.asarray(value)
+        return np.asarray(value, dtype)
     except UNREADABLE as error:
         raise InvalidArgument(f"{name} can't be read as an array: {error}", field=name) from error
 

@@ -26,7 +26,7 @@ from twofold.client.embedded import library
 from twofold.client.payloads import DTYPES, make_space
 from twofold.envs import BY_ID
 from twofold.envs.episodes import EPISODE, RETURN
-from twofold.envs.seeding import board_seeds, consecutive
+from twofold.envs.seeding import consecutive, seed_array
 from twofold.envs.settings import Settings
 from twofold.errors import InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
@@ -568,20 +568,8 @@ def _seed_words(method: str, key: Array | None, seeds: Any, lead: tuple[int, ...
     if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
         first = _arguments.integer("seeds", seeds, 0)
         numbers = consecutive(first, math.prod(lead)).reshape(lead)
-    elif isinstance(seeds, (list, tuple)):
-        # numpy would make floats of a list with numbers below and above 2^63.
-        listed = np.array(seeds, object)
-        flat, is_given = board_seeds(listed.reshape(-1).tolist(), listed.size, "seeds")
-        if not is_given.all():
-            raise InvalidArgument("seeds contain None; expected an integer", field="seeds")
-        numbers = flat.reshape(listed.shape)
     else:
-        array = _arguments.array("seeds", seeds)
-        given = _arguments.integers("seeds", array, array.shape)
-        if given.dtype.kind == "i":
-            lanes = given.reshape(-1)
-            _arguments.refuse_lane("seeds", lanes, lanes < 0, "0 ... 2^64 - 1")
-        numbers = given.astype(np.uint64)
+        numbers = seed_array(seeds)
     words = np.stack([numbers & np.uint64(2**32 - 1), numbers >> np.uint64(32)], -1)
     return jnp.asarray(words.astype(np.uint32))
 

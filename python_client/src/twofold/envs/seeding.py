@@ -69,6 +69,23 @@ def worker_seeds(
     return consecutive(first + offset, num_envs)
 
 
+def seed_array(seeds: object) -> NDArray[np.uint64]:
+    """Returns the argument `seeds`, an array or nested lists of any shape, as uint64."""
+    if isinstance(seeds, (list, tuple)):
+        # numpy would make floats of a list with numbers below and above 2^63.
+        listed = _arguments.array("seeds", seeds, object)
+        flat, is_given = board_seeds(listed.reshape(-1).tolist(), listed.size, "seeds")
+        if not is_given.all():
+            raise InvalidArgument("seeds contain None; expected an integer", field="seeds")
+        return flat.reshape(listed.shape)
+    array = _arguments.array("seeds", seeds)
+    given = _arguments.integers("seeds", array, array.shape)
+    if given.dtype.kind == "i":
+        lanes = given.reshape(-1)
+        _arguments.refuse_lane("seeds", lanes, lanes < 0, "0 ... 2^64 - 1")
+    return given.astype(np.uint64)
+
+
 class BoardSeeds:
     """The seeds that executed resets and restores gave to the boards.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
-from twofold.envs.seeding import consecutive
+from twofold.envs.seeding import consecutive, seed_array
 from twofold.errors import InvalidArgument
 
 Boards = NDArray[np.uint8]
@@ -80,14 +80,16 @@ def check_actions(value: object, boards: CheckedBoards, name: str = "actions") -
     return array.astype(np.uint8)[:, np.newaxis]
 
 
-def check_seeds(value: Any, boards: CheckedBoards) -> NDArray[np.uint64]:
+def check_seeds(value: object, boards: CheckedBoards) -> NDArray[np.uint64]:
     """Returns the checked seeds, one for each board, (N,)."""
-    if np.ndim(value) == 0 and boards.lead:
+    if not isinstance(value, (list, tuple)) and _arguments.array("seeds", value).ndim == 0:
         return consecutive(_arguments.integer("seeds", value, 0), len(boards.rows))
-    array = _one_each("seeds", value, boards)
-    if array.dtype.kind == "i":
-        _arguments.refuse_lane("seeds", array, array < 0, "0 ... 2^64 - 1")
-    return array.astype(np.uint64)
+    seeds = seed_array(value)
+    if seeds.shape != boards.lead:
+        raise InvalidArgument(
+            f"seeds have shape {seeds.shape}; expected {boards.lead}", field="seeds"
+        )
+    return seeds.reshape(-1)
 
 
 def chance(afterstates: ArrayLike, *, four_probability: float = 0.1) -> NDArray[np.float64]:
