@@ -177,7 +177,6 @@ def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
         ("memory", {"memory": 103, "preset": "popgym-medium"}),
         ("preset", {"preset": "popgym"}),
         ("symbols", {"symbols": 3}),
-        ("reward", {"reward": {"merge_score": 1}}),
         ("reward", {"reward": {"match": 1}}),
         ("reward", {"reward": {"match": 1, "mismatch": -0.1, "survival": 0.1}}),
     ],
@@ -187,6 +186,30 @@ def test_arguments_without_a_ceiling_are_refused_by_name(field: str, arguments: 
     with pytest.raises(errors.InvalidArgument) as caught:
         ceilings.concentration(**arguments)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        {},
+        [("mismatch", -1)] * 33,
+        {"merge_score": 1},
+        {"mismatch": -2e9},
+        {"mismatch": {"weight": -1, "gamma": 0.9}},
+        {"terms": {"mismatch": -1}, "scale": 2e9},
+        {"terms": {"mismatch": -1}, "clip": (-2e9, None)},
+        {"terms": {"mismatch": -1}, "clip": (None, 2e9)},
+        {"terms": {"mismatch": -1}, "clip": (1, -1)},
+    ],
+    ids=lambda reward: str(reward)[:60],
+)
+def test_rewards_that_the_environment_refuses_have_no_ceiling(reward: Any) -> None:
+    arguments: Any = {"size": (2, 2), "max_episode_steps": 10, "reward": reward}
+    with pytest.raises(errors.InvalidArgument) as expected:
+        twofold.ConcentrationVectorEnv(1, endpoint="embedded", **arguments)
+    with pytest.raises(errors.InvalidArgument) as caught:
+        ceilings.concentration(**arguments)
+    assert caught.value.field == expected.value.field
 
 
 # ---- games on the server -------------------------------------------------------------------------

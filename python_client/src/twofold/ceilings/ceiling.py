@@ -14,6 +14,7 @@ from twofold.ceilings.solution import Solution, solve
 from twofold.ceilings.turns import StepRewards, explore
 from twofold.errors import InvalidArgument
 from twofold.games.concentration import Concentration, ConcentrationArguments
+from twofold.v1 import environment_pb2 as environment
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ def _solved(
 _TERMS = ("match", "mismatch", "cleared", "survival")
 _ABSENT = ("face_up_touch", "peek")
 _DEFAULT = {"match": 1.0, "mismatch": -0.1}
+_MAX_TERMS = 32
 
 
 def _step_rewards(game: Concentration) -> StepRewards:
@@ -129,15 +131,10 @@ def _step_rewards(game: Concentration) -> StepRewards:
     if spec is None:
         weights |= _DEFAULT
     else:
+        _check_reward(spec)
         for term in spec.terms:
             if term.name in weights:
                 weights[term.name] += term.weight if term.HasField("weight") else 1.0
-            elif term.name not in _ABSENT:
-                known = ", ".join((*_TERMS, *_ABSENT))
-                raise InvalidArgument(
-                    f"reward contains the term {term.name!r}; ceilings support {known}",
-                    field="reward",
-                )
 
     def reward(*terms: str) -> float:
         total = sum(weights[term] for term in terms)
@@ -153,3 +150,37 @@ def _step_rewards(game: Concentration) -> StepRewards:
         last_match=reward("match", "cleared"),
         mismatch=reward("mismatch", "survival"),
     )
+
+
+def _check_reward(spec: environment.RewardSpec) -> None:
+    """Refuses the rewards that the service refuses. No service may be available here."""
+
+    def check(name: str, number: float) -> None:
+        _arguments.real(f"reward.{name}", number, -1e9, 1e9, "a number, -10^9 ... 10^9")
+
+    if not 1 <= len(spec.terms) <= _MAX_TERMS:
+        raise InvalidArgument(
+            f"reward has {len(spec.terms)} terms; expected 1 ... {_MAX_TERMS}", field="reward"
+        )
+    for term in spec.terms:
+        field, known = f"reward.{term.name}", (*_TERMS, *_ABSENT)
+        if term.name not in known:
+            raise InvalidArgument(
+                f"reward contains the term {term.name!r}; expected {', '.join(known)}", field=field
+            )
+        check(f"{term.name}.weight", term.weight)
+        for parameter in term.parameters:
+            raise InvalidArgument(
+                f"{term.name} takes no {parameter.name!r}; expected only a weight",
+                field=f"{field}.{parameter.name}",
+            )
+    check("scale", spec.scale)
+    check("clip", spec.clip_low)
+    check("clip", spec.clip_high)
+    bounds = spec.HasField("clip_low"), spec.HasField("clip_high")
+    if all(bounds) and spec.clip_low > spec.clip_high:
+        raise InvalidArgument(
+            f"reward.clip is ({spec.clip_low}, {spec.clip_high}); the lower bound must not exceed "
+            "the upper one",
+            field="reward.clip",
+        )
