@@ -290,19 +290,19 @@ class JaxEnv:
             InvalidArgument: An argument has a wrong dtype or shape, or actions outside JAX are out
                 of range; `lane` names the first one.
         """
+        self._check_type(state)
+        if not all(isinstance(array, jax.Array) for array in state):
+            named = zip(state._fields, state, strict=True)
+            state = type(state)(*(_read(f"state.{name}", array) for name, array in named))
         if not isinstance(actions, jax.Array):
-            self._check_numbers(actions)
-        state, timestep = self._step(state, actions)
-        return state, timestep
-
-    def _check_numbers(self, actions: Any) -> None:
-        """Checks the range of actions outside JAX, of whose 64 bits compiled code may see 32."""
-        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(actions)):
-            return  # a list of arrays
-        numbers = _arguments.array("actions", actions).reshape(-1)
-        if numbers.dtype.kind in "iu":
+            actions = _read("actions", actions)
+        if isinstance(actions, np.ndarray):
+            # Compiled code may see only 32 of an action's 64 bits.
+            numbers = actions.reshape(-1)
             is_bad = (numbers < 0) | (numbers >= self.num_actions)
             _arguments.refuse_lane("actions", numbers, is_bad, f"0 ... {self.num_actions - 1}")
+        state, timestep = self._step(state, actions)
+        return state, timestep
 
     @functools.partial(jax.jit, static_argnums=0)
     def _step(self, state: Any, actions: Array) -> tuple[Any, TimeStep]:
@@ -356,13 +356,15 @@ class JaxEnv:
         )
         return _LAYOUTS[self.game.environment_id].state(**fields), timestep
 
-    def _check_state(self, state: Any) -> list[Array]:
+    def _check_type(self, state: Any) -> None:
         layout = _LAYOUTS[self.game.environment_id]
         if not isinstance(state, layout.state):
             raise InvalidArgument(
                 f"state is of type {type(state).__name__}; expected {layout.state.__name__}",
                 field="state",
             )
+
+    def _check_state(self, state: Any) -> list[Array]:
         lead = jnp.shape(state.phase)
         for name, spec in self._state.items():
             array = getattr(state, name)
@@ -375,7 +377,6 @@ class JaxEnv:
         return list(state)
 
     def _server_actions(self, actions: Array, lead: tuple[int, ...]) -> Array:
-        actions = jnp.asarray(actions)
         if actions.shape != lead or not jnp.issubdtype(actions.dtype, jnp.integer):
             raise InvalidArgument(
                 f"actions have dtype {actions.dtype} and shape {actions.shape}; expected integers "
@@ -489,7 +490,7 @@ class JaxEnv:
     def _check_boards(self, boards: Array) -> Array:
         if not self._afterstates:
             raise InvalidArgument(f"{self.game.name} has no afterstates", field="env")
-        boards = jnp.asarray(boards)
+        boards = jnp.asarray(_read("boards", boards))
         shape = (self.game.rows, self.game.columns)
         if boards.dtype != np.uint8 or boards.shape[-2:] != shape:
             raise InvalidArgument(
@@ -544,6 +545,24 @@ def _specs(layout: environment.PayloadLayout) -> dict[str, _Spec]:
         array.name: _Spec(tuple(map(int, array.shape[1:])), DTYPES[array.dtype])
         for array in layout.arrays
     }
+
+
+def _read(field: str, value: Any) -> Array:
+    """Returns integers as an array of numpy or JAX that jax.jit accepts."""
+    if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)):
+        try:
+            return jnp.asarray(value)  # may be a list of arrays
+        except _arguments.UNREADABLE as error:
+            raise InvalidArgument(
+                f"{field} can't be read as an array of JAX: {error}", field=field
+            ) from error
+    array = _arguments.array(field, value)
+    if array.dtype.kind not in "iu":
+        raise InvalidArgument(
+            f"{field} can't have dtype {array.dtype}; expected integers", field=field
+        )
+    # JAX refuses the other byte order.
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _seed_words(method: str, key: Array | None, seeds: Any, lead: tuple[int, ...]) -> Array:

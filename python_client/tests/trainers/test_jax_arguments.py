@@ -1,5 +1,6 @@
 """Tests of seeds, searches and wrong arguments in JAX."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -243,6 +244,48 @@ def test_actions_may_be_a_list_of_arrays_and_numbers() -> None:
         assert_same(env.step(state, actions), expected)
     with pytest.raises(InvalidArgument, match="integers"):
         env.step(state, [0.0, 1.0, 2.0])
+
+
+def test_arrays_may_have_either_byte_order(env: twofold.jax.JaxEnv) -> None:
+    state, _ = env.reset(seeds=0)
+    arrays = map(np.asarray, state)
+    swapped = type(state)(*(array.astype(array.dtype.newbyteorder()) for array in arrays))
+    expected = env.step(state, jnp.array([0, 1, 2]))
+    for actions in (np.array([0, 1, 2], ">i4"), np.array([0, 1, 2], "<i4")):
+        assert_same(env.step(state, actions), expected)
+        assert_same(env.step(swapped, actions), expected)
+        compiled = jax.jit(functools.partial(env.step, actions=actions))
+        assert_same(compiled(state), expected)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda array: array.astype(object),
+        lambda array: array.astype(str),
+        lambda array: np.zeros(array.shape, [("a", int)]),
+        lambda array: [1, [2, 3]],
+        lambda array: "abc",
+        lambda array: {"a": array},
+    ],
+    ids=["object", "string", "structured", "ragged", "text", "dict"],
+)
+def test_values_that_jax_can_not_read_are_refused(env: twofold.jax.JaxEnv, change: Any) -> None:
+    state, _ = env.reset(seeds=0)
+    actions, boards = np.zeros(3, np.int32), np.zeros((3, 4, 4), np.uint8)
+    calls: list[tuple[str, Callable[[], Any]]] = [
+        ("actions", lambda: env.step(state, change(actions))),
+        ("state", lambda: env.step(change(actions), actions)),
+        ("state.board", lambda: env.step(state._replace(board=change(boards)), actions)),
+        ("seeds", lambda: env.reset(seeds=change(actions))),
+        ("boards", lambda: env.afterstates(change(boards))),
+        ("boards", lambda: env.chance(change(boards))),
+        ("boards", lambda: env.spawn(change(boards), seeds=0)),
+    ]
+    for field, call in calls:
+        with pytest.raises(InvalidArgument) as caught:
+            call()
+        assert caught.value.field == field
 
 
 @pytest.mark.parametrize(
