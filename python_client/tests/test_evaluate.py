@@ -1123,6 +1123,10 @@ def test_the_command_finds_functions_of_modules(
         ("mine.py:not_a_policy", "expected a function"),
         ("mine.py:Corner", "is the class Corner; pass an instance, policy = Corner()"),
         ("broken.py:f", "importing 'broken.py' raised ZeroDivisionError"),
+        ("broken.py:f", "broken.py:2 in divide)"),
+        ("broken_module:f", "broken_module.py:2 in divide)"),
+        ("unclosed.py:f", "SyntaxError: '(' was never closed (unclosed.py, line 1)\n"),
+        ("unclosed_module:f", "was never closed (unclosed_module.py, line 1)\n"),
         ("leaves.py:f", "importing 'leaves.py' raised SystemExit"),
         ("nowhere.zip", "no file 'nowhere.zip'"),
         ("model.zip", "pass --trust-pickle"),
@@ -1136,7 +1140,9 @@ def test_the_command_reports_why_it_found_no_policy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "mine.py").write_text(POLICY_FILE)
-    (tmp_path / "broken.py").write_text("1 / 0")
+    for end in (".py", "_module.py"):
+        (tmp_path / f"broken{end}").write_text("def divide():\n    1 / 0\ndivide()")
+        (tmp_path / f"unclosed{end}").write_text("f = (")
     (tmp_path / "leaves.py").write_text("import sys; sys.exit(0)")
     (tmp_path / "model.zip").write_bytes(b"no zip")
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ import abc
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -286,7 +286,7 @@ class OpenFunction(CheckedChooser):
                     f"; there are {len(lanes)} boards: if the policy has arrays for another number "
                     "from an earlier use, its reset has to make them anew"
                 )
-            raise self._error(f"reset raised {_described(error)}{hint}") from error
+            raise self._error(f"reset raised {described(error)}{hint}") from error
         self.seconds += time.perf_counter() - start
 
     def _ask(self, observations: Any, mask: Array, lanes: Array, place: Place) -> Array:
@@ -295,7 +295,7 @@ class OpenFunction(CheckedChooser):
             # A copy, because the policy may write to its arguments, and the mask is needed later.
             returned = self._function(observations, mask.copy())
         except (Exception, SystemExit) as error:
-            raise self._error(f"raised {_described(error)}{self._change(len(mask))}") from error
+            raise self._error(f"raised {described(error)}{self._change(len(mask))}") from error
         seconds = time.perf_counter() - start
         self.seconds += seconds
         if seconds > self._timeout:
@@ -400,10 +400,13 @@ def _named(place: Mapping[str, int]) -> str:
     return ", ".join(f"{key} {value}" for key, value in place.items())
 
 
-def _described(error: BaseException) -> str:
-    """Describes an exception that a policy raised, with the line of its code that raised it."""
+def described(error: BaseException, callers: Collection[str] = (__file__,)) -> str:
+    """Describes an exception that a policy raised, with the line of its code that raised it.
+
+    `callers` are the files that called the policy's code.
+    """
     text = f"{type(error).__name__}: {error}"
-    frames = [at for at in traceback.extract_tb(error.__traceback__) if at.filename != __file__]
-    if not frames:
-        return text
-    return f"{text} ({frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name})"
+    for at in reversed(traceback.extract_tb(error.__traceback__)):
+        if at.filename not in callers and not at.filename.startswith("<frozen importlib"):
+            return f"{text} ({at.filename}:{at.lineno} in {at.name})"
+    return text

@@ -25,6 +25,7 @@ from twofold.policies.choosers import (
     OpenServed,
     PlayerChooser,
     ServedChooser,
+    described,
     given,
 )
 from twofold.policies.functions import PolicyFunction
@@ -210,8 +211,9 @@ def _load_function(text: str) -> Chooser:
     except NotFound:
         raise
     except (Exception, SystemExit) as error:
+        callers = __file__, importlib.__file__
         raise InvalidArgument(
-            f"importing {module_name!r} raised {type(error).__name__}: {error}", field="policy"
+            f"importing {module_name!r} raised {described(error, callers)}", field="policy"
         ) from error
     for part in path.split("."):
         if not hasattr(found, part):
