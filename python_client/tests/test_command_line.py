@@ -70,6 +70,7 @@ WRONG = [
     (2, "train {files}/network.npz --size 2 --resume", "InvalidArgument"),
     (2, "train {files}/a.npz --patterns 0,1,x --size 2", "InvalidArgument"),
     (2, "train {files}/a.npz --threads 0 --size 2", "InvalidArgument"),
+    (2, "train {files}/a.npz --episodes 5 --steps 1 --size 2", "InvalidArgument"),
     (1, "convert-weights {files}/network.bin {files}/nowhere/a.npz", "FileNotFoundError"),
     (1, "convert-weights {files}/good.json {files}", "IsADirectoryError"),
     (1, "verify {files}/nowhere.parquet", "FileNotFoundError"),

@@ -727,7 +727,8 @@ def test_a_forked_process_can_train() -> None:
         ({"steps": 0}, "steps"),
         ({"save_every": 0}, "save_every"),
         ({"evaluate_every": 0}, "evaluate_every"),
-        ({"episodes": 0}, "episodes"),
+        ({"episodes": 0, "evaluate_every": 1}, "episodes"),
+        ({"episodes": 500}, "episodes"),  # nothing is evaluated
         ({"progress": 1}, "progress"),
         ({"evaluated": 1}, "evaluated"),
         ({"resume": 1}, "resume"),

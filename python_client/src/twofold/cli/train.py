@@ -81,9 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--episodes",
         type=int,
-        default=500,
         metavar="N",
-        help="number of games (default: 500 in each evaluation)",
+        help="number of games (default: 500 in each evaluation of --evaluate-every)",
     )
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
     add("--quiet", action="store_true", help="show no progress bar")

@@ -112,7 +112,7 @@ def train(
     save_every: float = 300.0,
     resume: bool = False,
     evaluate_every: float | None = None,
-    episodes: int = 500,
+    episodes: int | None = None,
     progress: Progress | None = None,
     evaluated: Callable[[Point, Evaluation], None] | None = None,
     **env_arguments: Any,
@@ -156,7 +156,7 @@ def train(
             training before; all other arguments must be the same, except `threads`. Without
             `resume`, an existing file is replaced.
         evaluate_every: The seconds of training between two evaluations (default: none).
-        episodes: The number of games in each evaluation.
+        episodes: The number of games in each evaluation (default: 500).
         progress: A function for the progress, see `Progress`.
         evaluated: A function that receives each evaluation, and its point on the curve.
         **env_arguments: The rules of 2048, such as size=3 or four_probability=0.2.
@@ -194,7 +194,12 @@ def train(
     save_every = _arguments.seconds("save_every", save_every)
     if evaluate_every is not None:
         evaluate_every = _arguments.seconds("evaluate_every", evaluate_every)
-    episodes = _arguments.integer("episodes", episodes, 1)
+    elif episodes is not None:
+        raise InvalidArgument(
+            f"episodes is {episodes!r} without evaluate_every; pass both, or neither",
+            field="episodes",
+        )
+    games = _arguments.integer("episodes", 500 if episodes is None else episodes, 1)
     _arguments.progress(progress)
     _arguments.progress(evaluated, "evaluated")
     if file is not None:
@@ -212,7 +217,7 @@ def train(
         while True:
             # A resumed training may lack an evaluation that was interrupted.
             if evaluate_every is not None and run.has_passed(evaluate_every):
-                run.evaluate(episodes, evaluated)
+                run.evaluate(games, evaluated)
             run.checked_seconds = run.seconds
             if file is not None and run.seconds >= next_save:
                 run.save(file)
