@@ -12,6 +12,7 @@ from twofold import datasets
 from twofold._text import check_folder
 from twofold.cli import playing
 from twofold.cli.common import Result, add_output_arguments
+from twofold.errors import InvalidArgument
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group(required=True).add_argument
     add("--minari", metavar="ID", help="id of the dataset to create in Minari's local storage")
     add("--huggingface", type=Path, metavar="FOLDER", help="folder to create, for Hugging Face")
-    add = parser.add_argument_group("Minari's metadata").add_argument
+    add = parser.add_argument_group("with --minari").add_argument
     add("--author", metavar="NAME", help="the author's name")
     add("--author-email", metavar="ADDRESS", help="the author's email address")
     add("--code-permalink", metavar="URL", help="link to the code that made the dataset")
@@ -31,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Writes the dataset in the other format."""
+    if arguments.minari is None:
+        for name in ("author", "author_email", "code_permalink"):
+            if getattr(arguments, name) is not None:
+                option = name.replace("_", "-")
+                raise InvalidArgument(f"--{option} is only for --minari", field=name)
     start = time.monotonic()
     with playing.progress(str(arguments.file), "transitions", arguments) as update:
         if arguments.minari is None:
