@@ -268,18 +268,29 @@ def test_text_of_a_dataset_does_not_control_the_terminal(
         assert capsys.readouterr().err[:-1].isprintable()
 
 
-@pytest.mark.parametrize(
-    "use", [lambda path: list(twofold.datasets.read(path)), twofold.datasets.verify]
-)
-def test_an_empty_row_group_is_reported(use: Any, tmp_path: Path) -> None:
+def test_steps_in_which_every_board_is_reset_are_written_without_a_row_group(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, transitions=168, max_episode_steps=10)
+    file = parquet.ParquetFile(path)
+    groups = range(file.num_row_groups)
+    assert [file.metadata.row_group(group).num_rows for group in groups] == [160, 8]
+    data = read(path)
+    assert data["time"][data["lane"] == 0].tolist() == [*range(10), *range(11, 21), 22]
+    metadata = twofold.datasets.verify(path, endpoint="embedded")
+    assert (metadata["transitions"], metadata["steps"]) == (168, 23)
+
+
+def test_an_empty_row_group_is_skipped(tmp_path: Path) -> None:
     path = write(tmp_path)
     file = parquet.ParquetFile(path)
     with parquet.ParquetWriter(tmp_path / "other", file.schema_arrow) as writer:
-        writer.write_table(file.schema_arrow.empty_table())
-        writer.write_table(file.read())
+        for group in range(file.num_row_groups):
+            writer.write_table(file.schema_arrow.empty_table())
+            writer.write_table(file.read_row_group(group))
         writer.add_key_value_metadata({b"twofold": file.metadata.metadata[b"twofold"]})
-    with pytest.raises(errors.InvalidDataset, match="row group 0 is empty"):
-        use(tmp_path / "other")
+    assert (read(tmp_path / "other")["time"] == read(path)["time"]).all()
+    twofold.datasets.verify(tmp_path / "other", endpoint="embedded")
 
 
 def test_a_row_group_larger_than_a_dataset_has_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ class DatasetFile:
         return int(self._file.num_row_groups)
 
     def groups(self) -> Iterator[dict[str, Array]]:
-        """Yields the columns of each row group.
+        """Yields the columns of each row group with rows.
 
         Board columns are uint8 (rows, cells). Other columns are (rows,).
         """
@@ -144,7 +144,7 @@ class DatasetFile:
             except (self._error, OSError) as error:
                 raise InvalidDataset(f"{self.path}: row group {group}: {error}") from None
             if not table.num_rows:
-                raise InvalidDataset(f"{self.path}: row group {group} is empty")
+                continue
             columns: dict[str, Array] = {}
             for name in table.column_names:
                 column = table.column(name).combine_chunks()

@@ -206,8 +206,9 @@ def write_file(
     ):
         while (steps := plan.steps_after(rows)) > 0:
             columns = play(steps)
-            batch = file_format.record_batch(schema, columns)
-            writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
+            if len(columns["action"]):  # none if every lane only begins its next episode
+                batch = file_format.record_batch(schema, columns)
+                writer.write_batch(batch, row_group_size=file_format.GROUP_ROWS)
             rows, time = rows + len(columns["action"]), time + steps
             if progress is not None:
                 progress(min(rows, plan.transitions), plan.transitions)
