@@ -92,6 +92,19 @@ def test_a_damaged_file_leaves_no_folder(path: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_the_first_of_two_exports_to_a_folder_wins(path: Path, tmp_path: Path) -> None:
+    def export_again(done: int, total: int) -> None:
+        if done == total:
+            files.extend(twofold.datasets.to_huggingface(path, tmp_path / "folder"))
+
+    files: list[Path] = []
+    with pytest.raises(errors.InvalidArgument, match="exists already") as info:
+        twofold.datasets.to_huggingface(path, tmp_path / "folder", progress=export_again)
+    assert info.value.field == "folder"
+    assert files == sorted((tmp_path / "folder").rglob("*.parquet"))
+    assert sorted(tmp_path.iterdir()) == [path, tmp_path / "folder"]
+
+
 @pytest.mark.parametrize("package", ["minari", "h5py"])
 def test_a_missing_package_is_named_with_its_extra(
     package: str, path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""Reads untrusted files, writes whole files, and makes external text safe to print."""
+"""Reads untrusted files, writes whole files and folders, and makes external text safe to print."""
 
 from __future__ import annotations
 
@@ -98,6 +98,33 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
             # Until the copy is complete, the temporary file is the only complete one.
             _copy(temporary, target)
             temporary.unlink()
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path, field: str) -> Iterator[Path]:
+    """Yields the path of a folder to make, which becomes `folder` only when it is complete.
+
+    After an error, the folder is removed.
+
+    Raises:
+        InvalidArgument: `folder` exists; `field` is its argument.
+        OSError: The folder can't be written; the error names it.
+    """
+    _check_new(folder, field)
+    # The end of the name is kept, because Minari requires a version there.
+    temporary = folder.with_name(f"part-{secrets.token_hex(4)}-{folder.name[-50:]}")
+    try:
+        with naming(folder):
+            yield temporary
+            _check_new(folder, field)
+            temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check_new(folder: Path, field: str) -> None:
+    if folder.exists():
+        raise InvalidArgument(f"{folder} exists already; pass another {field}", field=field)
 
 
 def _is_replaceable(path: str | os.PathLike[str], target: Path) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from twofold.datasets import file_format
 from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
 from twofold.envs.results import Array
-from twofold.errors import InvalidArgument
 
 SHARD_GROUPS = 64
 """The maximum number of row groups in an exported file, about 17 million transitions."""
@@ -98,19 +95,12 @@ def to_huggingface(
         MissingDependency: pyarrow is not installed.
     """
     dataset, folder = DatasetFile(path), Path(folder)
-    if folder.exists():
-        raise InvalidArgument(f"{folder} exists already; pass another folder", field="folder")
-    temporary = Path(f"{folder}.{os.getpid()}.part")
     names = _shard_names(dataset.num_groups)
-    try:
-        with _text.naming(folder):
-            temporary.mkdir()
-            (temporary / "data").mkdir()
-            _write_shards(dataset, [temporary / name for name in names], progress)
-            (temporary / "README.md").write_text(_card(dataset), encoding="utf-8")
-            temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with _text.whole_folder(folder, "folder") as temporary:
+        temporary.mkdir()
+        (temporary / "data").mkdir()
+        _write_shards(dataset, [temporary / name for name in names], progress)
+        (temporary / "README.md").write_text(_card(dataset), encoding="utf-8")
     return [folder / name for name in names]
 
 
