@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -181,6 +184,36 @@ def test_an_export_that_fails_leaves_no_dataset(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         minari.load_dataset(ID)
     assert len(export(path)) > 8
+
+
+@pytest.mark.filterwarnings("ignore:Misconfigured dataset named twofold/2048/part-")
+def test_an_export_that_is_killed_leaves_no_dataset(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    program = (
+        "import os, sys, twofold\n"
+        "kill = lambda done, total: os.kill(os.getpid(), 9)\n"
+        "twofold.datasets.to_minari(*sys.argv[1:], progress=kill)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", program, str(path), ID], check=False)
+    assert found.returncode == -signal.SIGKILL
+    assert minari.list_local_datasets() == {}
+    total = len(export(path))
+    assert list(minari.list_local_datasets()) == [ID]
+    assert len(minari.load_dataset(ID)) == total > 8
+
+
+def test_the_first_of_two_exports_with_one_id_wins(tmp_path: Path) -> None:
+    def export_again(done: int, total: int) -> None:
+        if done == total:
+            made.append(export(path))
+
+    made: list[Any] = []
+    path = write(tmp_path)
+    with pytest.raises(errors.InvalidArgument, match="already") as info:
+        twofold.datasets.to_minari(path, ID, progress=export_again)
+    assert info.value.field == "dataset_id"
+    assert minari.load_dataset(ID).total_steps == made[0].total_steps >= 3000
+    assert [each.name for each in (tmp_path / "minari/twofold/2048").glob("*v0")] == ["random-v0"]
 
 
 @pytest.mark.parametrize(

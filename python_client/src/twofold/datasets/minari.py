@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,12 +12,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from twofold import _arguments, rules
+from twofold import _arguments, _text, rules
 from twofold._optional import optional_import
 from twofold.datasets.reader import DatasetFile
 from twofold.datasets.writer import Progress
 from twofold.envs.results import Array
-from twofold.errors import InvalidArgument, InvalidDataset
+from twofold.errors import InvalidDataset
 from twofold.games.game2048 import Game2048
 
 
@@ -41,7 +41,7 @@ def to_minari(
 
     Args:
         path: The dataset's file.
-        dataset_id: Minari's id, "namespace/name-v0".
+        dataset_id: Minari's id, "namespace/name-v0". It appears only when the dataset is complete.
         author: The author in Minari's metadata. Minari recommends this and the next two arguments.
         author_email: The author's email address in the metadata.
         code_permalink: The URL of the code in the metadata.
@@ -61,17 +61,22 @@ def to_minari(
     optional_import("h5py", "Minari exports", "minari")
     dataset = DatasetFile(path)
     found = dataset.metadata
-    folder = _new_folder(dataset_id)
+    folder = _folder(dataset_id)
     if description is None:
         description = (
             f"{found['transitions']:,} transitions of the policy {found['policy']} on "
             f"{found['environment']}: {found['num_envs']} lanes from seed {found['seed']}, played "
             f"by twofold {found['twofold']}"
         )
-    try:
+    prefix = dataset_id.removesuffix(folder.name)
+    with _text.whole_folder(folder, "dataset_id") as temporary:
+        if prefix:
+            # If two exports make the namespace at the same time, Minari refuses one by ValueError.
+            with contextlib.suppress(ValueError):
+                minari.namespace.create_namespace(prefix[:-1])
         with contextlib.closing(_make_env(dataset)) as env:
             made = minari.create_dataset_from_buffers(
-                dataset_id,
+                prefix + temporary.name,
                 [],
                 env=env,
                 eval_env=env,
@@ -82,16 +87,17 @@ def to_minari(
                 description=description,
                 requirements=[f"twofold>={found['twofold']}"],
             )
+        # Minari lists no dataset whose id is not its folder's name, so no incomplete one.
+        metadata = temporary / "data" / "metadata.json"
+        content = json.loads(metadata.read_text()) | {"dataset_id": dataset_id}
+        metadata.write_text(json.dumps(content))
         for buffers in _buffers(dataset, progress):
             made.update_dataset_from_buffer(buffers)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return made
+    return minari.load_dataset(dataset_id)
 
 
-def _new_folder(dataset_id: str) -> Path:
-    """Returns Minari's folder for a new dataset."""
+def _folder(dataset_id: str) -> Path:
+    """Returns Minari's folder for a dataset."""
     parse = optional_import("minari.dataset.minari_dataset", "Minari exports", "minari")
     storage = optional_import("minari.storage", "Minari exports", "minari")
     try:
@@ -99,11 +105,6 @@ def _new_folder(dataset_id: str) -> Path:
     except (TypeError, ValueError):  # TypeError if the version is missing
         raise _arguments.wrong("dataset_id", dataset_id, "namespace/name-v0") from None
     folder: Path = storage.get_dataset_path(dataset_id)
-    if folder.exists():
-        raise InvalidArgument(
-            f"Minari already has a dataset {dataset_id}, in {folder}; pass another dataset_id",
-            field="dataset_id",
-        )
     return folder
 
 
