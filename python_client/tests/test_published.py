@@ -205,6 +205,16 @@ def test_a_file_without_end_is_refused_at_its_first_wrong_number(tmp_path: Path)
     assert peak < 1 << 24
 
 
+def test_a_small_file_with_large_tables_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "network.bin"
+    path.write_bytes(java_file(GOOD, java_tuple((0, 1, 2, 3, 4, 5, 6), [0.0] * EXPONENTS**7)))
+    with pytest.raises(errors.InvalidArgument, match="more than 64 times as large") as caught:
+        policies.read_network(path)
+    assert (caught.value.field, caught.value.lane) == ("path", 1)
+    path.write_bytes(zlib.compress(zlib.decompress(path.read_bytes()), level=0))
+    assert len(policies.read_network(path).tuples) == 2
+
+
 def test_a_converted_network_is_evaluated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import struct
 import zlib
@@ -30,6 +31,9 @@ from twofold.policies.served_policies import NTuple
 # Szubert and Jaśkowski's program writes the number of its class before each object.
 _NETWORK, _LIST, _TUPLE, _INTS, _DOUBLES = 796418617, 123499, 570718399, 14, 1234
 _IDENTITY, _STANDARD = 840142292, 121345704
+
+_MAX_RATIO = 64
+"""The largest accepted ratio of decompressed to compressed bytes. zlib reaches 1000 for zeros."""
 
 
 def read_network(path: str | PathLike[str]) -> NTuple:
@@ -69,6 +73,7 @@ class _Decompressed(io.RawIOBase):
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._stream = file, zlib.decompressobj()
+        self._left = _MAX_RATIO * os.fstat(file.fileno()).st_size
 
     def readable(self) -> bool:
         return True
@@ -78,7 +83,13 @@ class _Decompressed(io.RawIOBase):
         target = memoryview(buffer)
         while not self._stream.eof:
             compressed = self._stream.unconsumed_tail or self._file.read(1 << 16)
-            piece = self._stream.decompress(compressed, len(target))
+            piece = self._stream.decompress(compressed, min(len(target), self._left + 1))
+            self._left -= len(piece)
+            if self._left < 0:
+                raise InvalidArgument(
+                    f"its data is more than {_MAX_RATIO} times as large as the file; compress it "
+                    "less, for example by zlib.compress(data, level=0)"
+                )
             if piece:
                 target[: len(piece)] = piece
                 return len(piece)
