@@ -106,6 +106,21 @@ def test_a_limit_that_never_binds_changes_nothing() -> None:
     assert limited.mean_length == pytest.approx(unlimited.mean_length, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "reward",
+    [
+        {"match": 1, "mismatch": -1e-9},
+        {"match": 1e-9, "mismatch": -1e-9, "scale": 1e-9},
+        {"match": 1e-9, "mismatch": -1e9, "scale": 1e9},
+    ],
+    ids=str,
+)
+def test_the_size_of_the_penalty_does_not_change_the_best_play(reward: Any) -> None:
+    found = ceilings.concentration(size=2, reward=reward)
+    assert found.cleared == pytest.approx(1, rel=1e-12)
+    assert found.mean_turns == pytest.approx(float(fewest_turns(0, 0, 4)), rel=1e-12)
+
+
 def test_scale_and_clip_apply_as_in_the_environment() -> None:
     plain = {"match": 2.0, "mismatch": -0.5}
     some: Any = {"memory": 2, "size": (2, 3), "max_episode_steps": 16}
@@ -179,6 +194,8 @@ def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
         ("symbols", {"symbols": 3}),
         ("reward", {"reward": {"match": 1}}),
         ("reward", {"reward": {"match": 1, "mismatch": -0.1, "survival": 0.1}}),
+        ("reward", {"size": 2, "memory": 2, "reward": {"match": 1, "mismatch": -1e-16}}),
+        ("reward", {"size": 2, "memory": 1, "reward": {"match": 1e9, "mismatch": -1e-4}}),
     ],
     ids=str,
 )

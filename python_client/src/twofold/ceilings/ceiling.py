@@ -67,7 +67,7 @@ def concentration(
     Raises:
         InvalidArgument: An argument is invalid, or the game has too many states with this memory,
             or an optimal player could play forever, because there is no step limit and a turn
-            without a pair costs nothing.
+            without a pair costs nothing, or at most 1e-12 of the largest reward.
     """
     game = Concentration.of(**arguments)
     found = best_play(game, memory)
@@ -85,10 +85,11 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
     if capacity is not None and (capacity >= game.cards or game.symbols == 1):
         capacity = None
     rewards, max_steps = _step_rewards(game), game.request.max_episode_steps or None
-    if max_steps is None and rewards.first + rewards.mismatch >= 0:
+    cost = -(rewards.first + rewards.mismatch)
+    if max_steps is None and cost <= _MIN_COST * max(map(abs, rewards)):
         raise InvalidArgument(
-            "a turn without a pair costs nothing, and max_episode_steps is None; pass a limit, or "
-            "a reward with a penalty for such turns",
+            f"a turn without a pair costs {cost:g}, and max_episode_steps is None; pass a limit, "
+            f"or a penalty for such turns of more than {_MIN_COST:g} times the largest reward",
             field="reward",
         )
     if max_steps is not None and max_steps > _MAX_STEPS:
@@ -96,6 +97,8 @@ def best_play(game: Concentration, memory: int | None) -> Solution:
     return _solved(game.symbols, game.cards // game.symbols, capacity, rewards, max_steps)
 
 
+# A smaller cost of a turn, as a fraction of the largest reward, could be lost in rounding.
+_MIN_COST = 1e-12
 # The limit exists because a solution keeps the choices of each turn.
 _MAX_STEPS = 1_000_000
 # The cache keeps solutions in use and the last two small ones. Each state takes half a kilobyte.

@@ -14,7 +14,7 @@ _PART = 2**16
 """The number of states solved in one batch."""
 
 # Without a step limit, turns are added until no value changes by more than this fraction of the
-# largest value.
+# largest value of its kind: return, turns or probability.
 _TOLERANCE = 1e-15
 
 
@@ -72,8 +72,8 @@ def solve(game: Game, rewards: StepRewards, max_steps: int | None) -> Solution:
         opened[1] += 1
         choose_first(opened, values, first[row], states)
         if limit is None:
-            change = np.abs(values - before).max()
-            if change < _TOLERANCE * max(1.0, np.abs(values).max()):
+            change = np.abs(values - before).max(axis=1)
+            if (change < _TOLERANCE * np.abs(values).max(axis=1).clip(1)).all():
                 break
     expected = (float(values[0, 0]), float(values[1, 0]), float(values[2, 0]))
     return Solution(game.memory, game.begins, game.opens, first, second, expected)
