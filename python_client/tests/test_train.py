@@ -707,6 +707,7 @@ def test_a_forked_process_can_train() -> None:
         ({"patterns": 1}, "patterns"),
         ({"endpoint": "embedded"}, "endpoint"),
         ({"reward": {"merge_score": 1.0}}, "reward"),
+        ({"objective": "moves"}, "objective"),
         ({"max_episode_steps": 10}, "max_episode_steps"),
         ({"obs": "one_hot"}, "obs"),
         ({"size": 9}, "size"),

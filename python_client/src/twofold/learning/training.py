@@ -273,6 +273,11 @@ class _Plan:
                 "reward is given, but a network learns the raw score; omit it", field="reward"
             )
         game, others = Game2048.split(env_arguments)
+        if game.objective != "score":
+            raise InvalidArgument(
+                f"objective is {game.objective!r}, but a network learns the score; omit it",
+                field="objective",
+            )
         Settings.read("train", game, others)
         for name in others:
             raise InvalidArgument(f"{name} has no meaning for training; omit it", field=name)
