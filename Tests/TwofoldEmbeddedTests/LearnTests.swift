@@ -13,9 +13,10 @@ import TwofoldTestSupport
     /// Calls the function with a learner that `change` has changed. Returns its status, the error in its reply, and the
     /// learner.
     private func call(
-        lanes: Int = 3, _ change: (inout twofold_learner) -> Void
+        lanes: Int = 3, autoreset: Twofold_V1_AutoresetMode = .nextStep,
+        _ change: (inout twofold_learner) -> Void
     ) throws -> (status: Int32, error: WireError?, learner: twofold_learner) {
-        let request = Request(.create(lanes: lanes)).bytes
+        let request = Request(.create(lanes: lanes) { $0.autoresetMode = autoreset }).bytes
         var header = [UInt8](repeating: 0, count: 4096)
         return try request.withUnsafeBufferPointer { request in
             try form.withUnsafeBufferPointer { form in
@@ -106,5 +107,9 @@ import TwofoldTestSupport
         #expect(rate.error?.field == "learning_rate")
         let lanes = try call(lanes: 0) { _ in }
         #expect(lanes.error?.field == "num_envs")
+        for mode in [Twofold_V1_AutoresetMode.sameStep, .disabled] {
+            let autoreset = try call(autoreset: mode) { _ in }
+            #expect(autoreset.error?.field == "autoreset_mode")
+        }
     }
 }

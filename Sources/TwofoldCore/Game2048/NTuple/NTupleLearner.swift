@@ -68,12 +68,14 @@ package final class NTupleLearner: @unchecked Sendable {
     /// One chunk of boards for each thread.
     private let workers: Workers
 
-    /// Makes a learner that plays on the boards of `batch`, whose autoreset mode must be `nextStep`. Throws if an
-    /// argument is invalid, or if there is too little memory.
+    /// Makes a learner that plays on the boards of `batch`. Throws if an argument is invalid, or if there is too little
+    /// memory.
     package init(
         _ batch: Batch, _ form: NTupleNetwork.Form, rate: Float, maxBytes: Int
     ) throws(EnvironmentError) {
-        precondition(batch.autoreset == .nextStep)
+        guard batch.autoreset == .nextStep else {
+            throw .invalid("autoreset_mode", "a learner plays with NEXT_STEP autoreset; omit autoreset_mode")
+        }
         guard let game = batch.game as? Game2048 else {
             throw .invalid("environment_id", "only 2048 has afterstates, whose values a learner learns")
         }
