@@ -72,6 +72,7 @@ final class SimulatedDisk {
         for change in unsettled.prefix(kept) { Self.apply(change, to: &safe) }
         files = safe
         unsettled = []
+        flushed = [:]
     }
 
     var unsettledCount: Int { unsettled.count }
