@@ -3,11 +3,8 @@ package struct Descriptor: ~Copyable, Sendable {
     /// The descriptor's number, valid until `deinit` closes it.
     package let number: Int32
 
-    /// Takes ownership of the descriptor that `make` returns. `name` is the call's name for error messages, as in
-    /// ``system(named:_:)``.
-    init(named name: String? = nil, _ make: () -> Int32) throws(SystemError) {
-        number = try system(named: name, make)
-    }
+    /// Takes ownership of the descriptor that `make` returns.
+    init(_ make: () -> Int32) throws(SystemError) { number = try system(make) }
 
     /// Opens a file. Follows a link at the end of the path only if `followsLinks` is true. Child processes do not
     /// inherit the descriptor.

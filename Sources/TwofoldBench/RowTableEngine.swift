@@ -45,7 +45,7 @@ final class RowTableEngine: BatchEngine {
         for index in block {
             var lane = storage.lanes[index]
             var reward: Int32 = 0
-            let plays = phases.plays(index)
+            let plays = !phases.isFinished(index)
             if plays { reward = play(actions[index], &lane) } else { start(&lane) }
             storage.lanes[index] = lane
             write(lane, index, into: arrays)

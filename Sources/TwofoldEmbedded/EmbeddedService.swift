@@ -1,7 +1,5 @@
 internal import Synchronization
 internal import TwofoldCore
-internal import TwofoldProtocol
-internal import TwofoldService
 internal import TwofoldSessions
 
 /// A service for callers in the same process. A lock protects its ``SessionMachine``. The work of a request runs

@@ -2,7 +2,6 @@ public import CTwofold
 internal import Platform
 internal import Synchronization
 internal import TwofoldCore
-internal import TwofoldProtocol
 internal import TwofoldService
 internal import TwofoldSessions
 

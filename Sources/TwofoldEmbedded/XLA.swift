@@ -1,5 +1,4 @@
 public import CTwofold
-internal import Platform
 internal import Synchronization
 internal import TwofoldCore
 internal import TwofoldProtocol

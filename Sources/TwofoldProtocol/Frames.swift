@@ -1,44 +1,17 @@
 public import FoundationEssentials
-import SwiftProtobuf
+public import SwiftProtobuf
 
-extension Request {
-    /// Decodes a header frame. Returns nil if the bytes are not a request.
+extension SwiftProtobuf.Message {
+    /// Decodes a frame. Returns nil if the bytes are not such a message.
     public init?(frame: UnsafeRawBufferPointer) {
-        guard let request = try? Request(serializedBytes: [UInt8](frame)) else { return nil }
-        self = request
+        guard let message = try? Self(serializedBytes: [UInt8](frame)) else { return nil }
+        self = message
     }
 
-    /// The request, encoded as a header frame.
+    /// The message, encoded as a frame.
     public var frame: [UInt8] {
         // Encoding fails only for messages that lack a required field, which proto3 does not have.
         try! serializedBytes()
-    }
-}
-
-extension CreateRequest {
-    /// The encoded size in bytes.
-    public var size: Int { (try? serializedBytes() as [UInt8])?.count ?? 0 }
-}
-
-extension Reply {
-    /// Decodes a header frame. Returns nil if the bytes are not a reply.
-    public init?(frame: UnsafeRawBufferPointer) {
-        guard let reply = try? Reply(serializedBytes: [UInt8](frame)) else { return nil }
-        self = reply
-    }
-
-    /// The reply, encoded as a header frame.
-    public var frame: [UInt8] {
-        // Encoding fails only for messages that lack a required field, which proto3 does not have.
-        try! serializedBytes()
-    }
-}
-
-extension NTupleForm {
-    /// Decodes a network's form. Returns nil if the bytes are not a form.
-    public init?(frame: UnsafeRawBufferPointer) {
-        guard let form = try? NTupleForm(serializedBytes: [UInt8](frame)) else { return nil }
-        self = form
     }
 }
 

@@ -69,12 +69,9 @@ public struct EnvironmentService: Sendable {
     /// Creates the environment of a new session. Calls `reserve` before allocating the environment's memory.
     public func create(
         _ request: CreateRequest, reserve: @escaping MemoryReserve = { _ in }
-    ) throws(ServiceError) -> (ServedEnvironment, CreateReply) {
+    ) throws(ServiceError) -> ServedEnvironment {
         let batch = try batch(request, reserve: reserve)
-        do throws(EnvironmentError) {
-            let session = try ServedEnvironment(request, batch, self)
-            return (session, session.createReply)
-        } catch {
+        do throws(EnvironmentError) { return try ServedEnvironment(request, batch, self) } catch {
             throw ServiceError(error)
         }
     }

@@ -217,10 +217,7 @@ public final class ServedEnvironment {
         let arrays = stepLayout.arrays(in: memory)
         try environment.step(actions: actions, into: arrays)
         var reply = StepReply()
-        guard longestFinals != nil else {
-            return (.step(reply), stepLayout.size)
-        }
-        let ended = environment.endedCount(in: arrays)
+        let ended = longestFinals == nil ? 0 : environment.endedCount(in: arrays)
         guard ended > 0 else { return (.step(reply), stepLayout.size) }
         let finals = BatchLayout(environment.finalArrays, lanes: ended, from: stepLayout.size)
         _ = environment.restartEnded(in: arrays, keeping: finals.arrays(in: memory))

@@ -22,9 +22,9 @@ package final class EnvironmentHost {
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
     ) throws(ServiceError) {
         let boards = budget.reserveNothing()
-        (environment, _) = try service.create(create, reserve: boards.growForBoards)
+        environment = try service.create(create, reserve: boards.growForBoards)
         do throws(MemoryBudget.Exhausted) {
-            try boards.grow(by: create.size)
+            try boards.grow(by: create.frame.count)
             let own = try budget.part(environment.replyBytes)
             pool = PayloadPool(own, upTo: environment.longestStep, then: budget)
         } catch {

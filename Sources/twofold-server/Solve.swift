@@ -1,6 +1,5 @@
 import ArgumentParser
 import FoundationEssentials
-import Platform
 import TwofoldCore
 import TwofoldOptimum
 import TwofoldSessions

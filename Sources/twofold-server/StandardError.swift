@@ -6,14 +6,11 @@ import Synchronization
 /// The flag O_NONBLOCK would not work here. It belongs to the pipe or terminal, so it would affect every process
 /// that shares it.
 final class StandardError: Sendable {
-    static let shared = StandardError(descriptor: STDERR_FILENO)
+    static let shared = StandardError()
 
-    private let descriptor: Int32
     /// The number of lines dropped since the last line that was written. The lock is held during a write, so that
     /// lines stay in order.
     private let dropped = Mutex(0)
-
-    init(descriptor: Int32) { self.descriptor = descriptor }
 
     /// Writes a line if that is possible without waiting. A line longer than 4 KB is cut off. If earlier lines were
     /// dropped, first writes the line that `report` returns for their number.
@@ -27,11 +24,11 @@ final class StandardError: Sendable {
     /// Writes the line with a single call, so that lines of different processes do not mix. Returns false if the
     /// write would have to wait.
     private func writeIfThereIsRoom(_ line: String) -> Bool {
-        var room = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        var room = pollfd(fd: STDERR_FILENO, events: Int16(POLLOUT), revents: 0)
         // A writable pipe or socket accepts this many bytes without waiting. A pipe without readers also
         // counts as ready; the write then fails.
         guard poll(&room, 1, 0) == 1 else { return false }
         let bytes = Array(line.utf8.prefix(Int(PIPE_BUF) - 1)) + [UInt8(ascii: "\n")]
-        return Platform.write(descriptor, bytes, bytes.count) == bytes.count
+        return Platform.write(STDERR_FILENO, bytes, bytes.count) == bytes.count
     }
 }

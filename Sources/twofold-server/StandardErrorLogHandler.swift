@@ -17,11 +17,6 @@ struct StandardErrorLogHandler: LogHandler {
     var logLevel: Logger.Level
     var metadata: Logger.Metadata = [:]
 
-    init(format: LogFormat, logLevel: Logger.Level) {
-        self.format = format
-        self.logLevel = logLevel
-    }
-
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
         set { metadata[key] = newValue }

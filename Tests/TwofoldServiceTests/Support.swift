@@ -33,7 +33,8 @@ final class Session {
     ) throws {
         let service = service(threads: threads, limits: limits, tables: tables)
         stop = service.stop
-        (session, created) = try service.create(createRequest(change))
+        session = try service.create(createRequest(change))
+        created = session.createReply
     }
 
     var lanes: Int { session.lanes }

@@ -8,9 +8,9 @@
 ///
 /// In the next step, the two mismatched cards can be turned as if they were already face down.
 /// A table needs no heap memory.
-public struct CardTable: Equatable, Sendable {
+public struct CardTable: Sendable {
     /// The outcome of an action, from which rewards are computed.
-    public struct Outcome: Equatable, Sendable, BitwiseCopyable {
+    public struct Outcome: Sendable, BitwiseCopyable {
         /// Whether the action found a pair.
         public var isMatch = false
         /// Whether the action turned the second card of a turn, and this card differed from the first.
@@ -136,15 +136,5 @@ public struct CardTable: Equatable, Sendable {
     private mutating func hideVisible() {
         visible = CardSet()
         if open != CardTable.none { visible.insert(Int(open)) }
-    }
-
-    /// Returns true if both tables have the same cards in the same state.
-    public static func == (left: CardTable, right: CardTable) -> Bool {
-        guard left.count == right.count, left.matched == right.matched, left.visible == right.visible,
-            left.open == right.open, left.turns == right.turns, left.peeks == right.peeks,
-            left.lastAction == right.lastAction
-        else { return false }
-        for card in 0..<left.count where left.symbols[card] != right.symbols[card] { return false }
-        return true
     }
 }

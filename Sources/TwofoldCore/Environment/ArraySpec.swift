@@ -87,10 +87,4 @@ public struct ObservationSpace: Equatable, Sendable {
     public let shape: [Int]
     /// The smallest and the largest value of an element.
     public let range: ClosedRange<UInt8>
-
-    /// Makes a space of this shape and range.
-    public init(shape: [Int], range: ClosedRange<UInt8>) {
-        self.shape = shape
-        self.range = range
-    }
 }

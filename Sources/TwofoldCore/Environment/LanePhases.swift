@@ -40,7 +40,7 @@ package final class LanePhases: @unchecked Sendable {
 
     /// Returns true if a lane's episode has ended and its next episode has not started.
     @inline(__always)
-    func isFinished(_ lane: Int) -> Bool { bytes[lane] != LanePhase.playing.rawValue }
+    package func isFinished(_ lane: Int) -> Bool { bytes[lane] != LanePhase.playing.rawValue }
 
     // MARK: the rules of autoreset
 
@@ -101,8 +101,4 @@ package final class LanePhases: @unchecked Sendable {
             flags.storeBytes(of: isFinished(lane) ? 0 : 1, toByteOffset: lane, as: UInt8.self)
         }
     }
-
-    /// Returns true if the next step plays a lane's action.
-    @inline(__always)
-    package func plays(_ lane: Int) -> Bool { !isFinished(lane) }
 }

@@ -4,12 +4,6 @@ public struct Spawn: Equatable, Sendable, BitwiseCopyable {
     public var cell: Int
     /// The exponent of the new tile: 1 for the tile 2, or 2 for the tile 4.
     public var exponent: UInt8
-
-    /// Makes a new tile with this exponent in this cell.
-    public init(cell: Int, exponent: UInt8) {
-        self.cell = cell
-        self.exponent = exponent
-    }
 }
 
 /// The probability that a new tile is a 4, stored as a threshold for a random word.

@@ -123,7 +123,8 @@ final class OptimumPass: StepPass, @unchecked Sendable {
             let value = values[4 &* lane &+ Int(actions[lane])]
             let ofAction = value == -.infinity ? (illegalEnds ? 0 : best) : value
             output.storeBytes(
-                of: phases.plays(lane) ? best - ofAction : 0, toByteOffset: 4 &* (lane &- lanes.lowerBound),
+                of: phases.isFinished(lane) ? 0 : best - ofAction,
+                toByteOffset: 4 &* (lane &- lanes.lowerBound),
                 as: Float.self)
         }
     }

@@ -76,8 +76,7 @@ final class LayerLog {
         UnsafeMutableRawBufferPointer(rebasing: whole.memory[(Self.headWords * 8)...]).copyMemory(from: rows)
         let body = UnsafeRawBufferPointer(rebasing: whole.memory.dropLast(8))
         whole.memory.storeBytes(of: WordChecksum.of(body), toByteOffset: body.count, as: UInt64.self)
-        try system(named: "lseek") { lseek(file.number, end, SEEK_SET) }
-        try file.write(UnsafeRawBufferPointer(whole.memory))
+        try file.write(UnsafeRawBufferPointer(whole.memory), at: end)
         layers.append(Layer(tileSum: tileSum, rows: count, ended: ended, offset: end + Self.headWords * 8))
         end += whole.memory.count
     }

@@ -97,7 +97,7 @@ public struct OptimumSolver: Sendable {
         report(Progress(stage: .table, tileSum: 0, states: 0))
         let writer = try TableWriter(logs + "/table", header, rules, forward.playable)
         try writer.fill(rules, workers, boards: boards, values: values)
-        header.checksum = writer.checksum
+        header.checksum = writer.table.bodyChecksum
         let play = try PlayPass(rules: rules, boards: boards, table: writer.table)
             .run { report(Progress(stage: .play, tileSum: $0, states: $1)) }
         header.results = play.results

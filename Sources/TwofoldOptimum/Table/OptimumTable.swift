@@ -1,6 +1,3 @@
-internal import Platform
-internal import TwofoldCore
-
 /// The optimal values of all reachable boards of a problem.
 public final class OptimumTable: Sendable {
     /// The problem that the table solves.

@@ -84,9 +84,6 @@ struct TableWriter: ~Copyable {
         }
     }
 
-    /// The checksum of all bytes after the header.
-    var checksum: UInt64 { table.bodyChecksum }
-
     /// The largest value of any action.
     var largestValue: Double {
         var largest: Float = 0

@@ -1,7 +1,6 @@
 internal import Logging
 public import Platform
 internal import TwofoldCore
-internal import TwofoldSessions
 
 /// The limit on connections. Each connection needs a file descriptor, and some descriptors are reserved.
 ///

@@ -25,9 +25,10 @@ extension Oracle {
     ) {
         switch question.request.op {
         case .create(let create):
-            guard let (shadow, expected) = try? service.create(create) else {
+            guard let shadow = try? service.create(create) else {
                 return world.violate("a server executed an invalid create request")
             }
+            let expected = shadow.createReply
             (record.shadow, record.created) = (shadow, expected)
             // Only some sessions use the plain rules, because they are slow.
             var dice = Dice(seed: world.seed ^ question.clockSeed)
