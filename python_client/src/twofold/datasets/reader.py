@@ -140,7 +140,7 @@ class DatasetFile:
                     f"{file_format.GROUP_ROWS} in each"
                 )
             try:
-                table = self._file.read_row_group(group).combine_chunks()
+                table = self._file.read_row_group(group)
             except (self._error, OSError) as error:
                 raise InvalidDataset(f"{self.path}: row group {group}: {error}") from None
             if not table.num_rows:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from twofold import _arguments, _text
+from twofold.client.lookup import VERSION
 from twofold.datasets import file_format
 from twofold.envs import make_vec
 from twofold.envs.json_form import as_json
@@ -128,7 +127,7 @@ class Plan:
             "num_envs": self.num_envs,
             "seed": self.seed,
             "policy": self.policy.name,
-            "twofold": version("twofold"),
+            "twofold": VERSION,
             "server": server,
         }
 
@@ -160,9 +159,8 @@ class Lanes:
         envs = make_vec(plan.env, num_envs=len(lanes), **plan.env_arguments)
         self._envs = file_format.env_of_2048(envs)
         self._first, self.time = lanes.start, 0
-        shape = self._envs.single_observation_space.shape
-        assert shape is not None
-        self.facts = Facts(math.prod(shape), self._envs.server_version)
+        game = self._envs.game
+        self.facts = Facts(game.rows * game.columns, self._envs.server_version)
         try:
             self._opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
             if isinstance(self._opened, OpenFunction):

@@ -248,9 +248,8 @@ class Results:
 
     def _with_masks(self, wire: environment.PayloadLayout) -> environment.PayloadLayout:
         """Returns the layout, extended with Gymnasium's mask for each info, bool (N,)."""
-        arrays = list(wire.arrays)
         extended = environment.PayloadLayout(size=self._end_of_payload)
-        for array in arrays:
+        for array in wire.arrays:
             extended.arrays.append(array)
             if array.name not in _NO_INFOS:
                 extended.arrays.add(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -99,12 +98,12 @@ def storage(
     if out is None:
         return {}
     if isinstance(out, Rollout):
-        out = {item.name: getattr(out, item.name) for item in dataclasses.fields(out)}
+        out = dict(vars(out))
         del out["finals"]
     of_infos = out.get("infos", {}) if isinstance(out, Mapping) else None
     if not isinstance(out, Mapping) or not isinstance(of_infos, Mapping):
         raise InvalidArgument(
-            f"out is a {type(out).__name__}; expected a Rollout, or a mapping from names to its "
+            f"out is {type(out).__name__}; expected a Rollout, or a mapping from names to its "
             "arrays, with infos in a nested mapping",
             field="out",
         )

@@ -15,7 +15,7 @@ from twofold.errors import InvalidArgument
 from twofold.policies.choosers import Chooser
 from twofold.v1 import environment_pb2 as environment
 
-RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "score", "step limit")
+RULES = (*{rule: None for game in GAMES for rule in game.spec.of().rules()}, "step limit")
 """The names of the rule card's entries about rules.
 
 Two results are comparable only if these entries are equal.

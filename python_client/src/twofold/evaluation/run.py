@@ -7,13 +7,13 @@ import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from twofold import _arguments
+from twofold.client.lookup import VERSION
 from twofold.envs import make_vec
 from twofold.envs.playing import Source, play
 from twofold.envs.results import Array
@@ -229,7 +229,7 @@ class Plan:
                 **policy_card(chooser, self.card),
                 **chooser.conditions,
                 "boards at once": envs.num_envs,
-                "twofold": version("twofold"),
+                "twofold": VERSION,
                 "python": platform.python_version(),
             }
             source: Source[Schedule, Segment]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from twofold import _arguments
 from twofold.client.surroundings import SYSTEM
+from twofold.envs.seeding import consecutive
 
 FIRST_SEED = 2**63
 """The smallest seed reserved for evaluation. Training uses only smaller seeds."""
@@ -41,7 +42,7 @@ class Seeds:
     @classmethod
     def public(cls, number: int, first: int) -> Seeds:
         """Returns consecutive seeds, starting with `first`."""
-        return cls(np.arange(number, dtype=np.uint64) + np.uint64(first))
+        return cls(consecutive(first, number))
 
     @classmethod
     def of_secret(cls, number: int, secret: str | None) -> Seeds:

@@ -230,21 +230,21 @@ class Concentration(GameSpec):
         """Returns the cards (rows, columns) in an observation, without the last action."""
         return observation.reshape(-1)[: self.cards].reshape(self.rows, self.columns)
 
+    @property
+    def _signs(self) -> list[int | str]:
+        """The sign of each code: symbols as numbers from 1, `?` face down, `.` out of play."""
+        return [*range(1, self.symbols + 1), "?", "."]
+
     def text(self, observation: NDArray[np.uint8]) -> str:
         """Returns the cards as text: symbols as numbers from 1, `?` face down, `.` out of play.
 
         ?  3  .  ?
         ?  ?  .  3
         """
-
-        def card(code: int) -> str:
-            if code < self.symbols:
-                return str(code + 1)
-            return "?" if code == self.symbols else "."
-
         width = len(str(self.symbols))
+        signs = [f"{sign:>{width}}" for sign in self._signs]
         rows = self._table(observation)
-        return "\n".join("  ".join(card(int(code)).rjust(width) for code in row) for row in rows)
+        return "\n".join("  ".join(signs[code] for code in row) for row in rows)
 
     def picture(self, observation: NDArray[np.uint8], size: int) -> Picture:
         """Draws the cards on a table; each symbol is a number in its own colour."""
@@ -267,7 +267,7 @@ class Concentration(GameSpec):
 
     def facts(self, board: NDArray[Any], infos: Infos) -> dict[str, Any]:
         """Returns the cards, the numbers of pairs and turns, and the open card."""
-        signs = [*range(1, self.symbols + 1), "?", "."]
+        signs = self._signs
         open_card = infos["open_card"]
         return {
             "cards": [[signs[code] for code in row] for row in self._table(board).tolist()],

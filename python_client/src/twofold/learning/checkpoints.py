@@ -43,11 +43,11 @@ def save(path: str | PathLike[str], learner: EmbeddedLearner, training: dict[str
     with _text.whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
         _write(archive, "exponents", np.array(form.exponents, np.int64))
         _write(archive, "symmetric", np.array(form.symmetric))
-        for index, weights in enumerate(_tables(learner.weights, form)):
+        for index, weights in enumerate(tables(learner.weights, form)):
             cells = np.frombuffer(form.tuples[index].cells, np.uint8)
             _write(archive, f"tuple_{index}", cells)
             _write(archive, f"weights_{index}", weights)
-        for index, errors in enumerate(_tables(learner.errors, form)):
+        for index, errors in enumerate(tables(learner.errors, form)):
             count = sum(int(np.count_nonzero(piece[:, 1])) for piece in _pieces(errors))
             rows = (piece[piece[:, 1] != 0] for piece in _pieces(errors))
             _write_pieces(archive, f"places_{index}", np.uint32, (count,), _places(errors))
@@ -141,9 +141,9 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
         if network_form(tuples_of(arrays), int(arrays["exponents"]), symmetric=symmetric) != form:
             raise InvalidArgument("its network has a different form from that of its training")
         # One table at a time, because a copy of all could exceed the memory.
-        for index, weights in enumerate(_tables(learner.weights, form)):
+        for index, weights in enumerate(tables(learner.weights, form)):
             weights[:] = _numbers(arrays, f"weights_{index}", weights.shape)
-        for index, errors in enumerate(_tables(learner.errors, form)):
+        for index, errors in enumerate(tables(learner.errors, form)):
             places = arrays[f"places_{index}"]
             errors[places] = _numbers(arrays, f"errors_{index}", (len(places), 2))
         state = arrays["state"]
@@ -178,7 +178,7 @@ def _reading(path: str | PathLike[str]) -> Iterator[Any]:
         raise
 
 
-def _tables(array: NDArray[np.float32], form: wire.NTupleForm) -> list[NDArray[np.float32]]:
+def tables(array: NDArray[np.float32], form: wire.NTupleForm) -> list[NDArray[np.float32]]:
     """Returns a learner's weights or errors, as a view for each table of the network."""
     sizes = [form.exponents ** len(each.cells) for each in form.tuples]
     return np.split(array, np.cumsum(sizes)[:-1])

@@ -23,12 +23,12 @@ PATTERNS: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def default_tuples(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
-    """Returns the tuples for boards of a size without published tuples.
+    """Returns the tuples for boards of this size.
 
-    A board of at most six cells is a single tuple. The tuples of a larger board are its rectangles
-    of 2 x 3 and 3 x 2 cells or, above 16 cells, its squares of 2 x 2 cells, because the weights of
-    that many rectangles would need gigabytes. Of several tuples that are images of each other,
-    there is one.
+    A board of 4 x 4 has the pattern "yeh". A board of at most six cells is a single tuple. The
+    tuples of other boards are their rectangles of 2 x 3 and 3 x 2 cells or, above 16 cells, their
+    squares of 2 x 2 cells, because the weights of that many rectangles would need gigabytes. Of
+    several tuples that are images of each other, there is one.
     """
     if (rows, columns) == (4, 4):
         return PATTERNS["yeh"]

@@ -406,8 +406,7 @@ class _Run:
 
     def network(self) -> NTuple:
         """Returns the network with a copy of the current weights."""
-        sizes = [self.plan.exponents ** len(cells) for cells in self.plan.tuples]
-        tables = np.split(self.learner.weights, np.cumsum(sizes)[:-1])
+        tables = checkpoints.tables(self.learner.weights, self.learner.form)
         return NTuple(self.plan.tuples, tables, exponents=self.plan.exponents)
 
     def has_passed(self, interval: float) -> bool:

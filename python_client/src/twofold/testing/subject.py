@@ -313,6 +313,6 @@ class Subject:
             if difference is not None:
                 raise Violation(f"expected {expectation}; at {recorded.title} {difference}")
 
-    def transcript(self, player: Player, seed: Any = None, steps: int = 40) -> list[Any]:
+    def transcript(self, player: Player, seed: Any = None) -> list[Any]:
         """Returns the outcomes of a short run."""
-        return [copy.deepcopy(one.outcome) for one in player.play(steps, seed)]
+        return [copy.deepcopy(one.outcome) for one in player.play(40, seed)]

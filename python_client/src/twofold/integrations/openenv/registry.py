@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import enum
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -64,9 +63,7 @@ class Registry(Generic[EpisodeT]):
         clock: A function that returns the current time in seconds.
     """
 
-    def __init__(
-        self, keep_seconds: float, keep_episodes: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, keep_seconds: float, keep_episodes: int, clock: Callable[[], float]) -> None:
         self._keep_seconds = keep_seconds
         self._keep_episodes = keep_episodes
         self._clock = clock
