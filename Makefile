@@ -84,7 +84,7 @@ sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, 
 	ASAN_OPTIONS=allocator_may_return_null=1 \
 	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks-of-others.txt:print_suppressions=0 \
 	    swift test --configuration release --disable-xctest --sanitize=address \
-	    --scratch-path .build/asan --skip "leaves? no memory behind"
+	    --scratch-path .build/asan --skip "leaks? no memory"
 	swift test --configuration release --disable-xctest --sanitize=thread \
 	    --scratch-path .build/tsan --filter TwofoldCoreTests
 

@@ -27,7 +27,7 @@ struct Bench: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Run only the measurements with this name, such as 'kernel, AVX2' or 'rollout'.",
-            discussion: "The beginning of a name is enough. Signatures are not printed."))
+            discussion: "A prefix is enough. Signatures are not printed."))
     var only: String?
 
     @Flag(help: "Print JSON.")
@@ -62,7 +62,7 @@ struct Bench: ParsableCommand {
         let signatures = only == nil ? try signatures(threads: plan.threads) : []
         if json {
             let encoder = JSONEncoder()
-            encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+            encoder.outputFormatting = .sortedKeys
             let report = Report(version: EnvironmentService.version, rows: rows, signatures: signatures)
             print(String(decoding: try encoder.encode(report), as: UTF8.self))
         } else {

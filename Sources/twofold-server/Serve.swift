@@ -57,7 +57,7 @@ struct Serve: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Directory with the tables that `twofold-server solve` makes.",
+            "Directory with the tables that the command solve makes.",
             discussion: "Default: twofold in the user's cache folder."))
     var tables: String?
 

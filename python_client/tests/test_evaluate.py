@@ -123,7 +123,9 @@ def test_fewer_than_six_games_show_neither_an_interval_nor_a_verdict() -> None:
     comparison = by_hand("a", (5, 9, 7, 8)).compare(by_hand("b", (3, 3, 1, 2)))
     assert np.isnan(comparison.difference_interval).all()
     assert not comparison.is_significant
-    assert "\nsignificant   at the 5 % level: unknown without an interval\n" in str(comparison)
+    assert "\nsignificant   at the 5 % level: unknown, because there is no interval\n" in str(
+        comparison
+    )
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
@@ -1028,7 +1030,7 @@ def test_a_comparison_in_markdown_is_a_table() -> None:
     cells = [row.strip("| ").split(" | ") for row in rows]
     figures = {name.strip(): value for name, value in cells[2:]}
     assert figures["mean scores"] == "6,175 and 3,675"
-    assert figures["significant"] == "at the 5 % level: unknown without an interval"
+    assert figures["significant"] == "at the 5 % level: unknown, because there is no interval"
 
 
 def test_different_seeds_or_rules_are_not_compared() -> None:

@@ -139,7 +139,7 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
   }
 
   /// The number of the session's holder: 1 after create, and resume raises it. A request with an older epoch is
-  /// refused: STALE_EPOCH. 0 in a resume.
+  /// refused: STALE_EPOCH. In a resume, 0 or the epoch to take over from.
   public var epoch: UInt32 {
     get {_storage._epoch}
     set {_uniqueStorage()._epoch = newValue}
@@ -147,7 +147,7 @@ public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
 
   /// Position of this request in the session: create is 1, and each executed request adds one. A repeat of
   /// the last number with the same bytes gets the stored reply again; with other bytes, CONFLICT. A refused
-  /// request uses no number. 0 for requests that belong to no session.
+  /// request uses no number. 0 in a resume, and for requests that belong to no session.
   public var seq: UInt64 {
     get {_storage._seq}
     set {_uniqueStorage()._seq = newValue}

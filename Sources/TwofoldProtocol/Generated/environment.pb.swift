@@ -581,8 +581,8 @@ public nonisolated struct Twofold_V1_DiscreteSpace: Sendable {
   public init() {}
 }
 
-/// The positions of the arrays in a payload. Arrays are little-endian, in C order and without gaps. Each offset is
-/// a multiple of 64 from the start of the payload; the payload's own address may be odd.
+/// The positions of the arrays in a payload. Arrays are little-endian and in C order. Each offset is a multiple of 64
+/// from the start of the payload; the bytes between arrays are 0. The payload's own address may be odd.
 public nonisolated struct Twofold_V1_PayloadLayout: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -887,7 +887,7 @@ public nonisolated struct Twofold_V1_ResumeReply: Sendable {
   fileprivate var _created: Twofold_V1_CreateReply? = nil
 }
 
-/// Ends the session and frees its boards. The server remembers the id as closed.
+/// Ends the session and frees its boards. The server remembers the id as closed. The header has at most 4096 bytes.
 public nonisolated struct Twofold_V1_CloseRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for

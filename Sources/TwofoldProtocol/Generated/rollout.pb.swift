@@ -249,7 +249,7 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   fileprivate var _heuristic: Twofold_V1_Heuristic? = nil
 }
 
-/// The weights of the sum over rows and columns (docs/guides/rollouts.md).
+/// The weights of the sum over rows and columns (docs/reference/policies.md#expectimax).
 public nonisolated struct Twofold_V1_Heuristic: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for

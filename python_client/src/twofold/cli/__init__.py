@@ -58,9 +58,9 @@ SUBCOMMANDS = {
 FAILED, WRONG_USAGE, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _EPILOG = (
     "Run `twofold COMMAND --help` for the options of a command. serve, keygen, ping, solve and "
-    "bench take the options of twofold-server. "
-    "Exit status: 0 success; 1 failure, or the check failed; 2 wrong usage (an "
-    "argument is unknown or invalid); 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
+    "bench take the options of twofold-server. Exit status: 0 success; 1 failure, or the check "
+    "failed; 2 wrong usage (an argument is unknown or invalid; 64 for the options of "
+    "twofold-server); 130 interrupted by Ctrl-C; 143 ended by SIGTERM."
 )
 
 

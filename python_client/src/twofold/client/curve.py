@@ -36,7 +36,7 @@ _TEMPORARY = 300
 class CurveKeys:
     """The keys for an encrypted endpoint: the server's public key and the client's key pair.
 
-    `twofold-server keygen` makes keys. The server admits clients whose public key is in its list,
+    `twofold keygen` makes keys. The server admits clients whose public key is in its list,
     and a session belongs to the key that created it. `repr` omits the secret key.
 
     Args:
@@ -66,7 +66,7 @@ class CurveKeys:
 
     @classmethod
     def load(cls, server: str | os.PathLike[str], client: str | os.PathLike[str]) -> CurveKeys:
-        """Reads the keys from files that `twofold-server keygen` or `zmq.auth` wrote.
+        """Reads the keys from files that `twofold keygen` or `zmq.auth` wrote.
 
         Args:
             server: The server's public file, `server.key`.

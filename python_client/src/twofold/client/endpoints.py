@@ -110,7 +110,7 @@ def check_keys(endpoint: str, keys: object) -> CurveKeys | None:
         return CurveKeys.from_environment() if endpoint.startswith("tcp://") else None
     if not isinstance(keys, CurveKeys):
         raise InvalidArgument(
-            f"keys is a {type(keys).__name__}; expected twofold.CurveKeys", field="keys"
+            f"keys is {type(keys).__name__}; expected twofold.CurveKeys", field="keys"
         )
     if not endpoint.startswith("tcp://"):
         raise InvalidArgument(

@@ -41,9 +41,9 @@ _ABANDONED_AGE = 60.0
 class PrivateServer:
     """A running server, its directory and a count of the environments that use it.
 
-    The directory is /tmp/twofold-private-xxxxxxxx, and only this user can access it. It contains
-    the socket `s` and the file `log`. This process holds a lock on the directory. Later processes
-    remove unlocked directories that killed processes left behind.
+    The directory is twofold-private-xxxxxxxx in the folder for temporary files, and only this user
+    can access it. It contains the socket `s` and the file `log`. This process holds a lock on the
+    directory. Later processes remove unlocked directories that killed processes left behind.
     """
 
     def __init__(self, deadline: float) -> None:

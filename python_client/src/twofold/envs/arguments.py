@@ -31,8 +31,8 @@ class EnvArguments(ServiceArguments, total=False):
     """The arguments of every environment, single or vector, except `obs`."""
 
     extra_infos: Iterable[str]
-    """The names of infos to add to each step. Every game has "reward_terms" and "episode" (see the
-    page "Rewards")."""
+    """The names of infos to add to each step. Every game has "reward_terms", "episode_return" and
+    "episode" (see the page "Rewards")."""
     recover: bool
     """Whether to recreate boards that the server has lost; False by default
     (see the page "Reliability: nothing lost, nothing twice")."""

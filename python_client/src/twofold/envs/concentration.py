@@ -65,7 +65,8 @@ class ConcentrationVectorEnv(TwofoldVectorEnv[BoardsT, ConcentrationInfos]):
     a pair or for an action on a card that is not face down.
 
     Infos: see `ConcentrationInfos`. `action_mask` is 1 for cards that can be flipped, and for the
-    peek action while peeks remain. `extra_infos` may request `reward_terms`, `episode` and `flips`.
+    peek action while peeks remain. `extra_infos` may request `reward_terms`, `episode_return`,
+    `episode` and `flips`.
 
     Args:
         num_envs: The number of games N.

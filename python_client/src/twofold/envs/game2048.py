@@ -67,11 +67,11 @@ class Game2048VectorEnv(TwofoldVectorEnv[BoardsT, Game2048Infos]):
     Actions: 0 up, 1 right, 2 down, 3 left. Observations: uint8 exponents (N, rows, columns), 0 for
     an empty cell, 3 for an 8. Reward: the sum of the values of the merged tiles, float32.
 
-    Infos: see `Game2048Infos`. `extra_infos` may request `episode`, `reward_terms`, `merges`,
-    `chance` and `afterstates`. On a step that only starts a new episode, `chance` is -1, and
-    `reward_terms`, `merges` and `afterstates` are 0. Boards with at most nine cells also have
-    `optimal_value`, `action_values` and `regret` (0 on such a step), from the table that `twofold
-    solve` makes (see the page "Optimal play on small boards").
+    Infos: see `Game2048Infos`. `extra_infos` may request `episode`, `episode_return`,
+    `reward_terms`, `merges`, `chance` and `afterstates`. On a step that only starts a new episode,
+    `chance` is -1, and `reward_terms`, `merges` and `afterstates` are 0. Boards with at most nine
+    cells also have `optimal_value`, `action_values` and `regret` (0 on such a step), from the table
+    that `twofold solve` makes (see the page "Optimal play on small boards").
 
     Args:
         num_envs: The number of boards N.

@@ -193,7 +193,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
 
         Returns:
             Boards (actions, …), rewards float32 (actions,), and mask int8 (actions,), 1 for legal
-            actions. Rows of illegal actions are meaningless.
+            actions. An illegal action leaves its board unchanged.
         """
         boards, rewards, mask = self._batch.afterstates()
         return boards[0], rewards[0], mask[0]

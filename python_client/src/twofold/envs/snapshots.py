@@ -37,7 +37,7 @@ def restore_request(
     """
     if not isinstance(blob, (bytes, bytearray, memoryview)):
         raise InvalidArgument(
-            f"blob is a {type(blob).__name__}; expected a snapshot as bytes", field="blob"
+            f"blob is {type(blob).__name__}; expected a snapshot as bytes", field="blob"
         )
     every = np.arange(num_envs, dtype=np.uint64)
     replaced = every if lanes is None else _arguments.lanes(lanes, num_envs)

@@ -544,7 +544,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
 
         Returns:
             Boards uint8 (N, actions, …), rewards float32 (N, actions), and mask int8 (N, actions),
-            1 for legal actions. Rows of illegal actions are meaningless.
+            1 for legal actions. An illegal action leaves its board unchanged.
         """
         _, payload = self._session.call("afterstates", _AFTERSTATES)
         arrays = self._afterstates_layout.split(payload)

@@ -413,7 +413,7 @@ class Comparison:
         """Returns the report's rows. Each row has a name and a value."""
         verdict = "yes, the interval excludes 0" if self.is_significant else "no, it includes 0"
         if math.isnan(self.difference_interval.low):
-            verdict = "unknown without an interval"
+            verdict = "unknown, because there is no interval"
         correlation = "-" if math.isnan(self.correlation) else f"{self.correlation:.3f}"
         places = report.decimals(self.difference, self.difference_interval)
         # A whole difference has no decimals, but its means may need some.

@@ -1,1 +1,1 @@
-"""The parts that all games share: the base class, rewards, and pictures of boards."""
+"""The games, and the parts that they share: the base class, rewards, and pictures of boards."""
