@@ -149,10 +149,10 @@ class _Connection:
             message = await self._receive()
             # Without this, a burst of messages delays other clients and hides a lost connection.
             await asyncio.sleep(0)
-            code, fault = _fault(message)
-            if not fault:
+            fault = _fault(message)
+            if fault is None:
                 return message
-            error = {"type": "error", "data": {"message": fault, "code": code}}
+            error = {"type": "error", "data": fault}
             await self.send({"type": "websocket.send", "text": json.dumps(error)})
         return _GONE
 
@@ -166,21 +166,22 @@ class _Connection:
             self._is_gone = True
 
 
-def _fault(message: Message) -> tuple[str, str]:
-    """Returns OpenEnv's code for a message's fault, and a description; "" if there is none."""
+def _fault(message: Message) -> dict[str, str] | None:
+    """Returns what OpenEnv's error reply says about an invalid message; None if it is valid."""
     if message["type"] != "websocket.receive":
-        return "", ""
-    text = message.get("text")
-    if text is None:
-        return "INVALID_JSON", "Invalid JSON: expected text, not bytes"
+        return None
     try:
+        text = message.get("text")
+        if text is None:
+            raise ValueError("expected text, not bytes")
         value = _parsed(text)
+        if not isinstance(value, dict):
+            raise ValueError(f"expected an object, not a {type(value).__name__}")
     except ValueError as error:
-        return "INVALID_JSON", f"Invalid JSON: {error}"
-    if not isinstance(value, dict):
-        kind = type(value).__name__
-        return "INVALID_JSON", f"Invalid JSON: expected an object, not a {kind}"
-    return ("UNKNOWN_TYPE", _NO_TOOLS) if value.get("type") == "mcp" else ("", "")
+        return {"message": f"Invalid JSON: {error}", "code": "INVALID_JSON"}
+    if value.get("type") == "mcp":
+        return {"message": _NO_TOOLS, "code": "UNKNOWN_TYPE"}
+    return None
 
 
 def _explained(message: Message) -> Message:
