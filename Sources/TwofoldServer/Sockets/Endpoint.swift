@@ -50,11 +50,11 @@ final class Endpoint {
         }
     }
 
-    /// Returns true if hosts on the network can reach the endpoint and it is not encrypted.
+    /// Returns true if hosts on the network can reach the endpoint, given by its ``name``, and it is not encrypted.
     static func isOpenToAll(_ endpoint: String, _ configuration: ServerConfiguration) -> Bool {
         guard isTCP(endpoint), configuration.encryption == nil else { return false }
         let host = endpoint.dropFirst("tcp://".count)
-        return !["127.", "localhost:", "[::1]:", "lo:"].contains { host.hasPrefix($0) }
+        return !["127.", "[::1]:"].contains { host.hasPrefix($0) }
     }
 
     private static func isTCP(_ endpoint: String) -> Bool { endpoint.hasPrefix("tcp://") }
