@@ -2,7 +2,7 @@ internal import CPlatform
 package import Dispatch
 internal import Synchronization
 
-/// The largest number of threads that this process, or a process that it was forked from, could start at once.
+/// The number of threads that the last successful trial has started, in this process or one that it was forked from.
 private let startable = Atomic(0)
 /// The moment of the last check, in nanoseconds.
 private let lastCheck = Atomic<UInt64>(0)
@@ -12,9 +12,9 @@ private let trialLifetime: UInt64 = 2_000_000_000
 /// Returns true if this process can start `count` more threads, and open the two descriptors that Dispatch needs for
 /// its first thread. While no thread can be started, Dispatch waits; without the descriptors, it ends the process.
 ///
-/// The memory for the threads' stacks is checked each time. Threads and descriptors are tried only after a pause, or if
-/// `count` exceeds that of every earlier successful call; otherwise Dispatch still has as many.
-/// `now` is the present time in nanoseconds.
+/// The memory for the threads' stacks is checked each time. Threads and descriptors are tried after a pause between two
+/// calls, or if `count` is larger than in the last trial. In all other cases, Dispatch still has these threads. `now` is
+/// the present time in nanoseconds.
 package func canStartThreads(_ count: Int, at now: UInt64 = DispatchTime.now().uptimeNanoseconds) -> Bool {
     if let left = memoryLeft(), left <= (count + 1) * threadStackBytes() { return false }
     let pause = now &- lastCheck.exchange(now, ordering: .relaxed)
