@@ -1,5 +1,5 @@
 internal import CPlatform
-package import Dispatch
+internal import Dispatch
 internal import Synchronization
 
 /// The number of threads that the last successful trial has started, in this process or one that it was forked from.
