@@ -15,7 +15,8 @@ import TwofoldTestSupport
 
     @Test func `despite all faults, each request is executed once and each client finishes`() {
         var marks = [Int](repeating: 0, count: Mark.allCases.count)
-        for seed in 1...200 as ClosedRange<UInt64> {
+        // The last one has a rare fault: a loss of power undoes names.
+        for seed in Array(1...60) + [192 as UInt64] {
             let run = ModelRun(seed: seed, disabled: 0, suppressed: [])
             run.run(requests: 2000)
             #expect(run.world.violation == nil, "seed \(seed)")
