@@ -136,7 +136,7 @@ class Interrupts:
 
     Args:
         seed: The seed of the random moments.
-        longest: The maximum number of seconds between two moments.
+        longest: The maximum number of seconds between the first moments.
     """
 
     def __init__(self, seed: int, longest: float) -> None:
@@ -161,6 +161,8 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, max(0.001, remaining - spent), interval)
 
     def _again(self) -> None:
+        # Slightly rarer each time: in the end, even a slow processor executes a call between two.
+        self._longest *= 1.01
         signal.setitimer(signal.ITIMER_REAL, float(self._random.uniform(1e-5, self._longest)))
 
     def _handle(self, _: int, frame: types.FrameType | None) -> None:
