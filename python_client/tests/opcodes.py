@@ -33,6 +33,8 @@ class InterruptAt:
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function. If the call has too few bytecodes, it is not interrupted."""
         before = sys.gettrace()
+        # Python 3.12 traces no bytecodes if none were wanted when the tracing began.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self._enter)
         try:
             return function(*arguments)
@@ -47,7 +49,8 @@ class InterruptAt:
         if self._outermost is None:
             # Read only once, because Python builds a new `co_code` at each access.
             self._outermost, self._outermost_code = frame, frame.f_code.co_code
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        # In this order, because Python 3.13 traces the bytecodes of frames with a trace function.
+        frame.f_trace, frame.f_trace_opcodes, frame.f_trace_lines = self._look, True, False
         return self._look
 
     def _look(self, frame: types.FrameType, event: str, _: object) -> Any:
