@@ -120,9 +120,9 @@ private let sizes = [(2, 2), (2, 3), (3, 2), (2, 4), (4, 2), (3, 3)]
         #expect(found.allSatisfy { (0..<numbers.count).contains($0) })
     }
 
-    @Test func `a rank is the number of smaller members`() {
+    @Test func `a rank is the number of smaller members`() throws {
         var draws = Draws(3)
-        let set = BitSet(numbers: 5_000)
+        let set = try BitSet(numbers: 5_000)
         var members: Set<Int> = []
         for number in 0..<5_000 where Int.random(in: 0..<3, using: &draws) > 0 || number < 600 {
             #expect(set.insert(number))

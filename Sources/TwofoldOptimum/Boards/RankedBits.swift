@@ -1,3 +1,4 @@
+internal import Platform
 internal import Synchronization
 
 /// A set of numbers with one bit for each possible number, and the rank of each member in the set.
@@ -75,29 +76,27 @@ struct RankedBits: @unchecked Sendable {
 /// This type holds the set's unsafe memory. `@unchecked Sendable` because its words are atomic.
 /// Non-atomic reads start in ``seal()``, after the last insertion.
 final class BitSet: @unchecked Sendable {
+    private let memory: OwnedMemory
     private let words: UnsafeMutablePointer<Atomic<UInt64>>
     let lineCount: Int
     /// The number of members; valid after ``seal()``.
     private(set) var count = 0
 
-    init(numbers: Int) {
+    init(numbers: Int) throws(SystemError) {
         lineCount = RankedBits.lineCount(numbers)
-        words = .allocate(capacity: lineCount * RankedBits.wordsPerLine)
+        memory = try OwnedMemory(lineCount * RankedBits.wordsPerLine * MemoryLayout<UInt64>.stride)
+        words = memory.bytes.bindMemory(to: Atomic<UInt64>.self).baseAddress!
         for index in 0..<lineCount * RankedBits.wordsPerLine {
             (words + index).initialize(to: Atomic(0))
         }
     }
-
-    deinit { words.deallocate() }
 
     /// The set for look-ups; valid after ``seal()``, for as long as this object lives.
     var ranked: RankedBits {
         RankedBits(lines: UnsafeRawPointer(words).assumingMemoryBound(to: UInt64.self))
     }
 
-    var bytes: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(start: words, count: lineCount * RankedBits.wordsPerLine * 8)
-    }
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(memory.bytes) }
 
     @inline(__always)
     private func place(_ number: Int) -> (word: Int, mask: UInt64) {

@@ -21,13 +21,15 @@ final class BackwardPass {
     /// The approximate time per board.
     private static let nanosecondsPerBoard = 1000
 
-    init(_ rules: OptimumRules, _ workers: Workers, boards: LayerLog, log: LayerLog, _ playable: BitSet) {
+    init(
+        _ rules: OptimumRules, _ workers: Workers, boards: LayerLog, log: LayerLog, _ playable: BitSet
+    ) throws(SystemError) {
         self.rules = rules
         self.workers = workers
         self.boards = boards
         self.log = log
         self.playable = playable
-        values = BoardValues(count: playable.count)
+        values = try BoardValues(count: playable.count)
     }
 
     /// Computes all values that the log does not have yet, and calls `report` after each layer. Returns the
@@ -106,14 +108,13 @@ final class BackwardPass {
 /// This type holds the numbers' unsafe memory. `@unchecked Sendable` because workers write disjoint elements, and
 /// read only elements of other layers.
 final class BoardValues: @unchecked Sendable {
+    private let memory: OwnedMemory
     private let values: UnsafeMutablePointer<Double>
 
-    init(count: Int) {
-        values = .allocate(capacity: count)
-        values.initialize(repeating: 0, count: count)
+    init(count: Int) throws(SystemError) {
+        memory = try OwnedMemory(count * MemoryLayout<Double>.stride)
+        values = memory.initialized(repeating: 0.0).baseAddress!
     }
-
-    deinit { values.deallocate() }
 
     @inline(__always)
     subscript(rank: Int) -> Double {

@@ -24,11 +24,11 @@ final class ForwardPass {
     /// The approximate time per board.
     private static let nanosecondsPerBoard = 500
 
-    init(_ rules: OptimumRules, _ workers: Workers, _ log: LayerLog) {
+    init(_ rules: OptimumRules, _ workers: Workers, _ log: LayerLog) throws(SystemError) {
         self.rules = rules
         self.workers = workers
         self.log = log
-        playable = BitSet(numbers: rules.numbers.count)
+        playable = try BitSet(numbers: rules.numbers.count)
     }
 
     /// Finds all boards that the log does not have yet, and calls `report` after each layer.

@@ -98,9 +98,13 @@ final class LayerRows: @unchecked Sendable {
     var memory: UnsafeMutableRawBufferPointer { owned.bytes }
     private let owned: OwnedMemory
 
-    /// Allocates the memory. Throws ENOMEM if the process cannot get it.
-    init(bytes: Int) throws(SystemError) {
-        do throws(OutOfMemory) { owned = try OwnedMemory(byteCount: bytes) } catch {
+    init(bytes: Int) throws(SystemError) { owned = try OwnedMemory(bytes) }
+}
+
+extension OwnedMemory {
+    /// Allocates memory for a solver. Throws ENOMEM if the process cannot get it.
+    init(_ bytes: Int) throws(SystemError) {
+        do throws(OutOfMemory) { self = try OwnedMemory(byteCount: bytes) } catch {
             throw SystemError(code: ENOMEM)
         }
     }

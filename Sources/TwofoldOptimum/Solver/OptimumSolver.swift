@@ -86,7 +86,7 @@ public struct OptimumSolver: Sendable {
         let rules = OptimumRules(problem)
         let limit = rules.numbers.count
         let boards = try LayerLog(logs + "/boards", rowBytes: 8, limit: limit)
-        let forward = ForwardPass(rules, workers, boards)
+        let forward = try ForwardPass(rules, workers, boards)
         try forward.run { report(Progress(stage: .forward, tileSum: $0, states: $1)) }
         let values = try LayerLog(logs + "/values", rowBytes: BackwardPass.rowBytes, limit: limit)
         let value = try BackwardPass(rules, workers, boards: boards, log: values, forward.playable)

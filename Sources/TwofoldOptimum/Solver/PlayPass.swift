@@ -14,7 +14,7 @@ struct PlayPass {
     ) throws(SystemError) -> (results: OptimumResults, value: Double) {
         var results = OptimumResults()
         var value = 0.0
-        let visits = BoardValues(count: table.records)
+        let visits = try BoardValues(count: table.records)
         func arrive(_ board: UInt64, _ probability: Double) {
             let canonical = rules.boards.canonical(board)
             let rank = table.rank(rules.numbers.number(canonical))
