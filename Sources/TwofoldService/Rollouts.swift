@@ -138,7 +138,9 @@ final class Rollouts {
 
     private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
         let room = max(0, limits.maxPolicyBytes - (network?.bytes ?? 0))
-        return wanted.tableBytes == 0 ? min(16 << 20, room) : Int(clamping: wanted.tableBytes)
+        // At least the smallest size, which is then refused if there is less room.
+        let usual = max(ExpectimaxPolicy.tableBytes.lowerBound, min(16 << 20, room))
+        return wanted.tableBytes == 0 ? usual : Int(clamping: wanted.tableBytes)
     }
 
     /// The size, in bytes, of the weights that `save(into:)` copies.

@@ -230,6 +230,16 @@ import TwofoldService
         #expect(try fresh.refusal(request()).code == .failedPrecondition)
     }
 
+    @Test func `a search without room for the smallest tables is refused for lack of memory`() throws {
+        var limits = Limits()
+        limits.maxPolicyBytes = ExpectimaxPolicy.tableBytes.lowerBound - 1
+        let session = try Session(limits: limits)
+        try session.reset()
+        let error = try session.refusal(request { $0.expectimax.depth = 1 })
+        #expect(error.code == .resourceExhausted && error.field == "table_bytes")
+        #expect(error.message.contains("only 4095 are left"))
+    }
+
     @Test func `a network arrives in pieces and can be used when it is complete`() throws {
         let session = try session()
         func give(_ change: (inout PolicyRequest) -> Void) -> Request.OneOf_Op {
