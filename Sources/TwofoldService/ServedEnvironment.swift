@@ -87,6 +87,13 @@ public final class ServedEnvironment {
     /// reply of the last step, and the reply of the next step.
     public var replyBytes: Int { resetLayout.size + 2 * longestStep }
 
+    /// The memory in bytes for the requests of a client that only resets and steps: the stored last request, and the
+    /// next one.
+    public var requestBytes: Int { 2 * longestRequest }
+
+    /// The maximum size of a reset, in bytes: its header, seeds, mask and boards. Steps are never longer.
+    public var longestRequest: Int { 256 + lanes * (8 + 1 + environment.boardSpace.shape.reduce(1, *)) }
+
     /// The maximum payload size of a step's reply, in bytes. Reset replies are never longer.
     public var longestStep: Int { (longestFinals ?? stepLayout).size }
 

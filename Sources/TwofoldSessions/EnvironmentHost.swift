@@ -8,16 +8,19 @@ package import TwofoldService
 package final class EnvironmentHost {
     package let environment: ServedEnvironment
     package let pool: PayloadPool
-    /// The number of bytes reserved for the boards, the create request and the replies to steps.
+    /// The number of bytes reserved for the boards, the create request, and the requests and replies of a client that
+    /// only resets and steps.
     package let bytes: Int
     private let boards: MemoryBudget.Reservation
     private let budget: MemoryBudget
+    /// The part of the budget for resets and steps.
+    private let requests: MemoryBudget
     /// The reservations for the network, and for the tables of the last rollout's policy.
     private var network, tables: MemoryBudget.Reservation?
 
-    /// Executes a create request. Reserves memory for the boards, for the stored create request, and for the
-    /// replies to steps. Therefore, the session can always be stepped, no matter how much memory other sessions
-    /// use.
+    /// Executes a create request. Reserves memory for the boards, for the stored create request, and for the requests
+    /// and replies of resets and steps. Therefore, the session can always be reset and stepped, no matter how much
+    /// memory other sessions use.
     package init(
         _ create: CreateRequest, _ service: EnvironmentService, _ budget: MemoryBudget
     ) throws(ServiceError) {
@@ -27,13 +30,22 @@ package final class EnvironmentHost {
             try boards.grow(by: create.frame.count)
             let own = try budget.part(environment.replyBytes)
             pool = PayloadPool(own, upTo: environment.longestStep, then: budget)
+            requests = try budget.part(environment.requestBytes)
         } catch {
             throw ServiceError(
                 .resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
         }
-        bytes = boards.bytes + environment.replyBytes
+        bytes = boards.bytes + environment.replyBytes + environment.requestBytes
         self.boards = boards
         self.budget = budget
+    }
+
+    /// Reserves memory for the frames of one of the session's requests, which the ledger will keep. Returns nil for
+    /// small frames, which are not counted.
+    func reserve(keeping bytes: Int) throws(ServiceError) -> MemoryBudget.Reservation? {
+        // because: a longer request that the ledger keeps would use up the memory that resets and steps need.
+        if bytes <= environment.longestRequest, let own = try? requests.reserve(keeping: bytes) { return own }
+        return try budget.reserve(keeping: bytes)
     }
 
     /// Executes one of the session's requests. `payload` is the request's payload frame, if there is one. If the

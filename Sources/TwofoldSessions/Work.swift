@@ -96,7 +96,12 @@ package final class Work: @unchecked Sendable {
 
     /// Reserves memory for the frames, which the ledger keeps. Small frames are not counted.
     func reserve(in budget: MemoryBudget) throws(ServiceError) {
-        reservation = try budget.reserve(keeping: header.count + (payload?.count ?? 0))
+        let bytes = header.count + (payload?.count ?? 0)
+        if case .request(_, let host) = subject {
+            reservation = try host.reserve(keeping: bytes)
+        } else {
+            reservation = try budget.reserve(keeping: bytes)
+        }
     }
 
     /// Returns the executed request in the form that the ledger keeps.

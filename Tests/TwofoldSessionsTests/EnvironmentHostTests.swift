@@ -138,7 +138,8 @@ import TwofoldTestSupport
         func boards(_ lanes: Int) throws -> Int {
             let session = try EnvironmentHost(
                 createRequest(lanes: lanes), service, MemoryBudget(limit: 1 << 30))
-            return session.bytes - session.environment.replyBytes - createRequest(lanes: lanes).frame.count
+            let others = session.environment.replyBytes + session.environment.requestBytes
+            return session.bytes - others - createRequest(lanes: lanes).frame.count
         }
         let (one, block, two) = (try boards(1), try boards(64), try boards(65))
         #expect(one == block && one > 2880 + 24_576)

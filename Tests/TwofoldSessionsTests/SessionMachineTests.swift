@@ -64,6 +64,20 @@ import TwofoldTestSupport
         #expect(machine.inProgress == 0)
     }
 
+    @Test func `resets and steps are executed, even if others have taken all memory`() throws {
+        let lanes = 10_000
+        try execute(.create(lanes: lanes), seq: 1)
+        let others = try machine.budget.reserve(machine.budget.limit - machine.budget.used)
+        var longest = ResetRequest()
+        (longest.seeds, longest.mask, longest.boards) = (true, true, true)
+        let bytes = [UInt8](repeating: 1, count: lanes * (8 + 1 + 16))
+        for seq in stride(from: 2, to: 8, by: 2) as StrideTo<UInt64> {
+            #expect(try execute(.reset(longest), seq: seq, bytes).error.message == "")
+            #expect(try execute(.step, seq: seq + 1, [UInt8](repeating: 0, count: lanes)).error.message == "")
+        }
+        withExtendedLifetime(others) {}
+    }
+
     @Test func `a session begins with its create and ends with its close`() throws {
         let create = try #require(take(.create(lanes: 1), seq: 1).first?.work)
         guard case .began(let entry)? = finish(create).first else {
