@@ -3,14 +3,16 @@
     cd python_client/tests && python -m fairness small ENDPOINT STEPS
     cd python_client/tests && python -m fairness large ENDPOINT
 
-"small" steps 200 sessions of one board each, all at the same time, and prints a line when it
-begins. It stops when each session has made STEPS steps and standard input has ended. It then prints
-JSON: quantiles of the round-trip times in seconds, and the fewest and most steps in any session.
+"small" makes 200 sessions of one board each and prints a line. After a line on standard input, it
+steps all sessions at the same time. It stops when each session has made STEPS steps and standard
+input has ended. It then prints JSON: quantiles of the round-trip times in seconds, and the fewest
+and most steps in any session.
 
 "large" steps 262,144 boards until it is killed, and prints a line for each step.
 """
 
 import json
+import os
 import select
 import sys
 import time
@@ -46,7 +48,8 @@ def small(endpoint: str, enough: int) -> None:
     def is_over() -> bool:
         return min(steps.values()) >= enough and bool(select.select([sys.stdin], [], [], 0)[0])
 
-    print("playing", flush=True)
+    print("ready", flush=True)
+    os.read(sys.stdin.fileno(), 1024)
     for session in sessions:
         send(session)
     while not is_over():

@@ -141,7 +141,7 @@ class Interrupts:
 
     def __init__(self, seed: int, longest: float) -> None:
         self._random = np.random.default_rng(seed)
-        self._longest = longest
+        self._longest, self._growth = longest, longest / 100
 
     def __enter__(self) -> "Interrupts":
         # A timer in the kernel, so that Python does not choose the moments of the signal.
@@ -162,7 +162,7 @@ class Interrupts:
 
     def _again(self) -> None:
         # Slightly rarer each time: in the end, even a slow processor executes a call between two.
-        self._longest *= 1.01
+        self._longest += self._growth
         signal.setitimer(signal.ITIMER_REAL, float(self._random.uniform(1e-5, self._longest)))
 
     def _handle(self, _: int, frame: types.FrameType | None) -> None:

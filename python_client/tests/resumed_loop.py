@@ -1,6 +1,6 @@
 """Processes that may be killed at any moment, and resume their predecessor's session.
 
-    python resumed_loop.py ENDPOINT GAME LOG STEPS
+    python resumed_loop.py ENDPOINT LOG STEPS
 
 The first line of LOG is the session's token. Each following line is the result of one step. Each
 line of standard input is the LIFE of a process, which waits to be killed after that many steps. It
@@ -19,7 +19,7 @@ from loops import make, number, one_step
 import twofold
 
 
-def play_on(endpoint: str, game: str, log: Path, steps: int, life: int) -> None:
+def play_on(endpoint: str, log: Path, steps: int, life: int) -> None:
     """Plays up to this many steps, starting from the state of the log and the server."""
     lines = log.read_text().splitlines(keepends=True) if log.exists() else []
     lines = [line for line in lines if line.endswith("\n")]
@@ -32,7 +32,7 @@ def play_on(endpoint: str, game: str, log: Path, steps: int, life: int) -> None:
             assert envs.last_results is not None
             lines.append(f"{number(envs.last_results)}\n")
     else:
-        envs = make(endpoint, game)
+        envs = make(endpoint)
         lines = [envs.token + "\n"]
     temporary = log.with_suffix(".new")
     temporary.write_text("".join(lines))
@@ -51,7 +51,7 @@ if __name__ == "__main__":
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            play_on(sys.argv[1], sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), int(line))
+            play_on(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(line))
             sys.exit()
         print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from servers import Server
 
-STEPS = 500
+STEPS = 150
 
 
 @pytest.fixture(scope="module")

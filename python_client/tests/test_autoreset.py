@@ -270,7 +270,7 @@ def test_each_mode_behaves_as_in_gymnasium(
 ) -> None:
     theirs = beside(mode, config)
     ended = 0
-    for mine, other in play(make(autoreset_mode=mode, **config), theirs, 120):
+    for mine, other in play(make(autoreset_mode=mode, **config), theirs, 40):
         for one, two in zip(mine[:-1], other[:-1], strict=True):
             same(one, two)
         # After a masked reset theirs has infos of the reset boards only, ours of all boards.
@@ -278,14 +278,12 @@ def test_each_mode_behaves_as_in_gymnasium(
         mine[-1].update({key: has_infos for key in mine[-1] if len(mine) == 2 and key[0] == "_"})
         same(mine[-1], other[-1], has_infos)
         ended += 0 if len(mine) == 2 else finished(mine[2], mine[3]).sum()
-    assert ended > 20, "the test has seen the end of episodes"
+    assert ended > 10, "the test has seen the end of episodes"
     theirs.close()
 
 
 WRAPPERS: dict[str, Callable[[Any], Any]] = {
-    "NormalizeReward": NormalizeReward,
     "TransformReward": lambda envs: TransformReward(envs, lambda rewards: 2 * rewards + 1),
-    "RecordEpisodeStatistics": RecordEpisodeStatistics,
     "NormalizeReward over RecordEpisodeStatistics": lambda envs: NormalizeReward(
         RecordEpisodeStatistics(envs)
     ),

@@ -12,7 +12,7 @@ from servers import PATIENCE, Server
 from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
 
-TIMES = 10_000
+TIMES = 4_000
 
 
 def check_for_leaks(server: Server, work: Callable[[], None], limit: int) -> None:
@@ -36,12 +36,12 @@ def test_refused_and_dropped_requests_leave_no_memory_behind(own_server: Server)
         def refuse_everything() -> None:
             for refusal in REFUSALS:
                 header, payload = refusal.make(session)
-                for _ in range(TIMES // 125):
+                for _ in range(TIMES // 100):
                     session.connection.send_frames(b"no delimiter")
                     assert session.call(header, payload).error.code == refusal.code
 
         refuse_everything()
-        check_for_leaks(own_server, refuse_everything, limit=1 << 19)
+        check_for_leaks(own_server, refuse_everything, limit=1 << 18)
         assert session.step(0, 1, 2).slot == "step"
 
 
@@ -76,9 +76,9 @@ def test_requests_with_flipped_bits_stop_nothing(server: Server) -> None:
 
 
 def test_ten_thousand_sessions_come_and_go(own_server: Server) -> None:
-    # Closed ids are remembered, up to ten thousand of them.
-    create_and_close(own_server.ipc, TIMES + TIMES // 5)
-    check_for_leaks(own_server, lambda: create_and_close(own_server.ipc, TIMES), limit=4 << 20)
+    # The replies of closed sessions are remembered, up to ten thousand of them, 4 KB each.
+    create_and_close(own_server.ipc, 11_000)
+    check_for_leaks(own_server, lambda: create_and_close(own_server.ipc, 2_500), limit=1 << 20)
     with RawSession(own_server.ipc) as session:
         session.create()
 

@@ -5,16 +5,25 @@ import platform
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from twofold.client.lookup import find_program
 
+PACKAGE = Path(__file__).resolve().parents[2] / "Package.swift"
 FUNCTION = "^[0-9a-f]+ <(.+)>:"
 # VEX-encoded instructions, of which AVX2's are a part.
 VECTOR = "\tv[a-z0-9]+ .*%[xyz]mm"
 
 
+def test_only_the_target_for_avx2_gets_the_flag() -> None:
+    _, *targets = re.split(r"\.\w*[tT]arget\(", PACKAGE.read_text())
+    flagged = [target.split('"')[1] for target in targets if "-mavx2" in target]
+    assert flagged == ["Kernel2048AVX2"]
+
+
+@pytest.mark.long
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX2 is of x86_64 alone")
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="binutils are not installed")
 def test_only_the_module_for_avx2_has_its_instructions() -> None:

@@ -34,10 +34,16 @@ DECLARED: dict[Rewards, Any] = {
 }
 
 
-@pytest.mark.parametrize("rewards", [POPGYM, EVERYTHING], ids=["popgym", "everything"])
 @pytest.mark.parametrize("memory", [0, 1, 2, 3, 4, 5, None])
 @pytest.mark.parametrize(
-    ("symbols", "copies", "steps"), [(3, 2, 12), (4, 2, 11), (2, 4, 14), (1, 4, 3), (2, 6, 11)]
+    ("symbols", "copies", "steps", "rewards"),
+    [
+        (3, 2, 12, POPGYM),
+        (4, 2, 9, EVERYTHING),
+        (2, 4, 14, EVERYTHING),
+        (1, 4, 3, EVERYTHING),
+        (2, 6, 11, POPGYM),
+    ],
 )
 def test_the_ceiling_is_the_best_of_all_strategies(
     symbols: int, copies: int, steps: int, memory: int | None, rewards: Rewards
@@ -81,9 +87,9 @@ def test_without_a_memory_the_turns_are_the_square_of_the_pairs(pairs: int) -> N
     assert found.mean_turns == pytest.approx(pairs**2, rel=1e-11)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", ["playground", "popgym-easy"])
 def test_more_memory_never_lowers_the_ceiling(preset: Any) -> None:
-    memories = [0, 1, 2, 3, 4] + [None] * (preset in ("playground", "popgym-easy"))
+    memories = [0, 1, 2, 3, 4] + [None] * (preset == "playground")
     returns = [ceilings.concentration(memory=k, preset=preset).mean_return for k in memories]
     assert returns == sorted(returns)
     assert len(set(returns)) == len(returns)
@@ -100,7 +106,7 @@ def test_a_memory_for_all_cards_equals_an_unlimited_memory() -> None:
 
 
 def test_a_limit_that_never_binds_changes_nothing() -> None:
-    limited = ceilings.concentration(memory=1, size=(2, 3), max_episode_steps=4000)
+    limited = ceilings.concentration(memory=1, size=(2, 3), max_episode_steps=400)
     unlimited = ceilings.concentration(memory=1, size=(2, 3))
     assert limited.mean_return == pytest.approx(unlimited.mean_return, rel=1e-12)
     assert limited.mean_length == pytest.approx(unlimited.mean_length, rel=1e-12)
@@ -140,19 +146,18 @@ def test_no_more_states_exist_than_are_counted(
     assert len(np.unique(game.begins.rows, axis=0)) == len(game.begins)
 
 
-@pytest.mark.parametrize("memory", [3, None])
-@pytest.mark.parametrize("steps", [None, 41])
+@pytest.mark.parametrize(("memory", "steps"), [(3, None), (None, 41)])
 def test_a_game_solved_in_many_parts_has_the_same_ceiling(
     monkeypatch: pytest.MonkeyPatch, memory: int | None, steps: int | None
 ) -> None:
     rewards = StepRewards(first=0, match=1, last_match=1, mismatch=-0.1)
-    whole = explore(6, 4, memory)
+    whole = explore(5, 4, memory)
     expected = solve(whole, rewards, steps).expected
-    monkeypatch.setattr(turns, "_PART", 50)
+    monkeypatch.setattr(turns, "_PART", 40)
     monkeypatch.setattr(solution, "_PART", 30)
-    parts = explore(6, 4, memory)
+    parts = explore(5, 4, memory)
     assert (len(parts.begins), len(parts.opens)) == (len(whole.begins), len(whole.opens))
-    assert min(len(parts.begins), len(parts.opens)) > 5 * 50
+    assert min(len(parts.begins), len(parts.opens)) > 5 * 40
     assert solve(parts, rewards, steps).expected == pytest.approx(expected, rel=1e-13)
 
 
@@ -170,7 +175,7 @@ def test_a_peek_never_pays_for_a_memory_of_all_cards_on_the_playground() -> None
     assert max(in_vain.values()) + 1 < 5
 
 
-@pytest.mark.parametrize("memory", ["0", "1", "2", "4"])
+@pytest.mark.parametrize("memory", ["0", "1", "2", pytest.param("4", marks=pytest.mark.long)])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_page_has_the_printed_table(preset: Any, memory: str) -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "results.md"
@@ -232,14 +237,14 @@ def test_rewards_that_the_environment_refuses_have_no_ceiling(reward: Any) -> No
 # ---- games on the server -------------------------------------------------------------------------
 
 
-def assert_attained(memory: int | None, episodes: int, **arguments: Any) -> twofold.Evaluation:
-    """Checks that the mean return and length of the policy's games equal the ceiling's."""
+def assert_attained(memory: int | None, **arguments: Any) -> twofold.Evaluation:
+    """Checks that the mean return and length of 1000 games equal the ceiling's."""
     ceiling = ceilings.concentration(memory=memory, **arguments)
     played = twofold.evaluate(
         f"last-k-memory:{'all' if memory is None else memory}",
         env=ID,
-        episodes=episodes,
-        num_envs=4096,
+        episodes=1000,
+        num_envs=250,
         endpoint="embedded",
         **arguments,
     )
@@ -254,7 +259,7 @@ def assert_attained(memory: int | None, episodes: int, **arguments: Any) -> twof
 
 @pytest.mark.parametrize("memory", [0, 2, None])
 def test_the_policy_attains_the_ceiling_of_the_playground(memory: int | None) -> None:
-    played = assert_attained(memory, 20_000 if memory else 5_000)
+    played = assert_attained(memory)
     assert played.policy == f"last-k-memory:{'all' if memory is None else memory}"
 
 
@@ -270,21 +275,21 @@ def test_the_policy_attains_the_ceiling_of_the_playground(memory: int | None) ->
 def test_the_policy_attains_the_ceiling_under_popgyms_rules(
     preset: Any, memory: int | None
 ) -> None:
-    assert_attained(memory, 4096, preset=preset)
+    assert_attained(memory, preset=preset)
 
 
 @pytest.mark.parametrize(
     ("memory", "arguments"),
     [
-        (3, {"size": (2, 6), "symbols": 3, "matched_cards": "removed", "max_episode_steps": 13}),
-        (2, {"preset": "popgym-easy", "max_episode_steps": 61}),
-        (None, {"size": (3, 8), "symbols": 6, "max_episode_steps": 31}),
+        (3, {"size": (2, 6), "symbols": 3, "matched_cards": "removed", "max_episode_steps": 17}),
+        (2, {"preset": "popgym-easy", "max_episode_steps": 71}),
+        (None, {"size": (3, 8), "symbols": 6, "max_episode_steps": 41}),
         (5, {"size": (2, 4), "reward": {"match": 1, "cleared": 2, "mismatch": -0.5}}),
     ],
     ids=str,
 )
 def test_the_policy_attains_other_ceilings(memory: int | None, arguments: Any) -> None:
-    assert_attained(memory, 10_000, **arguments)
+    assert_attained(memory, **arguments)
 
 
 # ---- the policy ----------------------------------------------------------------------------------
@@ -292,11 +297,11 @@ def test_the_policy_attains_other_ceilings(memory: int | None, arguments: Any) -
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 def test_the_policy_forgets_between_episodes(mode: Any) -> None:
-    envs = ConcentrationVectorEnv(512, size=(2, 4), autoreset_mode=mode, endpoint="embedded")
+    envs = ConcentrationVectorEnv(128, size=(2, 4), autoreset_mode=mode, endpoint="embedded")
     policy = LastKMemory(envs, k=3)
     observations, infos = envs.reset(seed=3)
     lengths = []
-    steps = np.zeros(512, np.int64)
+    steps = np.zeros(128, np.int64)
     for _ in range(400):
         actions = policy(observations, infos["action_mask"])
         was_over = steps < 0
@@ -307,7 +312,7 @@ def test_the_policy_forgets_between_episodes(mode: Any) -> None:
     envs.close()
     expected = ceilings.concentration(memory=3, size=(2, 4)).mean_length
     assert abs(np.mean(lengths) - expected) < 0.2
-    assert len(lengths) > 5_000
+    assert len(lengths) > 3_000
 
 
 def test_the_policy_plays_a_single_environment_and_never_flips_a_card_needlessly() -> None:
@@ -333,14 +338,6 @@ def test_the_policys_seed_decides_between_equivalent_cards() -> None:
     assert (first != other).any()
     assert len(set(first)) > 8
     envs.close()
-
-
-def test_the_policy_takes_fewer_turns_than_perfect_memory_if_symbols_are_on_many_cards() -> None:
-    rules: Any = {"env": ID, "preset": "popgym-easy", "episodes": 2000, "endpoint": "embedded"}
-    best = twofold.evaluate("last-k-memory:all", **rules)
-    perfect = twofold.evaluate("perfect-memory", **rules)
-    # On average it takes 69.34 steps, and PerfectMemory 71.37.
-    assert best.lengths.mean() < perfect.lengths.mean() - 1
 
 
 def test_the_policy_refuses_a_game_that_it_has_not_seen_from_the_start() -> None:
@@ -374,7 +371,7 @@ def test_the_policy_refuses_another_game() -> None:
 def test_only_small_solutions_are_kept_while_unused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    game = Concentration.of(size=(3, 4), max_episode_steps=31)
+    game = Concentration.of(size=(2, 4), max_episode_steps=15)
     small = weakref.ref(ceiling.best_play(game, 2))
     gc.collect()
     assert ceiling.best_play(game, 2) is small()

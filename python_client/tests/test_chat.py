@@ -61,9 +61,11 @@ def first_legal(observations: Any, action_mask: Any) -> Any:
     return action_mask.argmax(axis=1)
 
 
-def evaluated(server: ChatServer, episodes: int = 3, **arguments: Any) -> twofold.Evaluation:
+def evaluated(
+    server: ChatServer, episodes: int = 3, size: int = 2, **arguments: Any
+) -> twofold.Evaluation:
     chat = ChatModel(server.url, "stub", **arguments)
-    return twofold.evaluate(chat, episodes=episodes, endpoint="embedded", size=3, secret=SECRET)
+    return twofold.evaluate(chat, episodes=episodes, endpoint="embedded", size=size, secret=SECRET)
 
 
 def test_the_page_shows_the_prompt() -> None:
@@ -110,10 +112,8 @@ def test_the_move_is_the_last_direction_that_a_reply_names(text: str, move: str 
 
 def test_a_model_plays_the_games_of_the_same_function() -> None:
     with ChatServer(first_legal_reply) as server:
-        result = evaluated(server, episodes=12, options={"temperature": 0}, api_key="secret-1")
-    expected = twofold.evaluate(
-        first_legal, episodes=12, size=3, endpoint="embedded", secret=SECRET
-    )
+        result = evaluated(server, size=3, options={"temperature": 0}, api_key="secret-1")
+    expected = twofold.evaluate(first_legal, episodes=3, size=3, endpoint="embedded", secret=SECRET)
     np.testing.assert_array_equal(result.scores, expected.scores)
     assert result.failures == ()
     assert result.policy == "stub"
@@ -179,7 +179,7 @@ def test_bad_replies_are_corrected_and_counted() -> None:
 
     with ChatServer(rule) as server:
         result = evaluated(server)
-    expected = twofold.evaluate(first_legal, episodes=3, size=3, endpoint="embedded", secret=SECRET)
+    expected = twofold.evaluate(first_legal, episodes=3, size=2, endpoint="embedded", secret=SECRET)
     np.testing.assert_array_equal(result.scores, expected.scores)
     moves, model = int(result.moves.sum()), result.summary["model"]
     assert model["completions"] == 3 * moves
@@ -253,7 +253,6 @@ def test_only_the_end_of_a_long_reply_is_sent_back(long: str, repeated: str) -> 
     ("answer", "reason", "detail"),
     [
         (Answer("what?"), "malformed", "The reply names no direction"),
-        (Answer(None), "malformed", "The reply names no direction"),
         (Answer("up", finish="length"), "malformed", "cut off by its limit on tokens"),
     ],
 )
@@ -265,9 +264,9 @@ def test_a_model_that_can_not_be_corrected_fails_in_that_game(
         return answer if "16" in board else first_legal_reply(document, number)
 
     with ChatServer(rule) as server:
-        result = evaluated(server, episodes=8, retries=1)
+        result = evaluated(server, episodes=4, size=3, retries=1)
     assert result.failures is not None
-    assert len(result.failures) > 3
+    assert len(result.failures) > 1
     assert {each.reason for each in result.failures} == {reason}
     assert detail in result.failures[0].detail
     assert result.summary["model"]["malformed"] == 2 * len(result.failures)
@@ -296,7 +295,7 @@ def test_a_model_that_plays_illegal_moves_fails_and_both_reports_say_so() -> Non
 def test_another_prompt_can_be_given() -> None:
     def rule(document: dict[str, Any], number: int) -> Answer:
         (message,) = document["messages"]
-        assert re.fullmatch(r"(\d+ \d+ \d+\n){3}pick: [\w, ]+ \{x\}", message["content"])
+        assert re.fullmatch(r"(\d+ \d+\n){2}pick: [\w, ]+ \{x\}", message["content"])
         return Answer(message["content"].split("pick: ")[1].split(",")[0].split()[0])
 
     with ChatServer(rule) as server:
@@ -584,22 +583,20 @@ def test_an_interrupt_ends_the_command_while_requests_and_retries_wait() -> None
     assert (process.returncode, said) == (130, "")
 
 
-@pytest.mark.parametrize(
-    "tokens",
-    ["9" * 4300, "9" * 5000, "-7", "1.5", "1e999", "true", '"7"', "[7]", "null", "10000000000000"],
-)
-def test_invalid_numbers_of_tokens_are_not_reported(tokens: str) -> None:
+def test_invalid_numbers_of_tokens_are_not_reported() -> None:
+    invalid = ["9" * 4300, "9" * 5000, "-7", "1.5", "1e999", "true", '"7"', "[7]", "null", "1" * 14]
+
     def rule(document: dict[str, Any], number: int) -> Answer:
         good = Answer(asked(document)[0], usage={"prompt_tokens": 100, "completion_tokens": "X"})
-        return Answer(body=good.body.replace(b'"X"', tokens.encode()))
+        return Answer(body=good.body.replace(b'"X"', invalid[number % len(invalid)].encode()))
 
     with ChatServer(rule) as server:
-        result = evaluated(server, episodes=2)
+        result = evaluated(server)
     model, moves = json.loads(result.to_json())["model"], int(result.moves.sum())
     assert (model["completions"], model["completions_without_tokens"]) == (moves, moves)
     assert (model["prompt_tokens"], model["completion_tokens"]) == (None, None)
     assert re.search(r"^completion tokens +-$", str(result), re.MULTILINE)
-    assert len(server.requests) == moves
+    assert len(server.requests) == moves > len(invalid)
 
 
 def test_a_usage_that_is_not_an_object_costs_no_move() -> None:

@@ -224,14 +224,6 @@ def test_an_error_has_the_fields_of_the_exception(run: Any) -> None:
     assert line in PAGE
 
 
-def test_a_finding_is_a_document_and_status_1(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TWOFOLD_SERVER", "/nowhere/twofold-server")
-    for words in (["doctor"], ["doctor", "--json"]):
-        status, text, _ = run(words)
-        assert status == 1
-    assert json.loads(text)["works"] is False
-
-
 def test_the_words_of_a_policy_stay_out_of_the_json(run: Any) -> None:
     command = ["evaluate", "{files}/policy.py:prints", "--episodes", "1", "--json"]
     status, line, other = run(command)
@@ -240,21 +232,15 @@ def test_the_words_of_a_policy_stay_out_of_the_json(run: Any) -> None:
     assert other.startswith("thinking\n")
 
 
-@pytest.mark.parametrize(
-    ("number", "status", "kind"),
-    [(signal.SIGINT, 130, "KeyboardInterrupt"), (signal.SIGTERM, 143, "Terminated")],
-)
-def test_a_signal_ends_a_long_command_and_its_temporary_file(
-    number: int, status: int, kind: str, tmp_path: Path
-) -> None:
+def test_a_signal_ends_a_long_command_and_its_temporary_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "twofold", "write-dataset", "random", "--json"]
     command += ["--transitions", "1000000000", "--out", str(tmp_path / "long")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_until(lambda: any(tmp_path.glob("*.part")))
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == status
-    assert json.loads(output)["error"]["type"] == kind
+    assert process.returncode == 143
+    assert json.loads(output)["error"]["type"] == "Terminated"
     assert errors == b""
     assert not any(tmp_path.iterdir())
 
@@ -381,16 +367,14 @@ def in_shell(
     return ran.returncode, ran.stderr.rpartition("] ")[2]
 
 
-@pytest.mark.parametrize("command", ["version", "--help"])
-def test_output_to_a_full_disk_is_status_1(command: str) -> None:
-    assert in_shell([command], ">/dev/full") == (1, "No space left on device\n")
+def test_output_of_a_help_to_a_full_disk_is_status_1() -> None:
+    assert in_shell(["--help"], ">/dev/full") == (1, "No space left on device\n")
 
 
-@pytest.mark.parametrize("command", [["version"], ["version", "--json"]])
-def test_output_to_a_closed_pipe_is_status_1(command: list[str]) -> None:
+def test_output_to_a_closed_pipe_is_status_1() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    assert in_shell(command, "", writer) == (1, "")
+    assert in_shell(["version", "--json"], "", writer) == (1, "")
     os.close(writer)
 
 
@@ -399,16 +383,6 @@ def test_an_evaluation_that_can_not_be_printed_is_saved(tmp_path: Path) -> None:
     command = ["evaluate", "random", "--episodes", "2", "--save", str(file)]
     assert in_shell(command, ">/dev/full") == (1, "No space left on device\n")
     assert twofold.Evaluation.from_json(file.read_text()).episodes == 2
-
-
-def test_a_terminal_without_some_characters_gets_the_report_too(tmp_path: Path) -> None:
-    file = tmp_path / "gefühl.py"
-    file.write_text(POLICY)
-    command = ["env", "PYTHONIOENCODING=ascii", sys.executable, "-m", "twofold", "evaluate"]
-    command += [f"{file}:prints", "--episodes", "1", "--quiet"]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert r"gef\xfchl.py:prints on twofold/Game2048-v0: 1 game" in ran.stdout
 
 
 def test_a_closed_standard_output_is_fine(files: Path) -> None:

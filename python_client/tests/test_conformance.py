@@ -34,11 +34,6 @@ RUN = [sys.executable, str(ROOT / "python_client" / "conformance" / "run.py")]
 # ---- servers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FOR_SERVERS)
-def test_our_server_keeps_the_contract_over_tcp(server: Server, name: str) -> None:
-    ServerPlayer(server.tcp).play(FOR_SERVERS[name])
-
-
 def test_our_server_keeps_the_contract_over_ipc_and_the_cases_leave_no_session_behind(
     own_server: Server,
 ) -> None:
@@ -47,39 +42,38 @@ def test_our_server_keeps_the_contract_over_ipc_and_the_cases_leave_no_session_b
     assert statistics_of(own_server.ipc).usage.sessions == 0
 
 
+FAULTY_SERVERS: list[tuple[type[Relay], str]] = [
+    (faulty_servers.ExecutesRepeats, "a repeated step is applied once"),
+    (faulty_servers.EncodesAnew, "a repeat gets the same bytes over any connection"),
+    (faulty_servers.LooksAtSeqsAlone, "a used seq with other bytes is a conflict"),
+    (
+        faulty_servers.LooksAtSeqsAlone,
+        "the kept reply is gone once the next request was executed",
+    ),
+    (faulty_servers.CountsRefusals, "a refused request changes nothing and uses no seq"),
+    (faulty_servers.KeepsTheNextSeq, "a seq beyond the next is refused with the expected one"),
+    (faulty_servers.WithoutFence, "a stale holder is refused, repeats and close included"),
+    (
+        faulty_servers.WithoutHolders,
+        "another holder raises the epoch, and the same one gets it again",
+    ),
+    (faulty_servers.KeepsTheLastReply, "a resume brings the last reply, byte for byte"),
+    (faulty_servers.ForgetsCloses, "a repeated close gets its reply"),
+    (
+        faulty_servers.AnswersEachRepeat,
+        "a repeat of the request in progress is parked, and the newest connection gets the reply",
+    ),
+    (faulty_servers.IgnoresGarbage, "a header that can't be read is refused with seq 0"),
+]
+
+
 def test_a_relay_without_a_fault_keeps_the_contract(server: Server) -> None:
     with Relay(server.tcp) as relay:
-        for case in FOR_SERVERS.values():
-            ServerPlayer(relay.endpoint).play(case)
+        for _, name in FAULTY_SERVERS:
+            ServerPlayer(relay.endpoint).play(FOR_SERVERS[name])
 
 
-@pytest.mark.parametrize(
-    ("fault", "name"),
-    [
-        (faulty_servers.ExecutesRepeats, "a repeated step is applied once"),
-        (faulty_servers.EncodesAnew, "a repeat gets the same bytes over any connection"),
-        (faulty_servers.LooksAtSeqsAlone, "a used seq with other bytes is a conflict"),
-        (
-            faulty_servers.LooksAtSeqsAlone,
-            "the kept reply is gone once the next request was executed",
-        ),
-        (faulty_servers.CountsRefusals, "a refused request changes nothing and uses no seq"),
-        (faulty_servers.KeepsTheNextSeq, "a seq beyond the next is refused with the expected one"),
-        (faulty_servers.WithoutFence, "a stale holder is refused, repeats and close included"),
-        (
-            faulty_servers.WithoutHolders,
-            "another holder raises the epoch, and the same one gets it again",
-        ),
-        (faulty_servers.KeepsTheLastReply, "a resume brings the last reply, byte for byte"),
-        (faulty_servers.ForgetsCloses, "a repeated close gets its reply"),
-        (
-            faulty_servers.AnswersEachRepeat,
-            "a repeat of the request in progress is parked, and the newest connection gets the "
-            "reply",
-        ),
-        (faulty_servers.IgnoresGarbage, "a header that can't be read is refused with seq 0"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "name"), FAULTY_SERVERS)
 def test_a_wrong_server_fails_the_case_that_is_meant_for_it(
     server: Server, fault: type[Relay], name: str
 ) -> None:
@@ -100,9 +94,9 @@ def test_an_undecided_attempt_leaves_no_session_behind(
         play(self, step)
 
     monkeypatch.setattr(ServerPlayer, "_play", undecided_once)
-    for case in FOR_SERVERS.values():
-        ServerPlayer(own_server.ipc).play(case)
-    assert undecided
+    cases = iter(FOR_SERVERS.values())
+    while not undecided:
+        ServerPlayer(own_server.ipc).play(next(cases))
     assert statistics_of(own_server.ipc).usage.sessions == 0
 
 
@@ -141,13 +135,6 @@ def our_client(endpoint: str) -> None:
 @pytest.mark.parametrize("name", FOR_CLIENTS)
 def test_our_client_keeps_the_contract(bad_server: MisbehavingServer, name: str) -> None:
     play_with(our_client, bad_server, name)
-
-
-@pytest.mark.parametrize("name", FOR_CLIENTS)
-def test_a_plain_client_without_a_fault_keeps_the_contract(
-    bad_server: MisbehavingServer, name: str
-) -> None:
-    play_with(lambda endpoint: PlainClient(endpoint).play(), bad_server, name)
 
 
 LOST = "the first reply to a step is lost"
@@ -234,7 +221,7 @@ def test_the_command_needs_nothing_of_the_package_but_the_messages() -> None:
 
 def test_the_command_passes_our_server(server: Server) -> None:
     ran = subprocess.run([*RUN, "server", "--endpoint", server.tcp], capture_output=True, text=True)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
     assert ran.stdout.splitlines()[-1] == f"{len(FOR_SERVERS)} passed, 0 FAILED, 0 undecided"
 
 

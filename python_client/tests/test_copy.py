@@ -144,17 +144,17 @@ def test_a_step_allocates_nothing_of_a_batchs_size(num_envs: int, kind: str) -> 
 
 
 def test_interrupts_lose_nothing(endpoint: str, game: str) -> None:
-    expected = undisturbed(endpoint, 200, game)
+    expected = undisturbed(endpoint, 100, game)
     envs = make(endpoint, game, copy=False)
     interrupts = step = 0
     with Interrupts(seed=9, longest=0.004):
-        while step < 200 or interrupts < 50:
+        while step < 100 or interrupts < 25:
             try:
-                result = one_step(envs, step % 200)
+                result = one_step(envs, step % 100)
             except KeyboardInterrupt:
                 interrupts += 1
                 continue
-            assert result == expected[step % 200], f"step {step}"
+            assert result == expected[step % 100], f"step {step}"
             step += 1
     envs.close()
 
@@ -198,16 +198,15 @@ def test_keys_that_others_add_to_the_infos_disappear_with_the_next_call(endpoint
 
 
 def test_an_interrupt_at_any_moment_leaves_no_finals_behind() -> None:
-    def make_held() -> Any:
-        envs = make(
+    envs, twin = (
+        make(
             None, copy=False, autoreset_mode="SameStep", max_episode_steps=2, extra_infos=["merges"]
         )
-        envs.reset(seed=1)
-        return envs
-
+        for _ in range(2)
+    )
     for moment in range(0, 600, 3):
-        envs, twin = make_held(), make_held()
         for each in (envs, twin):
+            each.reset(seed=1)
             each.step(actions(0))
         before = envs.requests
         with contextlib.suppress(KeyboardInterrupt):
@@ -219,8 +218,8 @@ def test_an_interrupt_at_any_moment_leaves_no_finals_behind() -> None:
         step, expected = envs.step(actions(2)), twin.step(actions(2))
         assert step[4].keys() == expected[4].keys(), moment
         assert frozen(step) == frozen(expected), moment
-        envs.close()
-        twin.close()
+    envs.close()
+    twin.close()
 
 
 def test_single_environments_have_no_such_argument() -> None:

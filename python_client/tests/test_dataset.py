@@ -72,8 +72,11 @@ def test_a_dataset_contains_the_games_of_the_reference(
 
 
 @pytest.mark.usefixtures("small_groups")
-@pytest.mark.parametrize("dialect", [None, "pgx"])
-@pytest.mark.parametrize("policy", ["random", "greedy", twofold.policies.Expectimax(1, 0)], ids=str)
+@pytest.mark.parametrize(
+    ("policy", "dialect"),
+    [("random", None), ("greedy", "pgx"), (twofold.policies.Expectimax(1, 0), None)],
+    ids=str,
+)
 def test_built_in_policies_write_the_same_as_stepping_their_actions(
     policy: Any, dialect: str | None, tmp_path: Path
 ) -> None:

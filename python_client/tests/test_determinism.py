@@ -17,7 +17,7 @@ from servers import PATIENCE, Server
 import twofold
 from twofold import TwofoldVectorEnv
 
-STEPS = 120
+STEPS = 60
 
 # One client, which plays all games and prints a digest of everything that it sees.
 CLIENT = """
@@ -63,9 +63,9 @@ def rows(num_envs: int, *told: Any) -> Any:
     return np.concatenate([part.view(np.uint8) for part in parts], axis=1)
 
 
-@pytest.fixture(scope="module", params=[1, 2])
-def threaded_server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server("--threads", str(request.param)) as server:
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[Server]:
+    with Server("--threads", "1") as server:
         yield server
 
 
@@ -76,17 +76,17 @@ def played(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def alone(server: Server, played: str) -> list[str]:
-    """Returns the digests of 4096 boards that are played in one batch."""
-    return digests(played, server.ipc, 4096, seed=0)
+def alone(played: str) -> list[str]:
+    """Returns the digests of 4096 boards that are played in one batch on three threads over ipc."""
+    with Server("--threads", "3") as server:
+        return digests(played, server.ipc, 4096, seed=0)
 
 
 @pytest.mark.parametrize("num_envs", [1, 63, 64, 65, 4096])
 def test_a_board_plays_the_same_in_any_batch_on_any_number_of_threads_over_any_carrier(
-    threaded_server: Server, played: str, alone: list[str], num_envs: int
+    one_thread: Server, played: str, alone: list[str], num_envs: int
 ) -> None:
-    carriers = (threaded_server.tcp, "embedded", threaded_server.ipc)
-    for endpoint in carriers if num_envs < 4096 else carriers[:2]:
+    for endpoint in (one_thread.tcp, "embedded"):
         assert digests(played, endpoint, num_envs, seed=0) == alone[:num_envs]
 
 
@@ -111,7 +111,7 @@ def test_an_unseeded_reset_continues_the_stream_and_does_not_repeat(
     envs.close()
 
 
-def test_three_clients_at_once_get_the_same_results_as_alone(server: Server) -> None:
+def test_two_clients_at_once_get_the_same_results_as_alone(server: Server) -> None:
     def start(seed: int) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-c", CLIENT, server.tcp, "64", str(seed)],
@@ -122,21 +122,21 @@ def test_three_clients_at_once_get_the_same_results_as_alone(server: Server) -> 
 
     expected = [
         [digest for played in PLAYED for digest in digests(played, server.tcp, 64, seed)]
-        for seed in (0, 1000, 2000)
+        for seed in (0, 1000)
     ]
-    clients = [start(seed) for seed in (0, 1000, 2000)]
+    clients = [start(seed) for seed in (0, 1000)]
     outputs = [client.communicate(timeout=PATIENCE)[0].split() for client in clients]
-    assert [client.returncode for client in clients] == [0, 0, 0]
+    assert [client.returncode for client in clients] == [0, 0]
     assert outputs == expected
 
 
 @pytest.mark.parametrize("path", sorted(make_golden.GOLDEN.glob("*.json")), ids=lambda p: p.stem)
-def test_every_carrier_reproduces_the_golden_trajectories(endpoint: str, path: Path) -> None:
+def test_a_server_reproduces_the_golden_trajectories(server: Server, path: Path) -> None:
     golden: dict[str, Any] = json.loads(path.read_text())
     config = dict(golden["config"])
     size = (config.pop("rows"), config.pop("columns"))
     lanes = golden["lanes"]
-    envs = twofold.Game2048VectorEnv(len(lanes), endpoint=endpoint, size=size, **config)
+    envs = twofold.Game2048VectorEnv(len(lanes), endpoint=server.ipc, size=size, **config)
     observations, infos = envs.reset(seed=[lane["seed"] for lane in lanes])
 
     def check(told: dict[str, Any], index: int, expected: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from servers import PATIENCE
 
 import twofold
 from twofold import rules
+from twofold.client import embedded
 from twofold.client.embedded import EmbeddedCarrier
 from twofold.client.lookup import find_library
 
@@ -51,18 +51,12 @@ def test_without_an_endpoint_the_service_is_in_this_process() -> None:
         made.close()
 
 
-HIDDEN = """
-from twofold.client import embedded
-embedded.find_library = lambda: None
-"""
-
-
 def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
     output, errors = run(
-        HIDDEN
-        + "envs = [twofold.Game2048VectorEnv(2) for _ in range(2)]\n"
-        + "envs[0].reset(seed=0); envs[0].step([0, 1])\n"
-        + "print(envs[1]._session.link.carrier.endpoint)\n"
+        "from twofold.client import embedded; embedded.find_library = lambda: None\n"
+        "envs = [twofold.Game2048VectorEnv(2) for _ in range(2)]\n"
+        "envs[0].reset(seed=0); envs[0].step([0, 1])\n"
+        "print(envs[1]._session.link.carrier.endpoint)\n"
     )
     assert output.startswith("ipc://")
     assert errors.count("RuntimeWarning") == 1
@@ -70,57 +64,54 @@ def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
     assert "TWOFOLD_LIBRARY" in errors
 
 
-def test_the_endpoint_embedded_uses_only_the_library() -> None:
-    output, _ = run(
-        HIDDEN
-        + "try: twofold.Game2048VectorEnv(2, endpoint='embedded')\n"
-        + "except twofold.errors.ServerStartFailed as error: print(error)\n"
-    )
-    assert "libtwofold.so was not found" in output
+@pytest.fixture
+def _unstarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes this process start another service, as if it had none yet."""
+    monkeypatch.setattr(embedded, "_service", None)
 
 
-def test_a_library_of_another_version_is_not_used() -> None:
-    output, _ = run(
-        "from twofold.client import embedded\n"
-        "embedded.VERSION = '7.0'\n"
-        "try: twofold.Game2048VectorEnv(2, endpoint='embedded')\n"
-        "except twofold.errors.ServerStartFailed as error: print(error)\n",
-        TWOFOLD_LIBRARY=str(find_library()),
-    )
-    assert re.search(r"version 0.*package has 7.0: rebuild the library", output)
+@pytest.mark.usefixtures("_unstarted")
+def test_the_endpoint_embedded_uses_only_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "find_library", lambda: None)
+    with pytest.raises(twofold.errors.ServerStartFailed, match=r"libtwofold\.so was not found"):
+        twofold.Game2048VectorEnv(2, endpoint="embedded")
 
 
-def test_an_invalid_variable_is_named() -> None:
-    cases = [
+@pytest.mark.usefixtures("_unstarted")
+def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "VERSION", "7.0")
+    monkeypatch.setenv("TWOFOLD_LIBRARY", str(find_library()))
+    expected = r"version 0.*package has 7.0: rebuild the library"
+    with pytest.raises(twofold.errors.ServerStartFailed, match=expected):
+        twofold.Game2048VectorEnv(2, endpoint="embedded")
+
+
+@pytest.mark.usefixtures("_unstarted")
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
         ("TWOFOLD_LIBRARY", "/nowhere/lib.so", "/nowhere/lib.so"),
         ("TWOFOLD_LIBRARY", __file__, "can't be loaded"),
         ("TWOFOLD_THREADS", "none", "TWOFOLD_THREADS is 'none'"),
         ("TWOFOLD_MAX_BYTES", "0", "TWOFOLD_MAX_BYTES is 0"),
-    ]
-    # The library is loaded, and reads the variables, in the forked processes.
-    output, _ = run(
-        f"for name, value, _ in {cases}:\n"
-        "    child = os.fork()\n"
-        "    if child == 0:\n"
-        "        os.environ[name] = value\n"
-        "        try: twofold.Game2048VectorEnv(2)\n"
-        "        except twofold.errors.ServerStartFailed as error: print(error)\n"
-        "        sys.exit()\n"
-        "    os.waitpid(child, 0)\n"
-    )
-    for line, (_, _, text) in zip(output.splitlines(), cases, strict=True):
-        assert text in line
+    ],
+)
+def test_an_invalid_variable_is_named(
+    name: str, value: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(twofold.errors.ServerStartFailed, match=text):
+        twofold.Game2048VectorEnv(2)
 
 
-def test_limits_come_from_the_variables() -> None:
-    output, _ = run(
-        "kept = twofold.Game2048VectorEnv(7)\n"
-        "try: twofold.Game2048VectorEnv(7)\n"
-        "except twofold.errors.ResourceExhausted as error: print(error)\n"
-        "kept.close(); twofold.Game2048VectorEnv(10)\n",
-        TWOFOLD_MAX_BOARDS="10",
-    )
-    assert "max_boards = 10" in output
+@pytest.mark.usefixtures("_unstarted")
+def test_limits_come_from_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWOFOLD_MAX_BOARDS", "10")
+    kept = twofold.Game2048VectorEnv(7)
+    with pytest.raises(twofold.errors.ResourceExhausted, match="max_boards = 10"):
+        twofold.Game2048VectorEnv(7)
+    kept.close()
+    twofold.Game2048VectorEnv(10).close()
 
 
 def test_tokens_keys_and_resumes_are_refused_in_a_process() -> None:
@@ -164,7 +155,7 @@ def test_a_heartbeat_during_steps_changes_nothing(endpoint: str) -> None:
     chosen = [actions(turn) for turn in range(16)]
     turn = -1
     # The scheduler decides how often the other thread runs.
-    while (turn := turn + 1) < 2000 or (beats <= 100 and thread.is_alive()):
+    while (turn := turn + 1) < 500 or (beats <= 100 and thread.is_alive()):
         told = envs.step(chosen[turn % 16])
         expected = twin.step(chosen[turn % 16])
         if turn % 100 == 0:
@@ -267,16 +258,17 @@ def interrupt_in_the_library(caller: str) -> None:
     interrupt_when(is_inside)
 
 
-@pytest.mark.parametrize("slow", ["slow_rollout", "slow_search", "slow_rules"])
-def test_ctrl_c_interrupts_long_calls(slow: str) -> None:
+def test_ctrl_c_interrupts_long_calls() -> None:
     """Uses a separate process, because callbacks of other packages may swallow an interrupt."""
     output, _ = run(
         "import test_embedded\n"
-        f"test_embedded.interrupt_in_the_library('{slow}')\n"
-        f"try: test_embedded.{slow}()\n"
-        "except KeyboardInterrupt: print('heard')\n"
+        "for slow in ('slow_rollout', 'slow_search', 'slow_rules'):\n"
+        "    test_embedded.interrupt_in_the_library(slow)\n"
+        "    try: getattr(test_embedded, slow)()\n"
+        "    except KeyboardInterrupt: print(slow, 'heard')\n"
     )
-    assert output == "heard\n", "it was over before anybody listened"
+    expected = "slow_rollout heard\nslow_search heard\nslow_rules heard\n"
+    assert output == expected, "one was over before anybody listened"
 
 
 # ---- forks ---------------------------------------------------------------------------------------
@@ -335,7 +327,7 @@ def test_a_child_forked_while_another_thread_holds_the_librarys_lock_plays_as_it
     assert output == "0\n"
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_gymnasiums_async_workers_have_their_own_boards(context: str) -> None:
     output, _ = run(
         "if __name__ == '__main__':\n"
@@ -366,7 +358,9 @@ def worker(connection: Any, seed: int) -> None:
             return
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.long)]
+)
 def test_workers_behind_pipes_play_the_same_games(method: str) -> None:
     twins = [gym.make("twofold:" + ID) for _ in range(2)]
     context: Any = multiprocessing.get_context(method)

@@ -11,6 +11,7 @@ import pytest
 from gymnasium.error import AlreadyPendingCallError
 from loops import flat, interrupt, number
 from opcodes import InterruptAt
+from servers import Server
 
 import twofold
 from twofold.client import stateless
@@ -50,7 +51,9 @@ def actions(turn: int) -> Any:
     return np.random.default_rng(turn).integers(0, 4, 3)
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize(
+    ("endpoint", "mode"), [("embedded", "NextStep"), ("ipc", "SameStep")], indirect=["endpoint"]
+)
 def test_an_interrupt_at_any_bytecode_of_a_step_loses_nothing(endpoint: str, mode: str) -> None:
     def make() -> Any:
         envs = twofold.Game2048VectorEnv(
@@ -95,25 +98,29 @@ def _after(function: Callable[..., None], then: Callable[[], None]) -> Callable[
     return both
 
 
-def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(endpoint: str) -> None:
+def test_an_interrupt_at_any_bytecode_of_a_reset_loses_nothing(server: Server) -> None:
     """Each reset after the first continues the stream, so one reset differs from two."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=None if turn else 1)
 
     def make() -> Any:
-        return twofold.Game2048VectorEnv(3, endpoint=endpoint)
+        return twofold.Game2048VectorEnv(3, endpoint=server.ipc)
 
     assert through_interrupts(make, reset, number) > 200
 
 
-@pytest.mark.parametrize("seed", [None, [7, None, None]], ids=["none", "some"])
+# With the bytecodes from one interrupt to the next.
+@pytest.mark.parametrize(
+    ("endpoint", "seed", "stride"),
+    [("embedded", [7, None, None], 3), ("ipc", None, 7)],
+    indirect=["endpoint"],
+    ids=["some", "none"],
+)
 def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
-    endpoint: str, seed: Any
+    endpoint: str, seed: Any, stride: int
 ) -> None:
     """A repeated call uses the seeds that the system drew for the first call."""
-    # All bytecodes in the process; a sample of them over ipc, where only the carrier differs.
-    stride = 1 if endpoint == "embedded" and seed is not None else 7
     twin = twofold.Game2048VectorEnv(3, endpoint="embedded")
     moment, has_fired = 0, True
     while has_fired:
@@ -136,16 +143,14 @@ def test_an_interrupt_at_any_bytecode_of_the_first_reset_draws_no_other_seeds(
     twin.close()
 
 
-def test_an_interrupt_at_any_bytecode_of_a_reset_of_some_streams_loses_nothing(
-    endpoint: str,
-) -> None:
+def test_an_interrupt_at_any_bytecode_of_a_reset_of_some_streams_loses_nothing() -> None:
     """One request resets boards with new seeds and boards whose streams continue."""
 
     def reset(envs: Any, turn: int) -> Any:
         return envs.reset(seed=[turn, None, turn + 7] if turn else 1)
 
     def make() -> Any:
-        return twofold.Game2048VectorEnv(3, endpoint=endpoint)
+        return twofold.Game2048VectorEnv(3, endpoint="embedded")
 
     assert through_interrupts(make, reset, number) > 200
 
@@ -276,8 +281,6 @@ def test_a_handler_may_close_the_environment_that_it_interrupts(
     twin = make()
     expected = number(deed(twin, 1))
     twin.close()
-    # A sample of the bytecodes over ipc and tcp, where each reply has its own memory.
-    stride *= 1 if endpoint == "embedded" else 3
     moment, closed, has_fired = 0, 0, True
     while has_fired:
         envs = make()
@@ -289,7 +292,8 @@ def test_a_handler_may_close_the_environment_that_it_interrupts(
             closed += 1
         envs.close()
         has_fired = at.has_fired
-        moment += stride
+        # Fewer moments than above, because each needs a new environment.
+        moment += 3 * stride
     assert closed > 10
 
 

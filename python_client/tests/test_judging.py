@@ -35,6 +35,7 @@ from twofold import cli, errors
 from twofold.evaluation import report as reports
 from twofold.judging import jail, seccomp
 from twofold.judging import sandbox as sandboxes
+from twofold.judging.players import Failure
 from twofold.judging.sandbox import Question, Sandbox
 from twofold.judging.strategy import StrategyPlayer
 from twofold.policies import Strategy
@@ -120,36 +121,37 @@ def first_legal(observations: Any, action_mask: Any) -> Any:
 @pytest.mark.parametrize("own", [{}, {"size": (3, 5)}, {"dialect": "jumanji"}, {"dialect": "pgx"}])
 def test_a_program_plays_the_games_of_the_same_function(own: dict[str, Any]) -> None:
     arguments: dict[str, Any] = {**own, "endpoint": "embedded", "secret": SECRET}
-    result = twofold.evaluate(Strategy(FIRST_LEGAL, **UNHURRIED), episodes=5, **arguments)
+    result = twofold.evaluate(Strategy(FIRST_LEGAL, **UNHURRIED), episodes=2, **arguments)
     order = (1, 2, 3, 0) if own.get("dialect") == "pgx" else (0, 1, 2, 3)
 
     def by_hand(observations: Any, action_mask: Any) -> Any:
         ordered = action_mask[:, order]
         return np.array(order)[ordered.argmax(axis=1)]
 
-    expected = twofold.evaluate(by_hand, episodes=5, num_envs=4, **arguments)
+    expected = twofold.evaluate(by_hand, episodes=2, num_envs=2, **arguments)
     np.testing.assert_array_equal(result.scores, expected.scores)
     np.testing.assert_array_equal(result.lengths, expected.lengths)
     assert result.failures == ()
-    assert result.compare(expected).ties == 5
+    assert result.compare(expected).ties == 2
 
 
 @sandboxed
-@pytest.mark.parametrize(
-    "forms",
-    [
-        ["up", "right", "down", "left"],
-        ["UP ", "Right", "down\\n", "LEFT"],
-        ["W", "d", "S", "a"],
-        [0, 1, 2, 3],
-        ["0", "1", "2", "3"],
-    ],
-)
-def test_directions_may_be_words_letters_and_numbers(forms: list[Any]) -> None:
-    source = SLIDE + f"def strategy(board):\n    return {forms}[legal(board)[0]]\n"
-    result = judged(source.replace("\\\\n", "\\n"), episodes=3, size=3)
-    expected = twofold.evaluate(first_legal, episodes=3, size=3, endpoint="embedded", secret=SECRET)
-    np.testing.assert_array_equal(result.scores, expected.scores)
+def test_directions_may_be_words_letters_and_numbers() -> None:
+    forms = [
+        *("up", "right", "down", "left"),
+        *("UP ", "Right", "down\n", "LEFT"),
+        *("W", "d", "S", "a"),
+        *(0, 1, 2, 3),
+        *("0", "1", "2", "3"),
+    ]
+    source = f"forms = {forms}\ndef strategy(board):\n    return forms[board[0][0]]\n"
+    arguments: dict[str, Any] = {"file": "a.py", "memory_mb": 256, "cpu_seconds": 9}
+    with contextlib.closing(Sandbox(source, unsafe=False, **arguments)) as sandbox:
+        game = sandbox.begin(0)
+        for number, form in enumerate(forms):
+            question = Question(game, b"[[%d]]" % number, PATIENCE)
+            sandbox.ask([question])
+            assert question.answer == b"%d" % (number % 4), form
 
 
 @sandboxed
@@ -164,12 +166,12 @@ def strategy(board):
     return legal(board)[0]
 """
     tired = Strategy(source, name="tired.py", **UNHURRIED)
-    result = twofold.evaluate(tired, episodes=30, record=True, secret=SECRET)
+    result = twofold.evaluate(tired, episodes=8, record=True, secret=SECRET)
     assert result.failures is not None
     failed = {each.episode: each for each in result.failures}
-    assert 5 < len(failed) < 30
-    whole = twofold.evaluate(first_legal, episodes=30, secret=SECRET)
-    for episode in range(30):
+    assert 2 < len(failed) < 8
+    whole = twofold.evaluate(first_legal, episodes=8, secret=SECRET)
+    for episode in range(8):
         recording = result.recording(episode)
         assert recording.verify().score == result.scores[episode]
         if episode not in failed:
@@ -203,7 +205,7 @@ def strategy(board):
 @sandboxed
 def test_the_rule_card_has_the_conditions_of_a_program_and_its_hash() -> None:
     result = twofold.evaluate(
-        Strategy(FIRST_LEGAL, move_timeout=50, game_timeout=70.5, memory_mb=128), episodes=2
+        Strategy(FIRST_LEGAL, move_timeout=50, game_timeout=70.5, memory_mb=128), episodes=2, size=2
     )
     card = json.loads(result.to_json())["rule_card"]
     assert card["illegal action"] == "the game ends"
@@ -216,13 +218,15 @@ def test_the_rule_card_has_the_conditions_of_a_program_and_its_hash() -> None:
         assert re.search(r"sandbox[ |]+on\b", text)
         assert re.search(r"game timeout, s[ |]+70\.5\b", text)
     # A function's own illegal actions raise, so its rule for them does not matter.
-    other = twofold.evaluate(first_legal, episodes=2, secret=result.secret)
+    other = twofold.evaluate(first_legal, episodes=2, size=2, secret=result.secret)
     assert result.compare(other).ties == 2
 
 
 def test_the_rule_card_says_that_a_program_ran_without_a_sandbox() -> None:
     with pytest.warns(RuntimeWarning):
-        result = twofold.evaluate(Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED), episodes=2)
+        result = twofold.evaluate(
+            Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED), episodes=2, size=2
+        )
     assert result.card["sandbox"] == "off"
     assert result.card["seeds"] == "drawn for these games, and readable by the program"
 
@@ -233,7 +237,7 @@ def test_a_judge_who_is_root_is_warned(user: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("twofold.judging.strategy.os.geteuid", lambda: user)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        judged(FIRST_LEGAL, episodes=1)
+        judged(FIRST_LEGAL, episodes=1, size=2)
     assert ["is judged by root" in str(each.message) for each in warned] == [True] * (user == 0)
 
 
@@ -270,7 +274,7 @@ def test_a_warning_that_is_an_error_leaves_no_process(monkeypatch: pytest.Monkey
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         with pytest.raises(RuntimeWarning, match="is judged by root"):
-            judged(FIRST_LEGAL, episodes=1)
+            judged(FIRST_LEGAL, episodes=1, size=2)
     assert descendants(os.getpid()) == before
 
 
@@ -280,14 +284,14 @@ def test_the_report_has_the_command_that_repeats_its_games(
 ) -> None:
     file, saved = tmp_path / "my program.py", tmp_path / "saved.json"
     file.write_text(FIRST_LEGAL)
-    given = ["evaluate", f"--strategy={file}", "--size", "3", "--move-timeout", "50"]
+    given = ["evaluate", f"--strategy={file}", "--size", "2", "--move-timeout", "50"]
     output = ["--save", str(saved), "--record", "best", str(tmp_path / "b.json"), "--quiet"]
     assert cli.main([*given, "--episodes", "3", *output, "--against", "random"]) == 0
     text = capsys.readouterr().out
     first = twofold.Evaluation.from_json(saved.read_text())
     against = twofold.Evaluation.from_json((tmp_path / "saved.against.json").read_text())
     command = (
-        f"twofold evaluate '--strategy={file}' --size 3 --move-timeout 50 --episodes 3 --against "
+        f"twofold evaluate '--strategy={file}' --size 2 --move-timeout 50 --episodes 3 --against "
         f"random --num-envs 3 --secret {first.secret}"
     )
     assert first.card["repeat with"] == command
@@ -331,18 +335,18 @@ def test_no_option_follows_two_dashes_in_the_command_that_repeats_the_games(
 def test_the_scores_of_finished_games_are_shown_next_to_all_scores() -> None:
     source = f"""{SLIDE}
 def strategy(board):
-    return legal(board)[0] if max(map(max, board)) < 128 else "north"
+    return legal(board)[0] if max(map(max, board)) < 64 else "north"
 """
-    result = judged(source, episodes=20)
+    result = judged(source, episodes=9, size=3)
     assert result.failures is not None
     failed = {each.episode for each in result.failures}
-    assert 0 < len(failed) < 20
+    assert 0 < len(failed) < 9
     finished = [score for k, score in enumerate(result.scores) if k not in failed]
     summary = result.summary["failures"]["finished"]
     assert summary["mean"] == np.mean(finished)
     shown = reports.number(summary["mean"])
     for text in (str(result), result.to_markdown()):
-        assert f": 20 games, {len(failed)} of them failed" in text
+        assert f": 9 games, {len(failed)} of them failed" in text
         assert re.search(rf"score of finished[ |]+{shown}\b", text)
     none = judged("def strategy(board):\n    return 5\n", episodes=2)
     assert none.summary["failures"]["finished"] is None
@@ -383,13 +387,13 @@ def strategy(board):
     judge = functools.partial(
         twofold.evaluate, Strategy(source, **UNHURRIED), record=True, size=3, endpoint="embedded"
     )
-    first = judge(episodes=12, num_envs=12)
+    first = judge(episodes=6, num_envs=6)
     assert first.failures == ()
-    assert len(set(first.scores.tolist())) > 6
+    assert len(set(first.scores.tolist())) > 2
     report = json.loads(first.to_json())
-    again = judge(episodes=12, num_envs=5, secret=report["secret"])
-    fewer = judge(episodes=7, secret=twofold.Evaluation.from_json(first.to_json(games=True)).secret)
-    for repeated, episodes in ((again, 12), (fewer, 7)):
+    again = judge(episodes=6, num_envs=4, secret=report["secret"])
+    fewer = judge(episodes=3, secret=twofold.Evaluation.from_json(first.to_json(games=True)).secret)
+    for repeated, episodes in ((again, 6), (fewer, 3)):
         for name in ("seeds", "scores", "moves", "lengths"):
             expected = getattr(first, name)[:episodes]
             np.testing.assert_array_equal(getattr(repeated, name), expected, strict=True)
@@ -399,7 +403,7 @@ def strategy(board):
     assert (first.card["seeds"], again.card["seeds"]) == ("drawn for these games", "known before")
     for text in (str(first), first.to_markdown()):
         assert re.search(rf"repeat with\s+--secret {first.secret}\b", text)
-    other = judge(episodes=12)
+    other = judge(episodes=1)
     assert not set(other.seeds.tolist()) & set(first.seeds.tolist())
     assert other.secret != first.secret
 
@@ -418,7 +422,7 @@ def strategy(board):
 """
     first, again = (
         twofold.evaluate(
-            Strategy(source, **UNHURRIED), episodes=20, num_envs=5, size=3, secret=SECRET
+            Strategy(source, **UNHURRIED), episodes=6, num_envs=4, size=3, secret=SECRET
         )
         for _ in range(2)
     )
@@ -478,10 +482,10 @@ def strategy(board, look=strategy):
         raise ValueError(f"the seed is {{look.seed}}")
     return direction
 """
-    result = twofold.evaluate(Strategy(source, **UNHURRIED), episodes=6, endpoint="embedded")
+    result = twofold.evaluate(Strategy(source, **UNHURRIED), episodes=2, endpoint="embedded")
     assert [each.detail.split(" (")[0] for each in result.failures or ()] == [
         "ValueError: the seed is None"
-    ] * 6
+    ] * 2
 
 
 @sandboxed
@@ -490,16 +494,16 @@ def test_the_seeds_of_random_are_unrelated_to_those_of_the_games() -> None:
 
     def found(secret: str) -> tuple[list[int], list[int]]:
         strategy = Strategy(source, **UNHURRIED)
-        result = twofold.evaluate(strategy, episodes=9, secret=secret, endpoint="embedded")
+        result = twofold.evaluate(strategy, episodes=3, secret=secret, endpoint="embedded")
         details = [each.detail.split()[1] for each in result.failures or ()]
         return result.seeds.tolist(), list(map(int, details))
 
     seeds, own = found(SECRET)
-    assert len({*seeds, *own}) == 18
+    assert len({*seeds, *own}) == 6
     other_seeds, same = found(SECRET[:32] + "00" * 16)
-    assert (other_seeds, len({*own, *same})) == (seeds, 18)
+    assert (other_seeds, len({*own, *same})) == (seeds, 6)
     same_seeds, other = found("00" * 16 + SECRET[32:])
-    assert (len({*seeds, *same_seeds}), other) == (18, own)
+    assert (len({*seeds, *same_seeds}), other) == (6, own)
 
 
 def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
@@ -507,7 +511,7 @@ def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
 ) -> None:
     """Uses no sandbox, because only root may read a game's memory in a sandbox."""
     strategy = Strategy(FIRST_LEGAL, unsafe=True, **UNHURRIED)
-    seeds = twofold.evaluate(first_legal, episodes=4, secret=SECRET, endpoint="embedded").seeds
+    seeds = twofold.evaluate(first_legal, episodes=2, secret=SECRET, endpoint="embedded").seeds
     traces = [
         form for seed in seeds.tolist() for form in (b"%d" % seed, seed.to_bytes(8, "little"))
     ]
@@ -524,8 +528,8 @@ def test_no_process_of_a_program_has_a_games_seed_in_its_memory(
 
     monkeypatch.setattr(StrategyPlayer, "choose", searching)
     with pytest.warns(RuntimeWarning, match="without a sandbox"):
-        twofold.evaluate(strategy, episodes=4, secret=SECRET, endpoint="embedded")
-    assert len(searched) == 5
+        twofold.evaluate(strategy, episodes=2, secret=SECRET, endpoint="embedded")
+    assert len(searched) == 3
     for process in searched:
         assert b"def strategy(board):" in process
         assert [trace for trace in traces if trace in process] == []
@@ -547,53 +551,69 @@ def memory(process: int) -> bytes:
 # ---- programs that fail --------------------------------------------------------------------------
 
 
+# The body of a function that starts in line 1, 3, 5, …, and how it fails.
+FAILING = [
+    ("return 0 if 0 else 'north'", "not_a_direction", "returned 'north'"),
+    ("return None", "not_a_direction", "returned a value of type NoneType"),
+    ("return True", "not_a_direction", "returned a value of type bool"),
+    ("return 4", "not_a_direction", "returned 4"),
+    ("return 1.0", "not_a_direction", "returned a value of type float"),
+    ("return 10**5000", "not_a_direction", "returned a large integer"),
+    ("return 'up' * 10**7", "not_a_direction", "returned 'upupup"),
+    ("return [board] * 10**6", "not_a_direction", "returned a value of type list"),
+    ("return board[4][4]", "raised", "IndexError: list index out of range (line 18: return bo"),
+    ("raise SystemExit(3)", "raised", "SystemExit: 3"),
+    ("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
+    ("raise GeneratorExit", "raised", "GeneratorExit"),
+    ("return strategy(board)", "raised", "RecursionError: maximum recursion depth"),
+    ("raise type('E', (BaseException,), {'__str__': lambda self: 1 / 0})()", "raised", "E ("),
+    (
+        "raise type('M', (type,), {'__name__': property(lambda c: c[0])})('E', (OSError,), {})",
+        "raised",
+        "an exception (line 30: raise type(",
+    ),
+    (
+        "raise type('E', (OSError,), {'__traceback__': property(lambda e: 1 / 0)})",
+        "raised",
+        "E: ",
+    ),
+    ("raise type('x' * 10**6, (OSError,), {})('y' * 10**6)", "raised", "xxx…: yyy"),
+    ("return open('/etc/passwd').read()", "raised", "FileNotFoundError"),
+    ("return open('/proc/1/environ').read()", "raised", "FileNotFoundError"),
+    (r"raise KeyError('\x1b[2J\n')", "raised", r"KeyError: '\x1b[2J\n' (line 40: raise"),
+    (r"raise ValueError('\x1b[2J\n')", "raised", r"ValueError: ?[2J? (line 42: raise"),
+    ("import numpy", "raised", "No module named 'numpy'; only Python's standard library can be"),
+    ("import os; os._exit(7)", "exited", "exited with status 7"),
+    ("import os; os.close(3)\n    while True: pass", "killed", "SIGKILL"),
+    ("import ctypes; ctypes.string_at(0)", "killed", "SIGSEGV"),
+    ("import os; os.write(3, b'7')", "bad_answer", "wrote 1 bytes that are not an answer"),
+    ("import os; os.write(3, b'!raised\\nx' * 9**6)", "raised", "Error"),
+    ("import os; os.write(3, b'!win\\n1')", "bad_answer", "that are not an answer"),
+]
+
+
 @sandboxed
-@pytest.mark.parametrize(
-    ("body", "reason", "detail"),
-    [
-        ("return 0 if 0 else 'north'", "not_a_direction", "returned 'north'"),
-        ("return None", "not_a_direction", "returned a value of type NoneType"),
-        ("return True", "not_a_direction", "returned a value of type bool"),
-        ("return 4", "not_a_direction", "returned 4"),
-        ("return 1.0", "not_a_direction", "returned a value of type float"),
-        ("return 10**5000", "not_a_direction", "returned a large integer"),
-        ("return 'up' * 10**7", "not_a_direction", "returned 'upupup"),
-        ("return [board] * 10**6", "not_a_direction", "returned a value of type list"),
-        ("return board[4][4]", "raised", "IndexError: list index out of range (line 2: return bo"),
-        ("raise SystemExit(3)", "raised", "SystemExit: 3"),
-        ("raise KeyboardInterrupt", "raised", "KeyboardInterrupt"),
-        ("raise GeneratorExit", "raised", "GeneratorExit"),
-        ("return strategy(board)", "raised", "RecursionError: maximum recursion depth"),
-        ("raise type('E', (BaseException,), {'__str__': lambda self: 1 / 0})()", "raised", "E ("),
-        (
-            "raise type('M', (type,), {'__name__': property(lambda c: c[0])})('E', (OSError,), {})",
-            "raised",
-            "an exception (line 2: raise type(",
-        ),
-        (
-            "raise type('E', (OSError,), {'__traceback__': property(lambda e: 1 / 0)})",
-            "raised",
-            "E: ",
-        ),
-        ("raise type('x' * 10**6, (OSError,), {})('y' * 10**6)", "raised", "xxx…: yyy"),
-        ("return open('/etc/passwd').read()", "raised", "FileNotFoundError"),
-        ("return open('/proc/1/environ').read()", "raised", "FileNotFoundError"),
-        (r"raise KeyError('\x1b[2J\n')", "raised", r"KeyError: '\x1b[2J\n' (line 2: raise"),
-        (r"raise ValueError('\x1b[2J\n')", "raised", r"ValueError: ?[2J? (line 2: raise"),
-        ("import numpy", "raised", "ModuleNotFoundError: No module named 'numpy'"),
-        ("import os; os._exit(7)", "exited", "exited with status 7"),
-        ("import os; os.close(3)\n    while True: pass", "killed", "SIGKILL"),
-        ("import ctypes; ctypes.string_at(0)", "killed", "SIGSEGV"),
-        ("import os; os.write(3, b'7')", "bad_answer", "wrote 1 bytes that are not an answer"),
-        ("import os; os.write(3, b'!raised\\nx' * 9**6)", "raised", "Error"),
-        ("import os; os.write(3, b'!win\\n1')", "bad_answer", "that are not an answer"),
-    ],
-)
-def test_a_game_ends_with_the_reason_of_its_failure(body: str, reason: str, detail: str) -> None:
-    found = failure(f"def strategy(board):\n    {body}\n")
-    assert (found.reason, found.step) == (reason, 0)
-    assert detail in found.detail
-    assert len(found.detail) < 400
+def test_a_game_ends_with_the_reason_of_its_failure() -> None:
+    """Each game has another tile in a corner, by which the program chooses the failure."""
+    games = len(FAILING)
+    source = "".join(
+        f"def strategy{number}(board):\n    {body}\n" for number, (body, *_) in enumerate(FAILING)
+    )
+    source += (
+        "def strategy(board): return globals()[f'strategy{board[0][0].bit_length() - 2}'](board)"
+    )
+    boards = np.zeros((games, 4, 4), np.uint8)
+    boards[:, 0, 0] = np.arange(1, games + 1)
+    envs = twofold.Game2048VectorEnv(games, endpoint="embedded")
+    with contextlib.closing(Strategy(source, **UNHURRIED).make(envs)) as player:
+        player.begin(np.arange(games), np.zeros(games, np.uint64))
+        choices = player.choose(boards, np.ones((games, 4)), np.arange(games))
+    envs.close()
+    for (body, reason, detail), found in zip(FAILING, choices, strict=True):
+        assert isinstance(found, Failure)
+        assert found.reason == reason, body
+        assert detail in found.detail, body
+        assert len(found.detail) < 400
 
 
 @sandboxed
@@ -609,14 +629,7 @@ def test_a_direction_that_moves_nothing_ends_the_game() -> None:
 
 
 @sandboxed
-@pytest.mark.parametrize(
-    "body",
-    [
-        "while True: pass",
-        "import time; time.sleep(1e6)",
-        "import select; select.poll().poll()",
-    ],
-)
+@pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(1e6)"])
 def test_a_move_that_takes_too_long_is_a_timeout(body: str) -> None:
     source = f"{SLIDE}first = True\ndef strategy(board):\n    global first\n"
     source += f"    if not first:\n        {body}\n    first = False\n    return legal(board)[0]\n"
@@ -657,6 +670,19 @@ def test_loading_does_not_count_as_a_games_time(monkeypatch: pytest.MonkeyPatch)
     assert info.value.reason == "timeout"
 
 
+def test_a_game_has_a_limit_on_processor_time() -> None:
+    source = """
+import resource
+def strategy(board):
+    raise ValueError(resource.getrlimit(resource.RLIMIT_CPU))
+"""
+    with pytest.warns(RuntimeWarning):
+        found = failure(source, game_timeout=19.5, unsafe=True)
+    limit = int(PATIENCE) + 20  # for loading and for all moves
+    assert found.detail.startswith(f"ValueError: ({limit}, {limit + 1}) (")
+
+
+@pytest.mark.long
 @sandboxed
 def test_the_kernel_limits_the_processor_time_of_a_game() -> None:
     sandbox = Sandbox("while True: pass", file="a.py", memory_mb=256, cpu_seconds=1, unsafe=False)
@@ -689,7 +715,6 @@ def strategy(board):
 @pytest.mark.parametrize(
     "body",
     [
-        "x = [0]\n    while True: x += x",
         "return bytearray(10**9)",
         "x = []\n    while True: x.append(bytes(10**6))",
     ],
@@ -957,23 +982,23 @@ def strategy(board):
     assert found.detail.startswith("ValueError: [0, 1, 2, 3] (")
 
 
+MISCHIEF = [
+    "print('x' * 10**6); raise KeyError",
+    "import sys; sys.stderr.write('x' * 10**6); sys.stdout = sys.stderr = None",
+    "import builtins; builtins.isinstance = builtins.int = builtins.len = None",
+    "import sys, json; json.loads = json.dumps = None; sys.modules.clear()",
+    "import os, sys; os.read = os.write = None; sys.exit = os._exit = None",
+    "import gc; [getattr(o, 'clear', id)() for o in gc.get_objects() if type(o) is list]",
+    "import signal; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15, 24, 31)]",
+    "import sys; sys.setrecursionlimit(10**9); sys.settrace(lambda *a: 1 / 0)",
+]
+
+
 @sandboxed
-@pytest.mark.parametrize(
-    "mischief",
-    [
-        "[print('x' * 10**6) for _ in range(200)]; raise KeyError",
-        "import sys; sys.stderr.write('x' * 10**8); sys.stdout = sys.stderr = None",
-        "import builtins; builtins.isinstance = builtins.int = builtins.len = None",
-        "import sys, json; json.loads = json.dumps = None; sys.modules.clear()",
-        "import os, sys; os.read = os.write = None; sys.exit = os._exit = None",
-        "import gc; [getattr(o, 'clear', id)() for o in gc.get_objects() if type(o) is list]",
-        "import signal; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15, 24, 31)]",
-        "import sys; sys.setrecursionlimit(10**9); sys.settrace(lambda *a: 1 / 0)",
-    ],
-)
-def test_a_program_that_changes_its_own_process_harms_only_itself(mischief: str) -> None:
+def test_a_program_that_changes_its_own_process_harms_only_itself() -> None:
     """The games of another program, judged afterwards, are not affected."""
-    source = f"""{SLIDE}
+    for mischief in MISCHIEF:
+        source = f"""{SLIDE}
 class Grave:
     def __del__(self):
         raise SystemExit
@@ -982,12 +1007,13 @@ def strategy(board):
     {mischief}
     return legal(board)[0]
 """
-    # Small boards, whose games are short: each move repeats the mischief.
-    result = judged(source, episodes=2, size=2, memory_mb=2048)
-    assert result.failures is not None
-    assert all(each.reason in ("raised", "killed", "exited") for each in result.failures)
-    after = judged(FIRST_LEGAL, episodes=2)
-    expected = twofold.evaluate(first_legal, episodes=2, endpoint="embedded", secret=SECRET)
+        # Small boards, whose games are short: each move repeats the mischief.
+        result = judged(source, episodes=2, size=2, memory_mb=2048)
+        assert result.failures is not None
+        ends = {each.reason for each in result.failures}
+        assert ends <= {"raised", "killed", "exited"}, mischief
+    after = judged(FIRST_LEGAL, episodes=2, size=2)
+    expected = twofold.evaluate(first_legal, episodes=2, size=2, endpoint="embedded", secret=SECRET)
     np.testing.assert_array_equal(after.scores, expected.scores)
 
 
@@ -1055,8 +1081,6 @@ def test_a_program_may_have_any_name() -> None:
         ("x = 1\n1 / 0", "raised", r"ZeroDivisionError: division by zero (line 2: 1 / 0)"),
         ("import socket; socket.socket()", "forbidden", "open a socket or signal a process"),
         ("```python\ndef strategy(board): return 0\n```", "syntax", "remove the ``` lines"),
-        ("import numpy", "raised", "'numpy'; only Python's standard library can be imported"),
-        ("raise SystemExit", "raised", "SystemExit"),
         ("x = bytearray(10**9)", "memory", "out of memory"),
     ],
 )
@@ -1068,17 +1092,10 @@ def test_a_program_that_can_not_be_loaded_is_refused(source: str, reason: str, t
 
 
 @sandboxed
-@pytest.mark.parametrize(
-    "source",
-    [
-        "\ufeff" + FIRST_LEGAL,
-        FIRST_LEGAL.replace("\n", "\r\n"),
-        # Annotations are evaluated, as in any program without a future statement.
-        "def typed(board: list): pass\nassert typed.__annotations__['board'] is list\n"
-        + FIRST_LEGAL,
-    ],
-)
-def test_a_program_is_read_as_python_reads_it(source: str) -> None:
+def test_a_program_is_read_as_python_reads_it() -> None:
+    # Annotations are evaluated, as in any program without a future statement.
+    typed = "def typed(board: list): pass\nassert typed.__annotations__['board'] is list\n"
+    source = "\ufeff" + (typed + FIRST_LEGAL).replace("\n", "\r\n")
     assert judged(source, size=2).failures == ()
 
 
@@ -1152,11 +1169,12 @@ def test_a_limit_that_is_too_small_is_refused_with_the_smallest_one() -> None:
 
 @sandboxed
 def test_a_text_that_is_cut_ends_with_dots() -> None:
-    long = failure("def strategy(board):\n    raise ValueError('x' * 900)" + "  # " + "y" * 99)
-    assert re.fullmatch(r"ValueError: x{197}… \(line 2: raise .*y…\)", long.detail)
-    assert failure("def strategy(board):\n    return 'north' * 20").detail.endswith("north'…")
-    result = judged("def strategy(board):\n    raise ValueError('x' * 900)")
+    result = judged("def strategy(board):\n    raise ValueError('x' * 900)" + "  # " + "y" * 99)
+    assert result.failures is not None
+    long = result.failures[0].detail
+    assert re.fullmatch(r"ValueError: x{197}… \(line 2: raise .*y…\)", long)
     assert re.search(r"ValueError: x{67}…$", str(result), re.MULTILINE)
+    assert failure("def strategy(board):\n    return 'north' * 20").detail.endswith("north'…")
 
 
 def test_a_program_as_a_function_is_refused_with_the_way_to_judge_it(tmp_path: Path) -> None:
@@ -1251,11 +1269,11 @@ def strategy(board):
     assert "File too large" in result.failures[0].detail
     assert target.read_text() == "content"
     with pytest.warns(RuntimeWarning):
-        played = judged(FIRST_LEGAL, unsafe=True)
+        played = judged(FIRST_LEGAL, size=2, unsafe=True)
     assert played.failures == ()
 
 
-@pytest.mark.parametrize(("number", "name"), [(11, "SIGSEGV"), (35, "signal 35"), (64, "SIGRTMAX")])
+@pytest.mark.parametrize(("number", "name"), [(35, "signal 35"), (64, "SIGRTMAX")])
 def test_a_program_without_a_sandbox_may_die_of_any_signal(number: int, name: str) -> None:
     source = f"import os\ndef strategy(board):\n    os.kill(os.getpid(), {number})\n"
     with pytest.warns(RuntimeWarning):
@@ -1286,7 +1304,7 @@ def test_the_process_of_a_finished_game_ends_although_no_game_follows_on_its_lan
 
 @sandboxed
 def test_all_processes_end_with_the_evaluation_and_with_the_judge() -> None:
-    source = "def strategy(board):\n    while True: pass\n"
+    source = "import time\ndef strategy(board):\n    time.sleep(1e6)\n"
     code = f"import twofold; twofold.evaluate(twofold.policies.Strategy({source!r}), episodes=4)"
     with subprocess.Popen([sys.executable, "-c", code]) as judge:
         wait_until(lambda: len(descendants(judge.pid)) >= 6 or judge.poll() is not None)
@@ -1647,7 +1665,7 @@ def test_a_refused_call_is_named() -> None:
 def test_the_command_judges_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.py"
     file.write_text(FIRST_LEGAL)
-    command = ["evaluate", "--strategy", str(file), "--episodes", "5"]
+    command = ["evaluate", "--strategy", str(file), "--size", "2", "--episodes", "5"]
     assert cli.main([*command, "--json", "--against", "random"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["evaluations"][0]["failures"]["games"] == 0
@@ -1670,7 +1688,6 @@ def test_the_command_judges_a_file(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "not allowed with argument" in capsys.readouterr().err
 
 
-@sandboxed
 def test_an_emoji_on_an_ascii_terminal_loses_nothing(tmp_path: Path) -> None:
     file, game, page = tmp_path / "\U0001f3b2.py", tmp_path / "game.json", tmp_path / "game.html"
     file.write_text(f"{SLIDE}def strategy(board):\n    raise ValueError('\U0001f3b2')\n")
@@ -1683,12 +1700,10 @@ def test_an_emoji_on_an_ascii_terminal_loses_nothing(tmp_path: Path) -> None:
         assert ran.returncode == 0, ran.stderr
         return ran.stdout.decode("ascii")
 
-    judge = ["evaluate", "--strategy", str(file), "--episodes", "2", "--record", "best", str(game)]
-    said = run(*judge)
+    judge = ["evaluate", "--strategy", str(file), "--unsafe", "--episodes", "2"]
+    said = run(*judge, "--record", "best", str(game))
     assert "????.py on twofold/Game2048-v0: 2 games" in said
     assert r"ValueError: \U0001f3b2 (line" in said
-    assert "ValueError" in run(*judge, "--format", "markdown")
-    assert json.loads(run(*judge, "--json"))["failures"]["games"] == 2
     document = json.loads(game.read_text())
     document["about"]["policy"] = "\U0001f3b2"
     game.write_text(json.dumps(document))

@@ -13,7 +13,7 @@ BUSY = "while True: pass"
 
 def test_an_address_without_zeromq_can_be_asked_forever() -> None:
     """Beside busy processes, closing a monitor too early used to freeze this one within seconds."""
-    command = [sys.executable, "-m", "reconnecting", "asking", "300"]
+    command = [sys.executable, "-m", "reconnecting", "asking", "150"]
     with subprocess.Popen(
         command, cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True
     ) as asking:
@@ -33,7 +33,7 @@ def test_an_address_without_zeromq_can_be_asked_forever() -> None:
 def test_a_connection_that_breaks_unnoticed_does_not_stop_the_others(connection: str) -> None:
     """In the past, an unread monitor stopped other connections, and then froze the process."""
     subprocess.run(
-        [sys.executable, "-m", "reconnecting", connection, "1200"],
+        [sys.executable, "-m", "reconnecting", connection, "800"],
         cwd=Path(__file__).parent,
         timeout=1.5 * PATIENCE,
         check=True,

@@ -43,8 +43,8 @@ RULES = [
     {},
     {"rows": 3, "columns": 5, "start_tiles": 4},
     {"rows": 2, "columns": 2, "four_probability": 0.5},
-    {"rows": 8, "columns": 3, "four_probability": 1.0, "steps": 300},
-    {"rows": 6, "columns": 8, "four_probability": 0.0, "steps": 400},
+    {"rows": 8, "columns": 3, "four_probability": 1.0, "steps": 150},
+    {"rows": 6, "columns": 8, "four_probability": 0.0, "steps": 150},
 ]
 
 
@@ -369,12 +369,12 @@ def test_wrong_spawn_laws_are_noticed() -> None:
 
 def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
     values = []
-    for seed in range(60):
+    for seed in range(30):
         _, _, boards = play(seed)
         verified = Recording.from_boards(boards).verify()
         assert verified.cells_p is not None
         values.append(verified.cells_p)
-    assert 0.38 < np.mean(values) < 0.62
+    assert 0.33 < np.mean(values) < 0.67
     assert min(values) > 1e-4
 
 
@@ -427,10 +427,10 @@ def test_long_games_are_recorded_completely() -> None:
         return order[action_mask[:, order].argmax(axis=1)]
 
     result = twofold.evaluate(
-        corner, episodes=40, num_envs=4, record=True, size=5, endpoint="embedded"
+        corner, episodes=8, num_envs=4, record=True, size=5, endpoint="embedded"
     )
     assert result.lengths.max() > 600  # more than fits in the log's first table
-    for episode in range(40):
+    for episode in range(8):
         assert result.recording(episode).score == result.scores[episode]
 
 

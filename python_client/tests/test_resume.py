@@ -22,12 +22,12 @@ import twofold
 from twofold import errors, policies
 
 
-def test_another_client_continues_where_the_first_one_stopped(server: Server) -> None:
-    expected = undisturbed(server.ipc, 40)
-    first = make(server.ipc)
+def test_another_client_continues_where_the_first_one_stopped(server: Server, game: str) -> None:
+    expected = undisturbed(server.ipc, 40, game)
+    first = make(server.ipc, game)
     results = play(first, 20)
     second = twofold.resume(first.token)
-    assert type(second) is twofold.Game2048VectorEnv
+    assert type(second) is type(first)
     assert second.requests == 21
     assert second.last_results is not None
     assert number(second.last_results) == results[-1]
@@ -270,15 +270,15 @@ def grows(file: Path) -> Callable[[], bool]:
 
 
 def test_a_repeatedly_killed_process_changes_nothing(
-    server: Server, game: str, tmp_path: Path, scale: int
+    server: Server, tmp_path: Path, scale: int
 ) -> None:
     # This many lives are too short for all steps; the last process is not killed.
     steps, times, life = 360 * scale, 6 * scale, 50
-    expected = undisturbed(server.ipc, steps, game)
+    expected = undisturbed(server.ipc, steps)
     log = tmp_path / "log"
     moments = random.Random(8)
     with FaultProxy(server.ipc, rate=0.02, seed=9) as proxy:
-        arguments = [proxy.endpoint, game, str(log), str(steps)]
+        arguments = [proxy.endpoint, str(log), str(steps)]
         with subprocess.Popen(
             [sys.executable, "resumed_loop.py", *arguments],
             cwd=Path(__file__).parent,

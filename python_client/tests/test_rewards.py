@@ -269,7 +269,7 @@ def board_list(draw: st.DrawFn, cells: int) -> list[int]:
     return draw(st.lists(cell, min_size=cells, max_size=cells))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_every_term_follows_its_formula(shaped: Any, data: st.DataObject) -> None:
     rows, columns = shaped.single_observation_space.shape
@@ -376,7 +376,7 @@ def model_2x2(reward: Any) -> Model:
     Spawns are drawn, not chosen, so each pair of board and action is played from 72 seeds. Twos and
     fours are equally likely, and so are all outcomes of a pair.
     """
-    copies, pairs = 72, 4 * 400
+    copies, pairs = 72, 4 * 60
     envs = twofold.Game2048VectorEnv(
         copies * pairs, size=2, four_probability=0.5, reward=reward, endpoint="embedded"
     )

@@ -403,7 +403,7 @@ def test_an_interrupt_at_any_bytecode_leaves_whole_steps(server: Server, mode: s
     """The next rollout continues from there: no step is lost, and none is played twice."""
     arguments: dict[str, Any] = {"autoreset_mode": mode, "max_episode_steps": 2, "size": 3}
     envs, twin = make(server.ipc, **arguments), make("embedded", **arguments)
-    steps, moment, places = 3, 0, set()
+    steps, moment, places = 2, 0, set()
     while True:
         envs.reset(seed=moment), twin.reset(seed=moment)
         expected = twin.rollout(2 * steps, first_legal)
@@ -422,7 +422,7 @@ def test_an_interrupt_at_any_bytecode_leaves_whole_steps(server: Server, mode: s
             and np.array_equal(expected.observations[first:][: steps + 1], rest.observations)
         ]
         places.add(place)
-        moment += 61
+        moment += 127
     assert moment > 1000
     assert places == set(range(steps + 1))
     envs.close()

@@ -48,8 +48,9 @@ SOURCES: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["next_step", "same_step", "disabled"])
-@pytest.mark.parametrize("dialect", [None, "pgx"])
+@pytest.mark.parametrize(
+    ("mode", "dialect"), [("next_step", None), ("same_step", "pgx"), ("disabled", None)]
+)
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("is_long", [False, True], ids=["one reply", "several replies"])
 def test_the_rollout_is_in_the_callers_memory(

@@ -21,7 +21,7 @@ from twofold import errors, rules
 from twofold.client import stateless
 from twofold.v1 import envelope_pb2 as envelope
 
-settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("fixed")
 
 SIDES = st.integers(2, 8)

@@ -8,7 +8,7 @@ import pytest
 from servers import PATIENCE, Server
 
 MEGABYTES = [
-    megabytes if megabytes in (300, 1000) else pytest.param(megabytes, marks=pytest.mark.long)
+    megabytes if megabytes == 300 else pytest.param(megabytes, marks=pytest.mark.long)
     for megabytes in range(300, 2001, 100)
 ]
 
@@ -30,10 +30,14 @@ def attempt(request):
     except (errors.ResourceExhausted, errors.ServerStartFailed, MemoryError):
         refused += 1
         return None
+    except errors.InvalidArgument as error:
+        assert "which this process can't allocate" in str(error)  # the arrays of a rollout
+        refused += 1
+        return None
     done += 1
     return result
 
-for lanes in (1, 50_000, 1_000_000):
+for lanes in (1, 50_000, 200_000, 1_000_000):
     for mode in ("NextStep", "SameStep")[lanes > 1 :]:
         attempt(lambda: rules.afterstates(np.ones((lanes, 4, 4), np.uint8), endpoint=endpoint))
         envs = attempt(lambda: twofold.Game2048VectorEnv(

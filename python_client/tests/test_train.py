@@ -102,13 +102,13 @@ def run_script(text: str, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("steps", "arguments"),
     [
-        (10_500, {"size": (2, 3), "num_envs": 1}),
+        (2000, {"size": (2, 3), "num_envs": 1}),
         (600, {"size": (2, 3), "num_envs": 5}),
-        (50, {"size": (2, 3), "num_envs": 64, "exponents": 16}),
-        (45, {"size": (2, 3), "num_envs": 70, "tuples": [[0, 1, 3], [5], [1, 4, 2]]}),
-        (10_150, {"size": 3, "num_envs": 1}),
+        (50, {"size": (2, 3), "num_envs": 64, "exponents": 16, "tuples": [[0, 1, 2, 3, 4]]}),
+        (25, {"size": (2, 3), "num_envs": 70, "tuples": [[0, 1, 3], [5], [1, 4, 2]]}),
+        (2000, {"size": 3, "num_envs": 1}),
         (60, {"size": 3, "num_envs": 64, "goal": 64}),
-        (60, {"size": 3, "num_envs": 70, "tuples": [[0, 1, 3], [4], [8, 4, 1, 7]]}),
+        (35, {"size": 3, "num_envs": 70, "tuples": [[0, 1, 3], [4], [8, 4, 1, 7]]}),
         # Boards that the general engine plays.
         (8, {"size": (5, 4), "num_envs": 70, "tuples": [[0, 1, 6], [19, 3, 4, 5, 9]]}),
         (30, {"size": (2, 6), "num_envs": 30, "four_probability": 0.5}),
@@ -257,8 +257,8 @@ def test_the_command_prints_evaluations(
     assert all(re.fullmatch(f"after 0 s: {text}", line) for line in lines), lines
 
 
-def test_a_million_boards_play_as_few_steps_as_a_short_training_allows() -> None:
-    assert train(**SMALL, num_envs=1_000_000, seconds=0.001).steps == 1_000_000
+def test_many_boards_play_as_few_steps_as_a_short_training_allows() -> None:
+    assert train(**SMALL, num_envs=200_000, seconds=0.001).steps == 200_000
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_a_checkpoint_is_written_without_a_copy_of_the_network(tmp_path: Path) -
 
 def test_a_checkpoint_is_read_one_table_at_a_time(tmp_path: Path) -> None:
     tuples = [(0, 1, 2, 3, 4), (0, 1, 2, 3, 5), (0, 1, 2, 4, 5), (0, 1, 3, 4, 5)]
-    learner, other = (learner_of(tuples, exponents=16, size=(2, 3)) for _ in range(2))
+    learner, other = (learner_of(tuples, exponents=12, size=(2, 3)) for _ in range(2))
     learner.weights[:] = np.arange(learner.weights.size)
     learner.errors[::3] = np.arange(len(learner.errors[::3]))[:, None] + 1
     file = tmp_path / "agent.npz"
@@ -418,10 +418,10 @@ def test_an_evaluation_belongs_to_the_steps_so_far_even_if_no_episode_has_ended(
 ) -> None:
     often: dict[str, Any] = {"evaluate_every": 0.001, "episodes": 1, "seconds": 0.001}
     file = tmp_path / "agent.npz"
-    short = train(size=8, num_envs=1, **often, file=file)
+    short = train(size=6, num_envs=1, **often, file=file)
     [(first, _)] = short.evaluations
     assert (first.steps, first.episodes) == (short.steps, 0)
-    again = train(size=8, num_envs=1, file=file, resume=True, steps=short.steps)
+    again = train(size=6, num_envs=1, file=file, resume=True, steps=short.steps)
     assert [point for point, _ in again.evaluations] == [first]
 
 
@@ -812,8 +812,8 @@ def test_memory_that_the_process_takes_later_does_not_end_a_training() -> None:
     limit(1 << 30)
     kept = []
     def progress(*_):
-        kept.append(np.zeros(50 << 20, np.uint8))
-        if len(kept) == 10:
+        kept.append(np.zeros(200 << 20, np.uint8))
+        if len(kept) == 3:
             raise KeyboardInterrupt
     try:
         train(size=(2, 3), exponents=16, seconds=1000, progress=progress)
@@ -878,6 +878,7 @@ def test_the_file_is_a_network_that_plays_like_the_result(tmp_path: Path) -> Non
     assert played[0].scores.tolist() == played[1].scores.tolist()
 
 
+@pytest.mark.long
 def test_a_learner_of_2x3_comes_close_to_the_optimum() -> None:
     optimum = solve("--size", "2x3")["value"]
     # The high initial value makes the network try all moves.

@@ -109,7 +109,7 @@ def test_a_step_agrees_with_the_reference(envs: twofold.Game2048VectorEnv) -> No
     games = [Game(40 + lane) for lane in range(6)]
     rng = np.random.default_rng(0)
     observations, infos = envs.reset(seed=40)
-    for _ in range(300):
+    for _ in range(200):
         np.testing.assert_array_equal(observations.reshape(6, 16), [g.board for g in games])
         np.testing.assert_array_equal(infos["score"], [g.score for g in games])
         np.testing.assert_array_equal(infos["action_mask"], [g.mask() for g in games])
@@ -375,7 +375,7 @@ def test_gymnasiums_own_vector_environments_give_the_same_results(
     rng = np.random.default_rng(0)
     observations, infos = native.reset(seed=11)
     np.testing.assert_array_equal(theirs.reset(seed=11)[0], observations)
-    for _ in range(300):
+    for _ in range(150):
         actions = actions_from(rng, infos["action_mask"])
         observations, rewards, terminations, _, infos = native.step(actions)
         other = theirs.step(actions)

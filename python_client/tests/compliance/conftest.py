@@ -24,7 +24,12 @@ from twofold.client.private_server import PrivateServer
 
 # A case with a long request chooses how long the request takes.
 LONG_SEARCHES = ("--max-search-milliseconds", "600000")
-CARRIERS = ("library", "ipc", "tcp", "curve", "private")
+# Client and server run the same code for all but the library, apart from addresses and keys.
+CARRIERS = (
+    "library",
+    "ipc",
+    *(pytest.param(name, marks=pytest.mark.long) for name in ("tcp", "curve", "private")),
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
