@@ -99,17 +99,24 @@ private final class WorkingEnvironment: @unchecked Sendable {
     let restarts: Bool
     private let service: EnvironmentService
     private let create: CreateRequest
+    private let reservation: MemoryBudget.Reservation
     private var boardRules: BoardRules?
+
+    /// The memory of all working environments together.
+    private static let budget = Result { () throws(ServiceError) in
+        MemoryBudget(limit: try ServiceSettings.ofProcess().limits.maxBytes)
+    }
 
     init(_ request: UnsafeRawBufferPointer, lanes: Int) throws(ServiceError) {
         var create = try CreateRequest(ofCaller: request)
         create.numEnvs = UInt64(lanes)
-        let settings = try ServiceSettings.ofProcess()
+        let budget = try Self.budget.get()
         self.request = Array(request)
         self.lanes = lanes
         self.create = create
-        service = settings.service(MemoryBudget(limit: settings.limits.maxBytes))
-        batch = try service.batch(create)
+        reservation = budget.reserveNothing()
+        service = try ServiceSettings.ofProcess().service(budget)
+        batch = try service.batch(create, reserve: reservation.growForBoards)
         states = ExpectedArrays(batch.stateArrays)
         rest = ExpectedArrays(batch.restArrays)
         reset = ExpectedArrays(batch.resetArrays)
@@ -139,7 +146,12 @@ private final class WorkingEnvironment: @unchecked Sendable {
             }
         }
         if let found { return found }
-        return try WorkingEnvironment(request, lanes: lanes)
+        do throws(ServiceError) { return try WorkingEnvironment(request, lanes: lanes) } catch {
+            guard error.code == .resourceExhausted else { throw error }
+            // Drops the idle environments before it refuses.
+            idle.withLock { $0.removeAll() }
+            return try WorkingEnvironment(request, lanes: lanes)
+        }
     }
 
     static func give(_ environment: WorkingEnvironment) {

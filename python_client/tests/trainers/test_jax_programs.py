@@ -57,6 +57,20 @@ def ran(program: str, **variables: str) -> str:
     return completed.stdout
 
 
+MEMORY = """
+import jax, twofold.jax
+for lanes in (150_000, 150_001, 200_000):
+    env = twofold.jax.make("twofold/Game2048-v0", lanes, size=8)
+    try: jax.block_until_ready(env.reset(seeds=0))
+    except (ValueError, jax.errors.JaxRuntimeError) as error: print(lanes, error)
+"""
+
+
+def test_the_working_memory_of_calls_has_the_limit_of_this_process() -> None:
+    output = ran(MEMORY, TWOFOLD_MAX_BYTES="20000000")  # 112 bytes for each board
+    assert output.startswith("200000 RESOURCE_EXHAUSTED: no memory for the boards: 22400000 more")
+
+
 SHARDED = """
 import jax, jax.numpy as jnp, numpy as np, twofold.jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
