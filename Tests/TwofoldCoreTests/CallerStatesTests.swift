@@ -48,7 +48,7 @@ import Testing
                 expect(one.results, equal: batch, batch.environment.resetArrays)
             }
             var ended = 0
-            for _ in 0..<200 {
+            for _ in 0..<80 {
                 let actions = (0..<lanes).map { _ in UInt8(generator.next(below: actionCount)) }
                 try batch.step(actions)
                 let finished = (0..<lanes).filter {
