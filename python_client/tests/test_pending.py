@@ -15,7 +15,8 @@ from twofold import TwofoldVectorEnv
 from twofold.client.carrier import NO_PAYLOAD
 from twofold.client.session import journal as journals
 from twofold.envs import rollouts
-from twofold.errors import DeadlineExceeded, ShuttingDown, StepPending
+from twofold.errors import DeadlineExceeded, FailedPrecondition, ShuttingDown, StepPending
+from twofold.integrations.text_games import TextGame
 from twofold.v1 import envelope_pb2 as envelope
 
 PLAYED = actions(1)
@@ -324,3 +325,31 @@ def test_a_stopping_server_that_refuses_a_journals_snapshot_changes_nothing(
         assert number(envs.step(PLAYED)) == number(twin.step(PLAYED))
     envs.close()
     twin.close()
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True], ids=["refused", "interrupted"])
+def test_a_text_game_names_the_action_to_repeat_first(
+    is_interrupted: bool, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game, twin = (TextGame.for_models("2048", {"endpoint": server.ipc}) for _ in range(2))
+    for each in (game, twin):
+        each.start(7)
+        each.play("down")
+    with monkeypatch.context() as patch:
+        if is_interrupted:
+            patch.setattr(game.env._session.link.carrier, "step", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                game.play("left")
+        else:
+            with Stopping(game.env._batch, patch), pytest.raises(ShuttingDown):
+                game.play("left")
+    with monkeypatch.context() as patch:  # this action is not sent
+        patch.setattr(game.env._session, "enter", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            game.play("right")
+    with pytest.raises(FailedPrecondition, match="repeat 'left' first"):
+        game.play("up")
+    assert game.play("left") == twin.play("left")
+    assert game.play("up") == twin.play("up")
+    for each in (game, twin):
+        each.env.close()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from twofold.envs import BY_NAME
 from twofold.envs.results import plain
 from twofold.envs.single import TwofoldEnv
-from twofold.errors import FailedPrecondition, StepPending, TransportError
+from twofold.errors import FailedPrecondition, StepPending
 from twofold.games.spec import GameSpec
 from twofold.integrations import refuse_own
 
@@ -64,9 +64,10 @@ class TextGame:
 
         Raises:
             FailedPrecondition: The last action must be repeated first.
-            TransportError: The service did not answer. The action may have been played. Repeating
-                it is safe and does not play it twice.
+            ShuttingDown, TransportError: The service did not answer. The action may have been
+                played. Repeating it is safe and does not play it twice.
         """
+        earlier = self.env._session.unreturned_step
         try:
             self.board, reward, terminated, truncated, infos = self.env.step(number)
         except StepPending:
@@ -74,8 +75,9 @@ class TextGame:
             raise FailedPrecondition(
                 f"the last action got no answer; repeat {unanswered!r} first"
             ) from None
-        except TransportError:
-            self._unanswered = number
+        except BaseException:
+            if self.env._session.unreturned_step is not earlier:  # this step is pending now
+                self._unanswered = number
             raise
         self.infos = plain(infos)
         self.reward += reward
@@ -89,8 +91,8 @@ class TextGame:
         Raises:
             InvalidArgument: The action is unknown; nothing was played.
             FailedPrecondition: The game is over, or the last action must be repeated first.
-            TransportError: The service did not answer. The action may have been played. Repeating
-                it is safe and does not play it twice.
+            ShuttingDown, TransportError: The service did not answer. The action may have been
+                played. Repeating it is safe and does not play it twice.
         """
         number = self.game.number(action)
         if self.end:
