@@ -1130,6 +1130,8 @@ def test_the_command_finds_functions_of_modules(
         ("unclosed.py:f", "SyntaxError: '(' was never closed (unclosed.py, line 1)\n"),
         ("unclosed_module:f", "was never closed (unclosed_module.py, line 1)\n"),
         ("leaves.py:f", "importing 'leaves.py' raised SystemExit"),
+        ("lazy.py:f", "importing 'lazy.py' raised ImportError: no f"),
+        ("lazy.py:f", "lazy.py:1 in __getattr__)"),
         ("nowhere.zip", "no file 'nowhere.zip'"),
         ("model.zip", "pass --trust-pickle"),
     ],
@@ -1146,6 +1148,7 @@ def test_the_command_reports_why_it_found_no_policy(
         (tmp_path / f"broken{end}").write_text("def divide():\n    1 / 0\ndivide()")
         (tmp_path / f"unclosed{end}").write_text("f = (")
     (tmp_path / "leaves.py").write_text("import sys; sys.exit(0)")
+    (tmp_path / "lazy.py").write_text("def __getattr__(name): raise ImportError('no f')")
     (tmp_path / "model.zip").write_bytes(b"no zip")
     monkeypatch.chdir(tmp_path)
     assert cli.main(["evaluate", word]) == 2

@@ -208,6 +208,10 @@ def _load_function(text: str) -> Chooser:
     module_name, _, path = text.rpartition(":")
     try:
         found = _import(module_name)
+        for part in path.split("."):
+            if not hasattr(found, part):
+                raise NotFound(f"{module_name!r} has no {path!r}", field="policy")
+            found = getattr(found, part)
     except NotFound:
         raise
     except (Exception, SystemExit) as error:
@@ -215,10 +219,6 @@ def _load_function(text: str) -> Chooser:
         raise InvalidArgument(
             f"importing {module_name!r} raised {described(error, callers)}", field="policy"
         ) from error
-    for part in path.split("."):
-        if not hasattr(found, part):
-            raise NotFound(f"{module_name!r} has no {path!r}", field="policy")
-        found = getattr(found, part)
     return resolve(found, text)
 
 
