@@ -165,6 +165,25 @@ def test_boards_are_converted_to_the_form_that_the_model_was_trained_on(
     np.testing.assert_array_equal(exponents.reshape(5, 4, 4), BOARDS)
 
 
+@pytest.mark.parametrize("preset", ["playground", "popgym-easy", "popgym-hard"])
+@pytest.mark.parametrize("observe_last_action", [False, True])
+def test_a_model_of_concentration_gets_its_observations(
+    preset: str, observe_last_action: bool
+) -> None:
+    forms: dict[str, Any] = {}
+    for obs in ("array", "flat"):
+        envs = twofold.ConcentrationVectorEnv(
+            5, preset=preset, obs=obs, observe_last_action=observe_last_action
+        )
+        forms[obs], infos = envs.reset(seed=0)
+        space, mask = envs.single_observation_space, infos["action_mask"]
+        envs.close()
+        np.testing.assert_array_equal(sb3.fit_observations(forms["array"], mask, space), forms[obs])
+    scaled = gym.spaces.Box(0, 1, space.shape, np.float32)
+    with pytest.raises(errors.InvalidArgument, match=r"0 to 1; .* symbols in Concentration"):
+        sb3.fit_observations(forms["array"], mask, scaled)
+
+
 def test_a_model_of_dicts_also_gets_the_mask() -> None:
     space = gym.spaces.Dict(
         {"observation": space_of((18, 4, 4), 1), "action_mask": gym.spaces.MultiBinary(4)}
@@ -181,6 +200,7 @@ def test_a_model_of_dicts_also_gets_the_mask() -> None:
         (space_of((5, 5), 31), r"of shape \(5, 5\); the environment's have shape \(4, 4\)"),
         (space_of((4, 4), 1), r"shape \(4, 4\) with values from 0 to 1; .* from 0 to 31"),
         (space_of((16,), 17), r"values from 0 to 17"),
+        (space_of((18, 4, 4), 2), r"from 0 to 2; Twofold's have values from 0 to 1\."),
         (gym.spaces.Box(-np.inf, np.inf, (18, 4, 4), np.float32), r"from -inf to inf"),
         (gym.spaces.MultiDiscrete([18] * 16), "MultiDiscrete"),
     ],

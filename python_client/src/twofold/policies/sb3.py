@@ -221,28 +221,32 @@ def fit_observations(observations: Any, action_mask: NDArray[Any], space: gym.Sp
             field="policy",
         )
     wanted, board = tuple(space.shape), observations.shape[1:]
+    # Exponents, or symbols and the last action in Concentration.
+    highest_numbers = (31, *range(2, action_mask.shape[1] + 1))
+    highest: tuple[int, ...] = (1,)
     if wanted == board and observations.dtype == space.dtype:
-        fitted, highest = observations, None
+        fitted, highest = observations, ()
     elif wanted == board:
-        fitted, highest = observations, 31
+        fitted, highest = observations, highest_numbers
     elif len(wanted) == 3 and wanted[1:] == board:
-        fitted, highest = one_hot(observations, planes=wanted[0], layout="chw"), 1
+        fitted = one_hot(observations, planes=wanted[0], layout="chw")
     elif len(wanted) == 3 and wanted[:2] == board:
-        fitted, highest = one_hot(observations, planes=wanted[2], layout="hwc"), 1
+        fitted = one_hot(observations, planes=wanted[2], layout="hwc")
     elif wanted == (int(np.prod(board)),):
-        fitted, highest = observations.reshape(len(observations), -1), 31
+        fitted, highest = observations.reshape(len(observations), -1), highest_numbers
     else:
         raise InvalidArgument(
             f"the model was trained on observations of shape {wanted}; the environment's have "
             f"shape {board}, and their one-hot form does not fit either",
             field="policy",
         )
-    bounds = float(space.low.min()), float(space.high.max())
-    if highest is not None and bounds != (0, highest):
+    low, high = float(space.low.min()), float(space.high.max())
+    if highest and (low != 0 or high not in highest):
+        games = " in 2048, and are symbols in Concentration" if len(highest) > 1 else ""
         raise InvalidArgument(
-            f"the model was trained on observations of shape {wanted} with values from "
-            f"{bounds[0]:g} to {bounds[1]:g}; Twofold's have values from 0 to {highest}. Write a "
-            "function that scales them as in training",
+            f"the model was trained on observations of shape {wanted} with values from {low:g} to "
+            f"{high:g}; Twofold's have values from 0 to {highest[0]}{games}. Write a function that "
+            "scales them as in training",
             field="policy",
         )
     return fitted.astype(space.dtype)
