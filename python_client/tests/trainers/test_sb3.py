@@ -5,6 +5,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from loops import hurried
+from servers import Server
 
 import twofold
 from twofold import errors
@@ -92,6 +94,34 @@ def test_some_environments_start_from_given_boards_and_the_others_from_their_see
     assert second[[1, 3]].argmax(axis=1).tolist() == [board.tolist(), board.T.tolist()]
     np.testing.assert_array_equal(second[[0, 2, 4, 5]], first[[0, 2, 4, 5]])
     assert all(info["score"] == 0 for info in boards.reset_infos)
+
+
+def test_a_reset_drops_a_pending_step(server: Server) -> None:
+    boards, twin = (make_sb3_vec(GAME, 6, endpoint=server.ipc) for _ in range(2))
+    for each in (boards, twin):
+        each.seed(5)
+        each.reset()
+    boards.step_async(np.zeros(6, int))
+    twin.step(np.zeros(6, int))
+    np.testing.assert_array_equal(boards.reset(), twin.reset())
+    results = [each.step(np.zeros(6, int)) for each in (boards, twin)]
+    for array, expected in zip(*(result[:3] for result in results), strict=True):
+        np.testing.assert_array_equal(array, expected)
+    boards.close()
+    twin.close()
+
+
+def test_a_reset_follows_a_step_without_an_answer(own_server: Server) -> None:
+    boards = make_sb3_vec(GAME, 6, endpoint=own_server.ipc)
+    boards.reset()
+    with own_server.stopped(), hurried(boards.envs):
+        with pytest.raises(errors.DeadlineExceeded):
+            boards.step(np.zeros(6, int))
+        with pytest.raises(errors.DeadlineExceeded):
+            boards.reset()
+    boards.reset()
+    boards.step(np.zeros(6, int))
+    boards.close()
 
 
 @pytest.mark.parametrize(

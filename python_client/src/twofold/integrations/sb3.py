@@ -69,12 +69,14 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         """Starts new episodes and returns the observations (N, …).
 
         Uses the seeds that `seed` set, and the options that `set_options` set. The option "board",
-        uint8 (rows, columns), is the board from which an environment starts.
+        uint8 (rows, columns), is the board from which an environment starts. A step that has not
+        returned its results is finished first, and its results are dropped.
 
         Raises:
             InvalidArgument: An option is wrong; `field` names it.
             TransportError: The service did not answer.
         """
+        self.envs.discard()
         observations, infos = self._reset_boards()
         self._masks = infos["action_mask"]
         self.reset_infos = [infos_of(infos, lane) for lane in range(self.num_envs)]
@@ -101,7 +103,12 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         return self.envs.reset(seed=seeds, options={"boards": boards, "reset_mask": mask})
 
     def step_async(self, actions: Array) -> None:
-        """Begins a step with `actions`, (N,)."""
+        """Begins a step with `actions`, (N,).
+
+        Raises:
+            gymnasium.error.AlreadyPendingCallError: A step is in progress, perhaps since a timeout
+                or a KeyboardInterrupt. `step_wait` returns its results, and `reset` drops them.
+        """
         self.envs.step_async(actions)
 
     def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
