@@ -7,9 +7,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from loops import hurried, interrupt
+from servers import Server
 
 import twofold
-from twofold.errors import InvalidArgument
+from twofold.errors import DeadlineExceeded, InvalidArgument, StepPending
 
 pytest.importorskip("tianshou", reason="`make trainers` has it")
 
@@ -45,6 +47,14 @@ def assert_same(own: Any, ours: Any) -> None:
     np.testing.assert_array_equal(rows.obs, ours.obs)
     np.testing.assert_array_equal(rows.mask != 0, ours.mask)
     assert ours.mask.dtype == np.bool_
+
+
+def assert_equal(results: Any, expected: Any) -> None:
+    """Checks the results of a reset or a step; only their infos may differ."""
+    np.testing.assert_array_equal(results[0].obs, expected[0].obs)
+    np.testing.assert_array_equal(results[0].mask, expected[0].mask)
+    for array, other in zip(results[1:-1], expected[1:-1], strict=True):
+        np.testing.assert_array_equal(array, other)
 
 
 def test_steps_and_resets_of_some_boards_match_tianshous_own_environments(
@@ -181,6 +191,61 @@ def test_wrong_actions_and_boards_are_refused(actions: Any, lanes: Any, text: st
         envs.step(actions, lanes)
     observations, _ = envs.envs.observe()
     np.testing.assert_array_equal(observations["obs"], before.obs)
+    envs.close()
+
+
+@pytest.mark.parametrize(
+    ("late", "lanes"),
+    [("snapshot", [2, 0]), ("step", [2, 0]), ("step", [0, 1, 2]), ("restore", [2, 0])],
+)
+@pytest.mark.parametrize("is_repeated", [True, False], ids=["repeated", "dropped by a reset"])
+def test_a_step_without_an_answer_is_played_once(
+    late: str, lanes: list[int], is_repeated: bool, own_server: Server
+) -> None:
+    ours, twin = (
+        make_tianshou_vec(n_envs=3, obs="array", endpoint=own_server.ipc) for _ in range(2)
+    )
+    for each in (ours, twin):
+        each.reset(seed=1)
+    actions, others = [3, 0, 3][: len(lanes)], [0, 3, 0][: len(lanes)]
+
+    def too_late(*arguments: Any) -> Any:
+        with own_server.stopped(), hurried(ours.envs):
+            return real(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        real = getattr(ours.envs, late)
+        patch.setattr(ours.envs, late, too_late)
+        with pytest.raises(DeadlineExceeded):
+            ours.step(actions, lanes)
+    if late != "snapshot":
+        for wrong in ((others, lanes), (actions[:1], lanes[:1])):
+            with pytest.raises(StepPending, match=r"repeat it, .* reset\(\)"):
+                ours.step(*wrong)
+    expected = twin.step(actions, lanes)
+    if is_repeated:
+        assert_equal(ours.step(actions, lanes), expected)
+    elif late == "snapshot":  # nothing was played
+        ours.step(actions, lanes)
+    assert_equal(ours.reset([1]), twin.reset([1]))
+    assert_equal(ours.step([0, 0, 0]), twin.step([0, 0, 0]))
+    assert_equal(ours.step(others, lanes), twin.step(others, lanes))
+    assert_equal(ours.reset(), twin.reset())
+    ours.close()
+    twin.close()
+
+
+def test_after_a_refused_or_unsent_step_other_boards_can_be_stepped() -> None:
+    envs = make_tianshou_vec(n_envs=3, obs="array", endpoint="embedded")
+    envs.reset(seed=1)
+    with pytest.raises(InvalidArgument):
+        envs.step([4], [1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(envs.envs, "step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            envs.step([0], [2])
+    envs.step([0, 0], [0, 1])
+    assert envs.envs.observe()[1]["episode_length"].tolist() == [1, 1, 0]
     envs.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
 from twofold._optional import optional_import
-from twofold.envs.results import Array
+from twofold.envs.results import Array, Stepped
 from twofold.envs.seeding import Seed
 from twofold.envs.vector import TwofoldVectorEnv
+from twofold.errors import StepPending
 from twofold.integrations import make_batch
 
 _PURPOSE = "the boards of make_tianshou_vec"
@@ -48,6 +50,20 @@ def make_tianshou_vec(
     return TianshouVectorEnv(make_batch(env_id, n_envs, _OWN, obs=obs, **arguments))
 
 
+@dataclass
+class _Begun:
+    """A step that has not returned its results."""
+
+    actions: NDArray[np.int64]
+    """The actions of all boards, (N,)."""
+    idle: NDArray[np.integer[Any]]
+    """The boards that the step leaves unchanged."""
+    blob: bytes
+    """The idle boards before the step."""
+    stepped: Stepped[Any, Any] | None = None
+    """The results, before the idle boards are restored."""
+
+
 class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not see the library
     """N boards as a Tianshou vector environment.
 
@@ -68,6 +84,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
         self.workers: list[Any] = []
         self.is_async = False
         self.is_closed = False
+        self._begun: _Begun | None = None
 
     def reset(self, env_id: Lanes = None, *, seed: Seed = None) -> tuple[Any, Array]:
         """Starts new episodes on some boards, and returns their observations and infos.
@@ -78,6 +95,7 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
                 continues the boards' random streams.
         """
         lanes = self._lanes(env_id)
+        self._end_step()
         if lanes.size == self.env_num:
             observations, _ = self.envs.reset(seed=seed)
         else:
@@ -98,20 +116,42 @@ class TianshouVectorEnv(_BaseVectorEnv):  # type: ignore[misc]  # mypy does not 
 
         Raises:
             InvalidArgument: An action is wrong, or a board is out of range.
-            TransportError: The service did not answer.
+            StepPending: The last step has no answer yet, and its actions or boards were different.
+            ShuttingDown, TransportError: The service did not answer. Repeating the call is safe and
+                does not play the step twice.
         """
         lanes = self._lanes(id)
         actions = np.zeros(self.env_num, np.int64)
         actions[lanes] = _arguments.integers("actions", action, lanes.shape)
         idle = np.setdiff1d(np.arange(self.env_num), lanes)
-        blob = self.envs.snapshot(idle) if idle.size else b""
+        begun = self._begun
+        if begun is None:
+            blob = self.envs.snapshot(idle) if idle.size else b""
+            begun = self._begun = _Begun(actions, idle, blob)
+        elif not (np.array_equal(actions, begun.actions) and np.array_equal(idle, begun.idle)):
+            raise StepPending(
+                "the last step got no answer or was interrupted: repeat it, which returns its "
+                "result, or call reset(), which drops it"
+            )
         if self.envs._episodes is not None:
             self.envs._episodes.counted = np.isin(np.arange(self.env_num), lanes)
-        observations, rewards, terminated, truncated, _ = self.envs.step(actions)
-        if idle.size:
-            self.envs.restore(blob, idle)
+        if begun.stepped is None:
+            try:
+                begun.stepped = self.envs.step(actions)
+            except BaseException:
+                if self.envs._session.unreturned_step is None:  # nothing was played
+                    self._begun = None
+                raise
+        observations, rewards, terminated, truncated, _ = begun.stepped
+        self._end_step()
         flags = terminated[lanes], truncated[lanes]
         return _rows(observations, lanes), rewards[lanes], *flags, _infos(lanes)
+
+    def _end_step(self) -> None:
+        """Restores the idle boards after a step; finishes the step if it has no answer yet."""
+        if self._begun is not None and self._begun.idle.size:
+            self.envs.restore(self._begun.blob, self._begun.idle)
+        self._begun = None
 
     def seed(self, seed: int | list[int | None] | None = None) -> list[int | None]:
         """Starts new episodes and returns the seeds: seed + i for board i, or the given list."""
