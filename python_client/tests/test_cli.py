@@ -232,6 +232,17 @@ def test_progress_is_drawn_by_rich_on_a_terminal(
     assert screen.getvalue().endswith(note) == (flag != ["--quiet"])
 
 
+def test_progress_shows_a_name_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    name = "qwen3 [/no_think] v2[old].npz :smile: \x1b[2J"
+    with playing.progress(name, "games", argparse.Namespace(quiet=False)) as update:
+        assert update is not None
+        update(1, 2)
+    assert "qwen3 [/no_think] v2[old].npz :smile: ?[2J" in screen.getvalue()
+
+
 def test_the_rate_of_a_resumed_task_counts_only_its_new_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

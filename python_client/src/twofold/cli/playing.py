@@ -11,6 +11,7 @@ from typing import Any
 
 from twofold._arguments import DEFAULT_TIMEOUT
 from twofold._optional import optional_import
+from twofold._text import printable
 from twofold.cli import endpoint
 from twofold.cli.common import add_output_arguments
 from twofold.envs import BY_ID, GAMES
@@ -125,7 +126,7 @@ def progress(
         yield None
         return
     bar = rich.Progress(
-        "{task.description}",
+        rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(),
         "{task.completed:,.0f} of {task.fields[goal]:,} " + unit,
         "{task.fields[rate]:,.0f} steps/s",
@@ -133,7 +134,7 @@ def progress(
         console=console,
         transient=True,
     )
-    task = bar.add_task(name, visible=False, goal=0, rate=0)
+    task = bar.add_task(printable(name), visible=False, goal=0, rate=0)
     # The time and the steps of the first update. A resumed task has earlier steps.
     first: tuple[float, int] | None = None
 
