@@ -9,6 +9,7 @@ import sys
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from servers import PATIENCE
 from terminal import Terminal
@@ -138,7 +139,11 @@ def test_a_missing_folder_is_reported_before_the_work(
         "evaluate a.py:policy --save a.py",
         "evaluate random --against a.py:policy --record best a.py",
         "evaluate --chat http://127.0.0.1:9 --model m --prompt prompt --save prompt",
+        "evaluate ntuple:net --save net",
+        "evaluate random --against ntuple:net --record best net",
+        "evaluate read.by_name:policy --save read/by_name.py",
         "write-dataset a.py:policy --out a.py",
+        "write-dataset ntuple:net --out net",
         "replay a.json --html a.json",
         "convert-weights a.bin a.bin",
     ],
@@ -147,14 +152,26 @@ def test_no_command_overwrites_a_file_that_it_reads(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {"a.py": "def policy(observations, mask): 1 / 0", "prompt": "{board}", "a.json": "x"}
-    files["a.bin"] = "x"
+    files |= {"a.bin": "x", "read/by_name.py": files["a.py"]}
+    (tmp_path / "read").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "link").symlink_to("a.py")
+    twofold.policies.NTuple([[0]], [np.zeros(16, np.float32)]).save(tmp_path / "net")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     monkeypatch.chdir(tmp_path)
     assert cli.main(words.split()) == 2
     assert "is also an input; name a different file for the result" in capsys.readouterr().err
-    assert {name: (tmp_path / name).read_text() for name in files} == files
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_a_result_may_replace_a_file_with_the_name_of_a_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "greedy").write_text("the result of an earlier evaluation")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["evaluate", "greedy", "--episodes", "2", "--save", "greedy"]) == 0
+    assert (tmp_path / "greedy").read_text().startswith("{")
 
 
 def test_missing_and_unknown_subcommands_are_wrong_usage(

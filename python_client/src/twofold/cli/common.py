@@ -60,12 +60,19 @@ def check_different(paths: Iterable[Path]) -> None:
 
 
 def policy_files(*policies: str | None) -> list[str]:
-    """Returns the files that policies name, such as file.py:NAME or ntuple:FILE."""
-    given = [each for each in policies if each is not None]
-    words = [
-        word for each in given for word in (each, each.rpartition(":")[0], each.partition(":")[2])
-    ]
-    return [word for word in words if Path(word).suffix]
+    """Returns the files of policies such as ntuple:FILE, file.py:NAME, module:NAME or model.zip."""
+    files = []
+    for policy in policies:
+        if policy is None:
+            continue
+        module = policy.rpartition(":")[0]
+        if policy.startswith("ntuple:"):
+            files.append(policy.removeprefix("ntuple:"))
+        elif module:
+            files.append(module if module.endswith(".py") else f"{module.replace('.', '/')}.py")
+        elif policy.endswith(".zip"):
+            files.append(policy)
+    return files
 
 
 def add_listening_arguments(parser: argparse.ArgumentParser) -> None:
