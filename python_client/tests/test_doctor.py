@@ -219,12 +219,17 @@ def test_a_server_program_that_is_not_there_is_named() -> None:
     fails(findings, "server program", "/nowhere/twofold-server", "Unset TWOFOLD_SERVER")
 
 
-def test_a_server_program_of_another_version_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "found"), [(b"0.0.1", "0.0.1"), (b"\xff", "\N{REPLACEMENT CHARACTER}")]
+)
+def test_a_server_program_of_another_version_is_named(
+    version: bytes, found: str, tmp_path: Path
+) -> None:
     program = tmp_path / "twofold-server"
-    program.write_text("#!/bin/sh\necho 0.0.1\n")
+    program.write_bytes(b"#!/bin/sh\necho " + version + b"\n")
     program.chmod(0o755)
     _, findings = doctor(TWOFOLD_SERVER=str(program))
-    fails(findings, "server program", "version 0.0.1", "Reinstall the wheel")
+    fails(findings, "server program", f"version {found}", "Reinstall the wheel")
 
 
 def test_a_server_program_that_lacks_a_library_is_named(tmp_path: Path) -> None:
@@ -250,9 +255,10 @@ def test_a_port_without_a_listener_is_named() -> None:
     fails(findings, "reach", "refused", f"twofold serve --endpoint {address}")
 
 
-def test_a_host_without_an_address_is_named() -> None:
-    _, findings = doctor("--endpoint", "tcp://host.invalid:5555")
-    fails(findings, "reach", "host.invalid", "Correct the host's name")
+@pytest.mark.parametrize("host", ["host.invalid", "a..b", "a" * 64])
+def test_a_host_without_an_address_is_named(host: str) -> None:
+    _, findings = doctor("--endpoint", f"tcp://{host}:5555")
+    fails(findings, "reach", host, "Correct the host's name")
 
 
 def test_a_path_without_a_server_is_named(tmp_path: Path) -> None:

@@ -79,6 +79,9 @@ def _reach(endpoint: str, timeout: float) -> Finding:
         socket.create_connection((host.strip("[]"), int(port)), timeout).close()
     except socket.gaierror as error:
         return failed("reach", f"{host}: {error.strerror}", "Correct the host's name.")
+    except UnicodeError:
+        text = f"{host} has an empty part, or one of more than 63 characters"
+        return failed("reach", text, "Correct the host's name.")
     except TimeoutError:
         return failed(
             "reach",

@@ -80,7 +80,12 @@ def _program() -> Finding:
         return warning("server program", text.split(";")[0], _BUNDLED)
     try:
         ran = subprocess.run(
-            [program, "version"], capture_output=True, text=True, timeout=20, check=True
+            [program, "version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+            check=True,
         )
     except subprocess.CalledProcessError as error:
         return failed("server program", f"{program}: {error.stderr.strip() or error}", _REINSTALL)
