@@ -206,6 +206,18 @@ def test_top_on_a_terminal_is_drawn_by_rich(
     assert "\x1b[?1049h" in screen.getvalue(), "the alternate screen"
 
 
+def test_top_on_a_terminal_that_rich_cannot_draw_on_prints_views(
+    own_server: Server, stepped: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "dumb")
+    arguments = ["top", "--count", "2", "--interval", "0.05", "--endpoint", own_server.ipc]
+    assert main(arguments) == 0
+    assert screen.getvalue().count(" steps/s, ") == 2
+    assert "\x1b" not in screen.getvalue()
+
+
 @pytest.mark.parametrize(
     ("package", "command"),
     [("rich", ["top"]), ("prometheus_client", ["stats", "--format", "prometheus"])],

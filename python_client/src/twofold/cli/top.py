@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
     """Shows the server's statistics once per interval.
 
-    On a terminal, each view replaces the last one. Otherwise, each view is a separate result.
+    On a terminal, each view replaces the last one. Otherwise, or if TERM is dumb, each view is a
+    separate result.
     """
     views = itertools.count() if arguments.count is None else range(arguments.count)
     is_drawn = sys.stdout.isatty() and not arguments.json
@@ -50,11 +51,18 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
 
 
 @contextlib.contextmanager
-def _screen() -> Iterator[Callable[[str], None]]:
-    """Yields a function that draws a view in place, cropped to the terminal."""
+def _screen() -> Iterator[Callable[[str], None] | None]:
+    """Yields a function that draws a view in place, cropped to the terminal.
+
+    Yields None if rich would draw nothing on this terminal.
+    """
     rich: Any = optional_import("rich.live", "views on a terminal", "cli")
+    console = optional_import("rich.console", "views on a terminal", "cli").Console()
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield None
+        return
     rich_text: Any = optional_import("rich.text", "views on a terminal", "cli")
-    with rich.Live(screen=True, auto_refresh=False) as live:
+    with rich.Live(console=console, screen=True, auto_refresh=False) as live:
         yield lambda text: live.update(rich_text.Text(text, no_wrap=True), refresh=True)
 
 
