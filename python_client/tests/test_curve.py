@@ -410,6 +410,22 @@ def test_keys_are_taken_from_the_environment(
     Game2048VectorEnv(1, endpoint=server.ipc).close()
 
 
+def test_an_option_without_the_other_key_takes_it_from_the_environment(
+    server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"server": keys.directory / "server.key", "client": keys.directory / "alice.key_secret"}
+    for given, other in (("server", "client"), ("client", "server")):
+        command = ["stats", "--endpoint", server.tcp, f"--curve-{given}", str(files[given])]
+        assert main(command) == 2
+        assert f"pass --curve-{other} too, or set TWOFOLD_CURVE_{other.upper()}" in (
+            capsys.readouterr().err
+        )
+        with monkeypatch.context() as patch:
+            patch.setenv(f"TWOFOLD_CURVE_{given.upper()}", "/nowhere/the-option-is-given")
+            patch.setenv(f"TWOFOLD_CURVE_{other.upper()}", str(files[other]))
+            assert main(command) == 0
+
+
 def test_every_way_to_a_server_accepts_keys(
     server: Server, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from twofold.cli.common import numeric
 from twofold.client.carrier import Call
-from twofold.client.curve import CurveKeys
+from twofold.client.curve import CLIENT_VARIABLE, SERVER_VARIABLE, CurveKeys
 from twofold.client.endpoints import check_address, check_keys
 from twofold.client.zeromq import ZeroMQCarrier
 from twofold.errors import InvalidArgument
@@ -62,12 +62,20 @@ def add_arguments(
 
 
 def keys(arguments: argparse.Namespace) -> CurveKeys | None:
-    """Returns the keys from the files that the arguments name, or None."""
-    if arguments.curve_server is None and arguments.curve_client is None:
+    """Returns the keys from the files that the arguments name, or None.
+
+    If only one argument is given, an environment variable names the other file.
+    """
+    server, client = arguments.curve_server, arguments.curve_client
+    if server is None and client is None:
         return None
-    if arguments.curve_server is None or arguments.curve_client is None:
-        raise InvalidArgument("pass both --curve-server and --curve-client", field="keys")
-    return CurveKeys.load(arguments.curve_server, arguments.curve_client)
+    server = os.environ.get(SERVER_VARIABLE) if server is None else server
+    client = os.environ.get(CLIENT_VARIABLE) if client is None else client
+    if not server:
+        raise InvalidArgument(f"pass --curve-server too, or set {SERVER_VARIABLE}", field="keys")
+    if not client:
+        raise InvalidArgument(f"pass --curve-client too, or set {CLIENT_VARIABLE}", field="keys")
+    return CurveKeys.load(server, client)
 
 
 def service_arguments(arguments: argparse.Namespace) -> dict[str, Any]:

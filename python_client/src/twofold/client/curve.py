@@ -13,8 +13,8 @@ import zmq.auth
 from twofold import _text
 from twofold.errors import AuthenticationFailed, InvalidArgument
 
-_SERVER_VARIABLE = "TWOFOLD_CURVE_SERVER"
-_CLIENT_VARIABLE = "TWOFOLD_CURVE_CLIENT"
+SERVER_VARIABLE = "TWOFOLD_CURVE_SERVER"
+CLIENT_VARIABLE = "TWOFOLD_CURVE_CLIENT"
 # A Z85 key has 40 characters, https://rfc.zeromq.org/spec/32.
 _KEY = re.compile(r"[0-9a-zA-Z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
 
@@ -93,12 +93,12 @@ class CurveKeys:
         Raises:
             InvalidArgument: Only one is set, or `load` refuses a file.
         """
-        server, client = os.environ.get(_SERVER_VARIABLE), os.environ.get(_CLIENT_VARIABLE)
+        server, client = os.environ.get(SERVER_VARIABLE), os.environ.get(CLIENT_VARIABLE)
         if not server and not client:
             return None
         if not server or not client:
             raise InvalidArgument(
-                f"set both {_SERVER_VARIABLE} and {_CLIENT_VARIABLE}, or neither", field="keys"
+                f"set both {SERVER_VARIABLE} and {CLIENT_VARIABLE}, or neither", field="keys"
             )
         return cls.load(server, client)
 
