@@ -922,6 +922,15 @@ def test_the_plot_is_a_picture(tmp_path: Path) -> None:
         by_hand().plot(tmp_path / "a.unknownformat")
 
 
+def test_the_plot_shows_names_as_they_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    names = [r"x $\foo$ \$", "_private", "by \udcff"]
+    figure = by_hand(names[0]).plot(tmp_path / "a.png", *map(by_hand, names[1:]))
+    legend = figure.axes[0].get_legend().get_texts()
+    shown = [text.get_text().strip().removesuffix(": mean 6,175") for text in legend]
+    assert shown == [*names[:2], "by ?"]
+
+
 def test_the_rule_card_shows_rules_and_means(server: Server) -> None:
     class Searching:
         card = {"search_max_layers": 2, "symmetry_averaging": True, "weights_mb": 1.5}  # noqa: RUF012

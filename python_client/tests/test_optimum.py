@@ -555,7 +555,7 @@ def test_games_that_fail_at_the_first_move_have_the_whole_optimum_as_regret(tabl
 
 
 def test_a_saved_evaluation_keeps_its_regret(tables: Path, tmp_path: Path) -> None:
-    played = twofold.evaluate("random", size=2, episodes=300, regret=True)
+    played = twofold.evaluate("random", size=2, episodes=300, regret=True, name=r"x $\foo$")
     again = Evaluation.from_json(played.to_json(games=True))
     assert again.summary["regret"] == played.summary["regret"]
     played.plot(tmp_path / "regret.png", played)

@@ -331,18 +331,30 @@ def _matplotlib() -> Any:
     return optional_import("matplotlib.figure", "plots", "plot")
 
 
+def _label(policy: str) -> str:
+    """Returns a policy's name as a label; matplotlib would hide a label that starts with "_"."""
+    name = printable(policy)
+    return f" {name}" if name.startswith("_") else name
+
+
+def _add_legend(panel: Any) -> None:
+    """Adds a legend, in which "$" is not the start of a formula."""
+    for text in panel.legend().get_texts():
+        text.set_parse_math(False)
+
+
 def _plot_scores(panel: Any, scores: Sequence[Array], summaries: Sequence[dict[str, Any]]) -> None:
     highest, lowest = max(float(s.max()) for s in scores), min(float(s.min()) for s in scores)
     bins = np.linspace(lowest, max(highest, lowest + 1), 61)
     for i, (values, summary) in enumerate(zip(scores, summaries, strict=True)):
         mean, _ = estimate(summary["score"]["mean"], summary["score"]["mean_interval"])
-        label = f"{summary['policy']}: mean {mean}"
+        label = f"{_label(summary['policy'])}: mean {mean}"
         weights = np.full(len(values), 1 / len(values))
         panel.hist(values, bins, weights=weights, alpha=0.6, color=f"C{i}", label=label)
         panel.axvline(values.mean(), color=f"C{i}", linestyle="--")
     panel.set(xlabel="final score", ylabel="share of games", title="Scores; dashed: the mean")
     panel.xaxis.set_major_formatter("{x:,.0f}")
-    panel.legend()
+    _add_legend(panel)
 
 
 def _plot_tiles(panel: Any, reached: Sequence[dict[int, dict[str, Any]]]) -> None:
@@ -372,8 +384,8 @@ def _plot_regret(panel: Any, name: str, key: str, summaries: Sequence[dict[str, 
         entries = summary["regret"][key]
         means = [entries[place]["mean"] if place in entries else 0.0 for place in places]
         at = np.arange(len(places)) + (i - (len(summaries) - 1) / 2) * width
-        panel.bar(at, means, width, color=f"C{i}", alpha=0.8, label=summary["policy"])
+        panel.bar(at, means, width, color=f"C{i}", alpha=0.8, label=_label(summary["policy"]))
     panel.set_xticks(range(len(places)), places, rotation=30 if len(places) > 6 else 0)
     unit = summaries[0]["regret"]["unit"]
     panel.set(xlabel=name, ylabel=f"mean regret, {unit}", title=f"Regret of a step by {name}")
-    panel.legend()
+    _add_legend(panel)
