@@ -5,6 +5,8 @@ import json
 import math
 import os
 import shutil
+import sys
+import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+from terminal import Terminal
 
 import twofold
 from twofold import cli, errors
+from twofold.cli import replay as cli_replay
 from twofold.recordings import Recording, RecordingRules, replay
 from twofold.recordings.file_format import pack_actions, unpack_actions
 from twofold.recordings.recording import chi_square_tail
@@ -464,6 +468,19 @@ def test_the_commands_record_replay_and_verify(
     Path(file).write_text(change(document, "score", 8))
     assert cli.main(["replay", file, "--verify"]) == 1
     assert "the recording has 8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("speed", "pause"), [("4", 0.25), ("1e-11", 1e6), ("1e-320", 1e6)])
+def test_a_replay_on_a_terminal_pauses_before_each_move(
+    speed: str, pause: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = twofold.evaluate("random", size=2, episodes=1, record=True).recording("best")
+    made.save(tmp_path / "a.json")
+    pauses: list[float] = []
+    monkeypatch.setattr(cli_replay, "time", types.SimpleNamespace(sleep=pauses.append))
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert cli.main(["replay", str(tmp_path / "a.json"), "--speed", speed]) == 0
+    assert pauses == [pause] * len(made.actions)
 
 
 def test_a_game_with_wrong_spawns_exits_with_1(

@@ -17,6 +17,9 @@ from twofold.cli.common import Result, add_output_arguments, check_output, numer
 from twofold.games.game2048 import DIRECTIONS, Game2048
 from twofold.recordings import Recording
 
+# In seconds. time.sleep refuses 300 years.
+_MAX_PAUSE = 1e6
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
@@ -57,7 +60,7 @@ def _show(recording: Recording, speed: float | None) -> None:
         board = np.array(step.board, np.uint8).reshape(board.shape)
         score += step.reward
         if speed is not None:
-            time.sleep(1 / speed)
+            time.sleep(min(1 / speed, _MAX_PAUSE))
             print(f"\x1b[{len(board) + 2}A", end="")
         _print(board, DIRECTIONS[step.action], number, score)
 
