@@ -160,8 +160,8 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "a kept request's payload is not counted in the budget",
             f"{SESSIONS}/Work.swift",
-            "budget.reserve(keeping: header.count + (payload?.count ?? 0))",
-            "budget.reserve(keeping: header.count)",
+            "let bytes = header.count + (payload?.count ?? 0)",
+            "let bytes = header.count",
         ),
         Defect(
             "a rollout is not cut to the largest message",
