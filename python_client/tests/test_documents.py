@@ -180,7 +180,7 @@ def run(pages: list[str], directory: Path) -> str:
             [sys.executable, *ignored, "-c", RUN, *paths],
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=PATIENCE * len(pages),
         )
     assert ran.stderr == ""
     assert ran.returncode == 0
