@@ -79,6 +79,29 @@ def test_the_card_has_the_order_of_actions_of_a_dialect(tmp_path: Path) -> None:
     assert "0 left, 1 up, 2 right, 3 down" in (tmp_path / "folder/README.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("\N{GAME DIE}.py", "\N{GAME DIE}.py"),
+        ('a "quoted" \\u00e9', 'a "quoted" \\u00e9'),
+        ("\u00e9\udcff\u2028\x85\x7f\ufffe\n---", "\u00e9??????---"),
+    ],
+    ids=ascii,
+)
+def test_the_card_has_the_name_of_any_policy(tmp_path: Path, name: str, shown: str) -> None:
+    policy: Any = lambda _, mask: mask.argmax(1)  # noqa: E731
+    policy.__name__ = name
+    path = tmp_path / "data.parquet"
+    arguments: Any = {"endpoint": "embedded"}
+    twofold.datasets.write(path, policy, transitions=10, num_envs=8, **arguments)
+    twofold.datasets.to_huggingface(path, tmp_path / "folder")
+    card = (tmp_path / "folder/README.md").read_text("utf-8")
+    _, head, text = card.split("---\n", 2)
+    assert yaml.safe_load(head)["pretty_name"] == f"2048 by {shown}"
+    assert text.startswith(f"\n# 2048 by {shown}\n")
+    assert f"the policy `{shown}` on" in text
+
+
 def test_a_folder_that_exists_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidArgument, match="exists already") as info:
         twofold.datasets.to_huggingface(path, tmp_path)

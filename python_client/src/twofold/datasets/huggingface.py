@@ -158,7 +158,8 @@ def _card(dataset: DatasetFile) -> str:
         features.append(f"  - name: {field.name}\n    {kinds.get(field.name, f'dtype: {dtype}')}")
     title = f"2048 by {found['policy']}"
     return _CARD.format(
-        name=json.dumps(title),
+        # YAML does not join JSON's two escapes of a character such as an emoji.
+        name=json.dumps(title, ensure_ascii=False),
         features="\n".join(features),
         title=title,
         found=found,
