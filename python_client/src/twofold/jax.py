@@ -229,6 +229,10 @@ class JaxEnv:
         }
         _register()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _register()  # a pickled environment arrives in another process
+
     def _state_specs(self) -> dict[str, _Spec]:
         layout = _LAYOUTS[self.game.environment_id]
         shapes = {**layout.shapes, "board": (self.game.rows, self.game.columns)}

@@ -1,6 +1,7 @@
 """Tests of the programs that can step boards, and of the interface between XLA and the library."""
 
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -119,6 +120,22 @@ print("done")
 def test_a_program_over_two_devices_is_refused_and_shard_map_splits_it() -> None:
     devices = "--xla_force_host_platform_device_count=2"
     assert ran(SHARDED, XLA_FLAGS=devices, JAX_PLATFORMS="cpu") == "done\n"
+
+
+def test_a_pickled_environment_plays_the_same_game_in_another_process(tmp_path: Path) -> None:
+    env = twofold.jax.make(GAME2048, 3, dialect="pgx")
+    start, first = env.reset(seeds=0)
+    path = tmp_path / "env.pickle"
+    path.write_bytes(pickle.dumps((env, start, first, env.step(start, jnp.ones(3, jnp.int32)))))
+    program = f"""
+import jax.numpy as jnp, pickle
+from jax_runs import assert_same
+
+env, start, first, next = pickle.load(open({str(path)!r}, "rb"))
+assert_same(env.step(start, jnp.ones(3, jnp.int32)), next)
+assert_same(env.reset(seeds=0), (start, first))
+"""
+    assert ran(program) == ""
 
 
 THREADS = """
