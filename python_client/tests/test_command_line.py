@@ -290,7 +290,7 @@ def test_a_new_file_follows_links_and_keeps_permissions(
 
 
 @pytest.mark.parametrize("command", WRITING)
-def test_a_pipe_or_a_file_without_a_name_is_written_directly(
+def test_a_pipe_a_device_or_a_file_without_a_name_is_written_directly(
     command: str, run: Any, tmp_path: Path
 ) -> None:
     reader, writer = os.pipe()
@@ -298,6 +298,7 @@ def test_a_pipe_or_a_file_without_a_name_is_written_directly(
     os.close(writer)
     with open(reader, "rb") as pipe:
         assert len(pipe.read()) > 100
+    assert run([*command.split(), "/dev/null"])[0] == 0
     with (tmp_path / "file").open("w+b") as file:
         (tmp_path / "file").unlink()
         assert run([*command.split(), f"/dev/fd/{file.fileno()}"])[0] == 0

@@ -611,6 +611,10 @@ def test_a_file_that_cannot_be_used_is_refused_before_the_training(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_training_writes_to_a_device() -> None:
+    assert train(**SMALL, steps=64, save_every=0.001, file="/dev/null").steps == 64
+
+
 def test_a_full_disk_leaves_the_file_unchanged(finished: Path, tmp_path: Path) -> None:
     file = tmp_path / "agent.npz"
     before = finished.read_bytes()

@@ -13,6 +13,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from twofold.errors import InvalidArgument
 
@@ -66,7 +67,7 @@ def open_file(path: str | os.PathLike[str], field: str) -> Iterator[io.BufferedR
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Opens a file for writing. The file gets its name only when it is complete.
 
     Until then, and after an error, a previous file is unchanged. A symbolic link remains a link,
@@ -79,7 +80,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
     target = Path(os.path.realpath(path))
     with naming(path):
         if not _is_replaceable(path, target):
-            with open(path, "wb") as file:
+            with io.BufferedWriter(_Stream(path, "wb")) as file:
                 yield file
             return
         temporary = target.with_name(f"{target.name[:50]}.{secrets.token_hex(4)}.part")
@@ -98,6 +99,16 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedWriter]:
             # Until the copy is complete, the temporary file is the only complete one.
             _copy(temporary, target)
             temporary.unlink()
+
+
+class _Stream(io.FileIO):
+    """A file without positions. A device like /dev/null reports position 0 after each write."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        raise io.UnsupportedOperation("tell")
 
 
 @contextlib.contextmanager
