@@ -1,6 +1,7 @@
 """Tests of recordings: small files that replay to the same board and score, or report a fault."""
 
 import errno
+import itertools
 import json
 import math
 import os
@@ -21,7 +22,7 @@ from twofold import cli, errors
 from twofold.cli import replay as cli_replay
 from twofold.recordings import Recording, RecordingRules, replay
 from twofold.recordings.file_format import pack_actions, unpack_actions
-from twofold.recordings.recording import chi_square_tail
+from twofold.recordings.recording import SpawnLawTest, binomial_p, chi_square_tail
 
 
 def play(seed: int, steps: int = 10**6, **arguments: Any) -> Any:
@@ -380,6 +381,60 @@ def test_p_values_are_uniform_under_the_right_spawn_law() -> None:
         values.append(verified.cells_p)
     assert 0.33 < np.mean(values) < 0.67
     assert min(values) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("rules", "actions"),
+    [
+        (RecordingRules(), [0, 1]),
+        (RecordingRules(four_probability=0.01), [0, 1, 2, 3, 0]),
+        (RecordingRules(8, 8), [0, 1] * 4),
+    ],
+    ids=str,
+)
+def test_short_honest_games_fit_the_spawn_law(rules: RecordingRules, actions: list[int]) -> None:
+    for seed in range(100):
+        game = Recording.of_seed(rules, seed, actions)
+        steps = [np.array(step.board).reshape(rules.rows, -1) for step in game.steps()]
+        boards = [game.first_board(), *steps]
+        moves = [new for old, new in itertools.pairwise(boards) if (old != new).any()]
+        fours = rules.four_probability
+        made = Recording.from_boards([boards[0], *moves], four_probability=fours)
+        assert made.verify().spawns_fit, seed
+
+
+def test_tiles_in_cells_that_are_seldom_empty_fit_the_spawn_law() -> None:
+    law = SpawnLawTest(RecordingRules(8, 8))
+    for cell in list(range(16, 64)) * 10:
+        law.add([1] * 16 + [0] * 48, cell)
+    for rare in range(16):
+        board = [1] * 16 + [0] * 48
+        board[rare] = 0
+        # Three or more of 16 tiles have a probability of 0.4 %, if each has 1 / 49.
+        law.add(board, rare if rare < 3 else 48)
+    assert law.cells_p() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("count", "trials", "p", "expected"),
+    [
+        (2, 2, 0.1, 0.01),
+        (1, 2, 0.1, 0.19),
+        (0, 2, 0.1, 1.0),
+        (3, 10, 0.5, 352 / 1024),
+        (7, 10, 0.5, 352 / 1024),
+        (0, 0, 0.1, 1.0),
+        (0, 3, 0.0, 1.0),
+        (1, 3, 0.0, 0.0),
+        (3, 3, 1.0, 1.0),
+        (0, 5, 5e-324, 1.0),
+        (1, 5, 1e-300, 5e-300),
+        (10_000, 100_000, 0.1, 1.0),
+        (0, 100_000, 0.1, 0.0),
+    ],
+)
+def test_binomial_p_values_are_exact(count: int, trials: int, p: float, expected: float) -> None:
+    assert binomial_p(count, trials, p) == pytest.approx(expected, rel=1e-9, abs=0)
 
 
 @pytest.mark.parametrize(

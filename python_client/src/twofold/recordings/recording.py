@@ -19,6 +19,7 @@ from twofold.recordings.replay import Generator, RecordingRules, Step
 
 _LONGEST = 1 << 24  # bytes of a file; JSON takes about 24 times as much memory
 _PLAUSIBLE = 1e-4  # new tiles with a smaller p-value are reported as not fitting the spawn law
+_FEW = 5.0  # the chi-square test holds only for numbers of tiles with at least this variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,10 +291,10 @@ class Verification:
         score: The final score.
         highest_tile: The highest tile on the final board.
         is_over: Whether the final board has no legal action.
-        cells_p: The p-value of the new tiles' cells (chi-square test); None if the recording does
-            not list the new tiles.
-        fours_p: The p-value of the number of new tiles that are 4s; None if the recording does not
-            list the new tiles.
+        cells_p: The p-value of the new tiles' cells (chi-square test); 1 in games that are too
+            short for a test, None if the recording does not list the new tiles.
+        fours_p: The p-value of the number of new tiles that are 4s (exact binomial test); None if
+            the recording does not list the new tiles.
     """
 
     moves: int
@@ -320,13 +321,13 @@ class Verification:
             return f"{text}; every new tile follows from the generator"
         fit = "fit" if self.spawns_fit else "do NOT fit"
         return (
-            f"{text}; the new tiles {fit} the spawn law (chi-square: cells p = {self.cells_p:.3g}, "
+            f"{text}; the new tiles {fit} the spawn law (cells p = {self.cells_p:.3g}, "
             f"fours p = {self.fours_p:.3g})"
         )
 
 
 class SpawnLawTest:
-    """Two chi-square tests: of the new tiles' cells, and of the number of 4s."""
+    """Two tests: of the new tiles' cells, and of the number of 4s."""
 
     def __init__(self, rules: RecordingRules) -> None:
         self._rules = rules
@@ -347,23 +348,39 @@ class SpawnLawTest:
         self._fours += outcome >= self._rules.cells
 
     def cells_p(self) -> float:
-        """Returns the p-value of the new tiles' cells.
+        """Returns the p-value of the new tiles' cells, 1 if there are too few tiles for a test.
 
         The test sums the covariances of all spawns, because each spawn has different empty cells.
+        Cells that are seldom empty are counted together.
         """
-        rank = int(np.linalg.matrix_rank(self._covariance))
-        if rank == 0:
-            return 1.0
-        inverse = np.linalg.pinv(self._covariance, hermitian=True)
-        return chi_square_tail(float(self._surplus @ inverse @ self._surplus), rank)
+        order = np.argsort(self._covariance.diagonal(), kind="stable")
+        covariance = self._covariance[np.ix_(order, order)]
+        rare = int((covariance.diagonal() < _FEW).sum())
+        for pooled in range(max(1, rare), len(order)):
+            starts = [0, *range(pooled, len(order))]
+            groups = np.add.reduceat(np.add.reduceat(covariance, starts, 0), starts, 1)
+            if groups[0, 0] >= _FEW:
+                surplus = np.add.reduceat(self._surplus[order], starts)
+                inverse = np.linalg.pinv(groups, hermitian=True)
+                rank = int(np.linalg.matrix_rank(groups))
+                return chi_square_tail(float(surplus @ inverse @ surplus), rank)
+        return 1.0
 
     def fours_p(self) -> float:
         """Returns the p-value of the number of 4s."""
-        p, n = self._rules.four_probability, self._spawns
-        variance = n * p * (1 - p)
-        if variance == 0:
-            return 1.0 if self._fours == n * p else 0.0
-        return chi_square_tail((self._fours - n * p) ** 2 / variance, 1)
+        return binomial_p(self._fours, self._spawns, self._rules.four_probability)
+
+
+def binomial_p(count: int, trials: int, p: float) -> float:
+    """Returns the probability of all counts that are at most as likely as `count`."""
+    if p in (0, 1):
+        return float(count == trials * p)
+    k = np.arange(trials)
+    ratios = np.log((trials - k) / (k + 1)) + math.log(p) - math.log1p(-p)
+    logarithms = np.concatenate([[0.0], np.cumsum(ratios)])
+    chances = np.exp(logarithms - logarithms.max())
+    # Equal chances may differ in their last bits.
+    return float(chances[chances <= chances[count] * (1 + 1e-7)].sum() / chances.sum())
 
 
 def chi_square_tail(value: float, degrees: int) -> float:
