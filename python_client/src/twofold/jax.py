@@ -516,19 +516,16 @@ class JaxEnv:
         aliases: Mapping[int, int] | None = None,
     ) -> dict[str, Array]:
         """Calls a function of the library; returns its results by name."""
-
-        def like(*arguments: Array) -> list[Array]:
-            # In jax.shard_map, results vary over the devices over which any argument varies.
-            any_of = sum(jnp.zeros_like(array, np.int32, shape=()) for array in arguments)
-            return [
-                jnp.zeros_like(any_of, spec.dtype, shape=(*lead, *spec.shape))
-                for spec in results.values()
-            ]
-
-        shapes = jax.eval_shape(like, first, *others)
+        # In jax.shard_map, results vary over the devices over which any argument varies. XLA
+        # removes these arrays. jax.eval_shape would lose the mesh if some of its axes are Auto.
+        any_of = sum(jnp.zeros_like(array, np.int32, shape=()) for array in (first, *others))
+        like = [
+            jnp.zeros_like(any_of, spec.dtype, shape=(*lead, *spec.shape))
+            for spec in results.values()
+        ]
         call = ffi.ffi_call(
             f"twofold_{target}",
-            shapes,
+            like,
             vmap_method="broadcast_all",
             input_output_aliases=dict(aliases or {}),
         )

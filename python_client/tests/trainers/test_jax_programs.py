@@ -113,6 +113,14 @@ for axis_type in (AxisType.Auto, AxisType.Explicit):
     put = jax.device_put(words, NamedSharding(mesh, boards))
     reset = split(lambda words: env.reset(seeds=words), boards, out=boards)(put)
     assert_same(reset, (start, first))
+
+for sizes in ((2, 1), (1, 2)):
+    mesh = jax.make_mesh(sizes, ("boards", "others"), axis_types=(AxisType.Auto,) * 2)
+    specs = P("boards"), P(None, "boards")
+    part = jax.shard_map(play, mesh=mesh, in_specs=specs, out_specs=specs, axis_names={"boards"})
+    state = jax.device_put(start, NamedSharding(mesh, P(("boards", "others"))))
+    put = jax.device_put(actions, NamedSharding(mesh, P(None, "others")))
+    assert_same(jax.jit(part)(state, put), expected)
 print("done")
 """
 
