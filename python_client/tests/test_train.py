@@ -365,6 +365,43 @@ def test_a_killed_training_can_be_resumed(tmp_path: Path) -> None:
     assert saved(file) == saved(other)
 
 
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("is_last", [True, False])
+def test_two_trainings_do_not_overwrite_each_other(
+    tmp_path: Path, resume: bool, is_last: bool
+) -> None:
+    file = tmp_path / "agent.npz"
+    if resume:
+        train(**SMALL, steps=64, file=file)
+    more: dict[str, Any] = {"steps": 640} if is_last else {"seconds": 1000, "save_every": 0.001}
+    once = iter([True])
+
+    def save_another(*_: object) -> None:
+        if next(once, False):
+            train(**SMALL, steps=6400, file=file, resume=resume)
+
+    with pytest.raises(InvalidArgument, match="saved by another training meanwhile") as raised:
+        train(**SMALL, **more, file=file, resume=resume, progress=save_another)
+    assert raised.value.field == "file"
+    assert played_in(file) == 100
+    [own] = set(tmp_path.iterdir()) - {file}
+    assert str(own) in str(raised.value)
+    undisturbed = tmp_path / "undisturbed.npz"
+    train(**SMALL, steps=played_in(own) * 64, file=undisturbed)
+    assert saved(own) == saved(undisturbed)
+
+
+@pytest.mark.parametrize("change", [Path.unlink, Path.touch])
+def test_a_training_saves_to_a_file_that_lost_no_other_training(
+    tmp_path: Path, change: Any
+) -> None:
+    file = tmp_path / "agent.npz"
+    train(**SMALL, steps=64, file=file)
+    train(**SMALL, steps=640, file=file, resume=True, progress=lambda *_: change(file, True))
+    assert played_in(file) == 10
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_training_can_be_resumed_several_times(finished: Path, tmp_path: Path) -> None:
     file = tmp_path / "agent.npz"
     for steps in (1000, 12_800, 30_000):

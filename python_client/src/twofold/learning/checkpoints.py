@@ -117,6 +117,15 @@ def load(path: str | PathLike[str]) -> dict[str, Any]:
         return training
 
 
+def version(path: str | PathLike[str]) -> list[int] | None:
+    """Returns the checksums of a checkpoint's arrays; None if the file is missing or damaged."""
+    try:
+        with _reading(path) as arrays:
+            return [entry.CRC for entry in arrays.zip.infolist()]
+    except (InvalidArgument, OSError):
+        return None
+
+
 def _check(name: str, numbers: Any, types: Sequence[type]) -> None:
     """Checks numbers in an entry of `training`: finite, at least 0, and of these types."""
     if not isinstance(numbers, list) or len(numbers) != len(types):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,7 +150,8 @@ def train(
         exponents: The number of distinct exponents, 2 ... 32; larger exponents count as the
             largest.
         file: The file for the network and the state of the training. `twofold.policies.NTuple.load`
-            and the policy "ntuple:FILE" read it.
+            and the policy "ntuple:FILE" read it. If another training saves to it meanwhile, this
+            one is saved to a new file next to it, and ends with InvalidArgument.
         save_every: The seconds of training between two saves. The file is also saved at the end,
             and when Ctrl-C interrupts the training.
         resume: Whether to continue the training in `file`. `seconds` and `steps` include the
@@ -172,6 +174,7 @@ def train(
     """
     if _arguments.boolean("resume", resume) and file is None:
         raise InvalidArgument("resume needs file, which holds the training", field="file")
+    version = None if file is None else checkpoints.version(file)
     saved = checkpoints.load(file) if resume and file is not None else None
     if saved is not None and num_envs is None:
         num_envs = saved["arguments"]["num_envs"]
@@ -206,7 +209,7 @@ def train(
         _text.check_writable(Path(file))
 
     learner = plan.learner()
-    run = _Run(plan, learner)
+    run = _Run(plan, learner, None if file is None else Path(file), version)
     if saved is not None and file is not None:
         run.resume(file, saved)
     else:
@@ -219,8 +222,8 @@ def train(
             if evaluate_every is not None and run.has_passed(evaluate_every):
                 run.evaluate(games, evaluated)
             run.checked_seconds = run.seconds
-            if file is not None and run.seconds >= next_save:
-                run.save(file)
+            if run.seconds >= next_save:
+                run.save()
                 next_save = run.seconds + save_every
             if run.seconds >= limit or learner.counts.played >= played:
                 break
@@ -230,8 +233,7 @@ def train(
                 done = run.steps(learner.counts.played) if seconds is None else run.seconds
                 progress(min(done, total), total, run.steps(learner.counts.played))
     finally:
-        if file is not None:
-            run.save(file)
+        run.save()
     return run.result()
 
 
@@ -360,8 +362,16 @@ def _tuples(patterns: Patterns, game: Game2048) -> tuple[tuple[int, ...], ...]:
 class _Run:
     """The progress of a training."""
 
-    def __init__(self, plan: _Plan, learner: EmbeddedLearner) -> None:
+    def __init__(
+        self,
+        plan: _Plan,
+        learner: EmbeddedLearner,
+        file: Path | None,
+        version: list[int] | None,
+    ) -> None:
         self.plan, self.learner = plan, learner
+        # The file, and its `checkpoints.version` at the start or after the last save.
+        self.file, self.version = file, version
         # `checked_seconds` is the part of `seconds` in which no evaluation is missing.
         self.seconds = self.checked_seconds = 0.0
         self.curve: list[Point] = []
@@ -430,8 +440,15 @@ class _Run:
         if evaluated is not None:
             evaluated(*found)
 
-    def save(self, file: str | PathLike[str]) -> None:
-        """Saves the network and the state of the training."""
+    def save(self) -> None:
+        """Saves the network and the state of the training to its file, if it has one.
+
+        Raises:
+            InvalidArgument: The file was changed meanwhile, so another one was saved.
+            OSError: The file can't be written.
+        """
+        if self.file is None:
+            return
         training = {
             "arguments": self.plan.as_json(),
             "seconds": self.seconds,
@@ -443,7 +460,17 @@ class _Run:
                 (point, found.to_json(games=True)) for point, found in self.evaluations
             ],
         }
-        checkpoints.save(file, self.learner, training)
+        file, is_changed = self.file, checkpoints.version(self.file) not in (None, self.version)
+        if is_changed:
+            self.file = file.with_stem(f"{file.stem[:50]}-{secrets.token_hex(4)}")
+        checkpoints.save(self.file, self.learner, training)
+        self.version = checkpoints.version(self.file)
+        if is_changed:
+            raise InvalidArgument(
+                f"{file} was saved by another training meanwhile; this one is in {self.file}. Pass "
+                "a different file for each training",
+                field="file",
+            )
 
     def resume(self, file: str | PathLike[str], saved: dict[str, Any]) -> None:
         """Continues the training in a file, whose `checkpoints.load` is `saved`.
