@@ -122,7 +122,7 @@ def test_rules_without_memory_for_a_thread_or_a_block_are_refused() -> None:
 
 def test_a_limit_on_stacks_larger_than_memory_is_reported() -> None:
     """In the past, the total size of the threads' stacks overflowed, which ended the process."""
-    limits = ["--stack=2305843009213693952:unlimited", "--as=4000000000"]
+    limits = ["--stack=2305843009213693952:unlimited", "--as=3000000000"]
     make = "import twofold; twofold.Game2048VectorEnv(4)"
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command = ["prlimit", *limits, sys.executable, "-c", make]
