@@ -562,6 +562,13 @@ def test_a_saved_evaluation_keeps_its_regret(tables: Path, tmp_path: Path) -> No
     assert (tmp_path / "regret.png").stat().st_size > 10_000
 
 
+def test_infos_that_are_not_names_are_refused_before_a_game_begins(tables: Path) -> None:
+    arguments: Any = {"extra_infos": "chance"}
+    with pytest.raises(InvalidArgument) as caught:
+        twofold.evaluate("random", size=2, episodes=1, regret=True, **arguments)
+    assert caught.value.field == "extra_infos"
+
+
 def test_regret_needs_a_board_with_an_optimum(tables: Path) -> None:
     with pytest.raises(InvalidArgument) as refused:
         twofold.evaluate("random", episodes=2, regret=True)

@@ -174,6 +174,13 @@ def test_arguments_that_the_adapter_decides_are_refused(name: str) -> None:
     assert caught.value.field == name
 
 
+def test_infos_that_are_not_names_are_refused() -> None:
+    arguments: Any = {"extra_infos": None}
+    with pytest.raises(errors.InvalidArgument) as caught:
+        make_sb3_vec(GAME, 2, **arguments)
+    assert caught.value.field == "extra_infos"
+
+
 def test_pictures_show_all_boards() -> None:
     boards = make_sb3_vec(GAME, 4, endpoint="embedded", render_mode="rgb_array", render_size=64)
     boards.reset()

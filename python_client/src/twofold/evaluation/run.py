@@ -27,6 +27,7 @@ from twofold.evaluation.schedule import Schedule, Segment
 from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.evaluation.sources import Rollouts, Steps
 from twofold.games.concentration import Concentration
+from twofold.games.rewards import extra_info_names
 from twofold.policies.choosers import (
     CheckedChooser,
     Chooser,
@@ -260,7 +261,8 @@ class Plan:
             if isinstance(chooser, ServedChooser):
                 arguments["autoreset_mode"] = AutoresetMode.DISABLED
             if self.regret:
-                extras = dict.fromkeys([*arguments.get("extra_infos", ()), *INFOS])
+                given = extra_info_names(arguments.get("extra_infos", ()))
+                extras = dict.fromkeys([*given, *INFOS])
                 arguments["extra_infos"] = tuple(extras)
             number = lanes if self.num_envs is None else self.num_envs
             number = _arguments.integer("num_envs", number, 1)

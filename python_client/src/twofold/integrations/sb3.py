@@ -12,6 +12,7 @@ from twofold._optional import optional_import
 from twofold.envs.results import Array, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
 from twofold.errors import InvalidArgument
+from twofold.games.rewards import extra_info_names
 from twofold.integrations import make_batch
 
 _PURPOSE = "the boards of make_sb3_vec"
@@ -41,7 +42,7 @@ def make_sb3_vec(
         InvalidArgument: An argument is wrong; `field` names it.
         TransportError: No server answered.
     """
-    extra_infos = [*arguments.pop("extra_infos", ())]
+    extra_infos = extra_info_names(arguments.pop("extra_infos", ()))
     if "episode" not in extra_infos:
         extra_infos.append("episode")
     own = {"autoreset_mode": "SameStep", "copy": True}
