@@ -51,9 +51,9 @@ def find_program() -> Path:
     Raises:
         ServerStartFailed: No program was found; the message says how to get one.
     """
-    named, on_path = os.environ.get("TWOFOLD_SERVER"), shutil.which(_PROGRAM)
+    named = os.environ.get("TWOFOLD_SERVER")
     candidates = [Path(named)] if named else _candidates(_PROGRAM)
-    if on_path and not named:
+    if not named and (on_path := shutil.which(_PROGRAM)):
         candidates.append(Path(on_path))
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
