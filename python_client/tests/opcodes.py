@@ -1,6 +1,7 @@
 """KeyboardInterrupts and signal handlers at chosen bytecodes of the package's own code."""
 
 import dis
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -57,6 +58,9 @@ class InterruptAt:
         if event != "opcode" or self.has_fired:
             return self._look
         if frame is self._outermost and self._is_return(frame.f_lasti):
+            return self._look
+        # Python 3.14 traces how a generator is closed, and drops the exceptions from there.
+        if frame.f_lineno is None and frame.f_code.co_flags & inspect.CO_GENERATOR:
             return self._look
         if self._left == 0:
             self.has_fired = True
