@@ -1070,6 +1070,7 @@ def test_a_program_may_have_any_name() -> None:
     assert twofold.evaluate(program, episodes=1, endpoint="embedded").failures is not None
 
 
+@sandboxed
 @pytest.mark.parametrize(
     ("source", "reason", "text"),
     [
