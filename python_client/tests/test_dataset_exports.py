@@ -89,7 +89,9 @@ def test_the_card_has_the_order_of_actions_of_a_dialect(tmp_path: Path) -> None:
     ids=ascii,
 )
 def test_the_card_has_the_name_of_any_policy(tmp_path: Path, name: str, shown: str) -> None:
-    policy: Any = lambda _, mask: mask.argmax(1)  # noqa: E731
+    def policy(_: Any, mask: Any) -> Any:
+        return mask.argmax(1)
+
     policy.__name__ = name
     path = tmp_path / "data.parquet"
     arguments: Any = {"endpoint": "embedded"}
