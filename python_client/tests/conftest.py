@@ -58,6 +58,12 @@ def own_server() -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture
+def _unstarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes this process start another service, as if it had none yet."""
+    monkeypatch.setattr("twofold.client.embedded._service", None)
+
+
 @pytest.fixture(params=["embedded", "ipc", pytest.param("tcp", marks=pytest.mark.long)])
 def endpoint(request: pytest.FixtureRequest) -> str:
     """The service's endpoint. A test with this fixture runs once for each carrier (transport).

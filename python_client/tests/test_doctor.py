@@ -108,12 +108,6 @@ def test_a_missing_library_is_named() -> None:
     fails(findings, "library", "/nowhere/libtwofold.so", "Unset TWOFOLD_LIBRARY")
 
 
-@pytest.fixture
-def _unstarted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes this process start another service, as if it had none yet."""
-    monkeypatch.setattr("twofold.client.embedded._service", None)
-
-
 @pytest.mark.usefixtures("_unstarted")
 def test_a_library_that_cannot_be_loaded_is_named() -> None:
     _, findings = doctor(TWOFOLD_LIBRARY=__file__)

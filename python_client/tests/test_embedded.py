@@ -64,12 +64,6 @@ def test_without_a_library_a_private_server_is_used_with_one_warning() -> None:
     assert "TWOFOLD_LIBRARY" in errors
 
 
-@pytest.fixture
-def _unstarted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes this process start another service, as if it had none yet."""
-    monkeypatch.setattr(embedded, "_service", None)
-
-
 @pytest.mark.usefixtures("_unstarted")
 def test_the_endpoint_embedded_uses_only_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "find_library", lambda: None)
