@@ -23,7 +23,8 @@ shift 2
 while test $# -gt 0; do mkdir -p "$1"; mount --bind "$2" "$1"; shift 2; done
 mount -t proc proc proc
 mount --rbind /dev dev
-chroot . env -i PATH=/usr/bin:/bin HOME=/root sh -c "$command" || exit
+processor=${QEMU_CPU:+QEMU_CPU=$QEMU_CPU}
+chroot . env -i PATH=/usr/bin:/bin HOME=/root $processor sh -c "$command" || exit
 """
 """A script that enters the Debian system in folder $1, runs the command $2, and mounts the rest.
 
@@ -105,7 +106,8 @@ def enter(root: Path, command: str, mounts: Mapping[str, Path] | None = None) ->
 
     Args:
         root: The folder with the Debian system.
-        command: The command. It gets almost no environment variables.
+        command: The command. Of this process's environment variables it gets only QEMU_CPU, the
+            processor that QEMU emulates.
         mounts: Folders of this machine that the command sees, by their names in /.
     """
     separate = ("unshare", "--mount", "--pid", "--fork", "--kill-child")

@@ -245,7 +245,7 @@ def publish(parts: Parts, root: Path) -> None:
     if figures.commit() != parts.commit:
         sys.exit("The checkout has changed since the tests started. Run `make arm64-test` again.")
     qemu = output("qemu-aarch64-static", "--version").splitlines()[0]
-    system = {"versions": {**versions(), "emulator": qemu}}
+    system = {"versions": {**versions(), "emulator": f"{qemu}, {arm64.PROCESSOR}"}}
     seconds = int((root / "made").read_text())
     left_out = (SWIFT_LEFT_OUT | PYTHON_LEFT_OUT).items()
     rows = [
