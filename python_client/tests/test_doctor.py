@@ -208,6 +208,24 @@ def test_the_import_names_a_missing_package_and_the_command_that_installs_it(mis
     )
 
 
+@pytest.mark.parametrize(
+    ("check", "file"), [("library", "libtwofold.so"), ("server program", "twofold-server")]
+)
+def test_a_package_without_the_service_gets_a_warning_with_the_ways_to_get_it(
+    check: str, file: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for variable in ("TWOFOLD_LIBRARY", "TWOFOLD_SERVER"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("twofold.client.lookup._candidates", lambda name: [tmp_path / name])
+    _, findings = doctor()
+    finding = findings[check]
+    assert finding["status"] == "warning"
+    assert finding["found"].startswith(f"{file} was not found at {tmp_path / file}")
+    assert "make server" not in finding["found"], "that is in the fix"
+    assert "make server" in finding["fix"]
+
+
 def test_a_server_program_that_is_not_there_is_named() -> None:
     _, findings = doctor(TWOFOLD_SERVER="/nowhere/twofold-server")
     fails(findings, "server program", "/nowhere/twofold-server", "Unset TWOFOLD_SERVER")

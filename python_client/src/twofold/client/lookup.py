@@ -12,10 +12,11 @@ from twofold.errors import ServerStartFailed
 VERSION = importlib.metadata.version("twofold")
 
 _LIBRARY, _PROGRAM = "libtwofold.so", "twofold-server"
-_WAYS_OUT = (
+WAYS_OUT = (
     "Install a wheel for this platform, build it with `make server` in a checkout of Twofold, set "
     "the environment variable {} to its path, or connect to a running server with endpoint="
 )
+"""The end of the message for a missing file; {} is the variable that can name its path."""
 
 
 def find_library() -> Path | None:
@@ -41,7 +42,7 @@ def no_library() -> str:
     """Returns the message for a missing library."""
     return (
         f"{_LIBRARY} was not found at {', '.join(map(str, _candidates(_LIBRARY)))}. "
-        + _WAYS_OUT.format("TWOFOLD_LIBRARY")
+        + WAYS_OUT.format("TWOFOLD_LIBRARY")
     )
 
 
@@ -65,7 +66,7 @@ def find_program() -> Path:
         )
     raise ServerStartFailed(
         f"{_PROGRAM} was not found at {', '.join(map(str, candidates))} or on PATH. "
-        + _WAYS_OUT.format("TWOFOLD_SERVER")
+        + WAYS_OUT.format("TWOFOLD_SERVER")
     )
 
 

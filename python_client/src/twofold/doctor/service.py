@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 
 from twofold.client.endpoints import EMBEDDED, PRIVATE
-from twofold.client.lookup import VERSION, find_library, find_program, no_library
+from twofold.client.lookup import VERSION, WAYS_OUT, find_library, find_program, no_library
 from twofold.doctor.findings import Finding, failed, ok, warning
 from twofold.errors import TwofoldError
 
@@ -39,7 +39,8 @@ def _library() -> Finding:
     except TwofoldError as error:
         return failed("library", str(error), _UNSET.format(variable="TWOFOLD_LIBRARY"))
     if path is None:
-        return warning("library", no_library().split(";")[0], _BUNDLED)
+        text = no_library().removesuffix(WAYS_OUT.format("TWOFOLD_LIBRARY"))
+        return warning("library", text.rstrip(), _BUNDLED)
     return ok("library", str(path))
 
 
@@ -74,10 +75,10 @@ def _program() -> Finding:
     try:
         program = find_program()
     except TwofoldError as error:
-        text = str(error)
-        if "TWOFOLD_SERVER" in text.split(";")[0]:
-            return failed("server program", text, _UNSET.format(variable="TWOFOLD_SERVER"))
-        return warning("server program", text.split(";")[0], _BUNDLED)
+        if os.environ.get("TWOFOLD_SERVER"):
+            return failed("server program", str(error), _UNSET.format(variable="TWOFOLD_SERVER"))
+        text = str(error).removesuffix(WAYS_OUT.format("TWOFOLD_SERVER"))
+        return warning("server program", text.rstrip(), _BUNDLED)
     try:
         ran = subprocess.run(
             [program, "version"],
