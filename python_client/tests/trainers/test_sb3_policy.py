@@ -18,6 +18,7 @@ from loops import assert_same
 import twofold
 from twofold import cli, errors
 from twofold.policies import sb3
+from twofold.policies.lookup import load
 
 
 @pytest.mark.parametrize(
@@ -278,7 +279,7 @@ def test_a_pickled_model_plays_the_same_games(name: str, pickler: Any, tmp_path:
     env = gym.make("twofold/Game2048-v0", endpoint="embedded")
     package.__dict__[name]("MlpPolicy", env, device="cpu").save(tmp_path / "model.zip")
     env.close()
-    policy = sb3.load_model(tmp_path / "model.zip", trust_pickle=True)
+    policy = load(str(tmp_path / "model.zip"), trust_pickle=True)
     again = pickle.loads(pickler.dumps(policy))
     envs, twin = (twofold.Game2048VectorEnv(8, endpoint="embedded") for _ in range(2))
     envs.reset(seed=1), twin.reset(seed=1)

@@ -296,7 +296,6 @@ class ServedGames:
             if len(own) < self._max_games and len(self._games) < _MAX_GAMES:
                 self._games[game_id] = game
                 return game_id
-        game.text.env.close()
         if len(own) < self._max_games:
             raise ResourceExhausted(f"the server already has {_MAX_GAMES:,} games; try again later")
         # The ids are not listed for clients without sessions: any client with an id can play and

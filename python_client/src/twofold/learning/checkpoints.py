@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from twofold import _arguments, _text
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation
-from twofold.policies.served_policies import network_form, read_arrays, tuples_of
+from twofold.policies.served_policies import check_table, network_form, read_arrays, tuples_of
 from twofold.v1 import rollout_pb2 as wire
 
 if TYPE_CHECKING:
@@ -167,12 +167,7 @@ def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
 def _numbers(arrays: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Returns an entry of a checkpoint: finite numbers, float32 of this shape."""
     numbers: NDArray[np.float32] = arrays[name]
-    if numbers.dtype != np.float32 or numbers.shape != shape:
-        raise InvalidArgument(
-            f"{name} is {numbers.dtype} {numbers.shape}; expected float32 {shape}"
-        )
-    if not np.isfinite(numbers).all():
-        raise InvalidArgument(f"{name} has values that are not finite; expected finite numbers")
+    check_table(name, numbers, shape)
     return numbers
 
 

@@ -148,7 +148,8 @@ def load(text: str, *, trust_pickle: bool = False) -> Chooser:
     if found is not None:
         return found
     if text.endswith(".zip"):
-        return sb3.load_model(Path(text), trust_pickle=trust_pickle)
+        model = sb3.SB3Policy.load(text, trust_pickle=trust_pickle)
+        return resolve(model, f"{Path(text).name} ({model.__name__})")
     if ":" in text:
         return _load_function(text)
     if text.endswith(".py"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import pickle
 import sys
@@ -21,7 +20,6 @@ from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.errors import InvalidArgument, NotFound
 from twofold.games.encoding import one_hot
-from twofold.policies.choosers import Chooser, FunctionChooser, given
 from twofold.policies.torch_policy import best_legal, network_card
 
 # The modules that read a model. Other modules belong to the model's author.
@@ -140,13 +138,6 @@ def _reading(path: str | Path, kind: str, field: str) -> Iterator[None]:
         raise InvalidArgument(
             f"{path} cannot be loaded as {kind}: {type(error).__name__}: {error}", field=field
         ) from error
-
-
-def load_model(path: Path, *, trust_pickle: bool) -> Chooser:
-    """Returns the policy of a saved model; see `lookup.load` for the arguments and errors."""
-    function = SB3Policy.load(path, trust_pickle=trust_pickle)
-    name = f"{path.name} ({function.__name__})"
-    return FunctionChooser(name, function.card, make=functools.partial(given, function))
 
 
 def algorithm_of(path: Path) -> tuple[str, str]:

@@ -221,19 +221,8 @@ class NTuple(Policy):
                 field="weights",
             )
         for index, (cells, table) in enumerate(zip(self.tuples, tables, strict=True)):
-            size = self.exponents ** len(cells)
-            if table.dtype != np.float32 or table.shape != (size,):
-                raise InvalidArgument(
-                    f"weights[{index}] is {table.dtype} {table.shape}; expected float32 ({size},)",
-                    field="weights",
-                    lane=index,
-                )
-            if not np.isfinite(table).all():
-                raise InvalidArgument(
-                    f"weights[{index}] has values that are not finite; expected finite numbers",
-                    field="weights",
-                    lane=index,
-                )
+            shape = (self.exponents ** len(cells),)
+            check_table(f"weights[{index}]", table, shape, field="weights", lane=index)
         self.weights: tuple[NDArray[np.float32], ...] = tuple(
             np.ascontiguousarray(table, "<f4") for table in tables
         )
@@ -347,6 +336,18 @@ NAMES: dict[str, Policy] = {
     "expectimax": Expectimax(),
     "optimal": Optimal(),
 }
+
+
+def check_table(name: str, table: NDArray[Any], shape: tuple[int, ...], **place: Any) -> None:
+    """Raises InvalidArgument at `place` if a table is not float32 of this shape, and finite."""
+    if table.dtype != np.float32 or table.shape != shape:
+        raise InvalidArgument(
+            f"{name} is {table.dtype} {table.shape}; expected float32 {shape}", **place
+        )
+    if not np.isfinite(table).all():
+        raise InvalidArgument(
+            f"{name} has values that are not finite; expected finite numbers", **place
+        )
 
 
 def read_tuples(name: str, tuples: object) -> tuple[tuple[int, ...], ...]:
