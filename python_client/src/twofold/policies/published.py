@@ -35,6 +35,9 @@ _IDENTITY, _STANDARD = 840142292, 121345704
 _MAX_RATIO = 64
 """The largest accepted ratio of decompressed to compressed bytes. zlib reaches 1000 for zeros."""
 
+# In bytes. Python 3.14 would read further ahead, and miss in which tuple an error is.
+_READ_AHEAD = 1 << 13
+
 
 def read_network(path: str | PathLike[str]) -> NTuple:
     """Reads a network file written by Szubert and Jaśkowski's 2048 or by TDL2048-Demo.
@@ -56,7 +59,8 @@ def read_network(path: str | PathLike[str]) -> NTuple:
             first = file.peek(2)[:2]
             # zlib's header (RFC 1950, section 2.2); a network of 120 tuples begins with 0x78, too.
             if first[:1] == b"\x78" and int.from_bytes(first, "big") % 31 == 0:
-                return _szubert(_Reader(io.BufferedReader(_Decompressed(file)), ">"))
+                data = io.BufferedReader(_Decompressed(file), _READ_AHEAD)
+                return _szubert(_Reader(data, ">"))
             return _tdl_demo(_Reader(file, "<"))
         except (InvalidArgument, zlib.error, MemoryError) as error:
             lane = getattr(error, "lane", None)
