@@ -61,19 +61,23 @@ PYTHON_LEFT_OUT = {
         "QEMU starts a thread itself"
     ),
     "tests/test_short_memory.py": MEMORY,
+    "tests/test_small_boards.py::test_the_command_fails_if_a_training_run_fails[missing]": (
+        "QEMU starts a missing program, which then exits with 127"
+    ),
+    "tests/test_state_dir.py::test_ignored_hangups_and_interrupts_stay_ignored": (
+        "/proc shows the signals that QEMU ignores"
+    ),
     "tests/test_train.py::test_a_network_beyond_the_memory_is_refused": MEMORY,
     "tests/test_train.py::test_memory_that_the_process_takes_later_does_not_end_a_training": MEMORY,
 }
 """The tests that do not run, and the reasons."""
 
 BENCH = ".build/release/twofold-server bench --signature-only --json"
-SWIFT_TESTS = (
-    "LD_LIBRARY_PATH=/usr/lib/swift/linux "
-    ".build/release/twofoldPackageTests.xctest --testing-library swift-testing"
-)
+RUNTIME = "LD_LIBRARY_PATH=/usr/lib/swift/linux"
+SWIFT_TESTS = f"{RUNTIME} .build/release/twofoldPackageTests.xctest --testing-library swift-testing"
 PYTEST = (  # Debian's clang is not in /usr/bin
     "cd python_client && PATH=$PATH:/usr/libexec/swift/bin OPENBLAS_NUM_THREADS=1 "
-    "/venv/bin/python -m pytest -m 'not long' "
+    f"{RUNTIME} /venv/bin/python -m pytest -m 'not long' "
     "--numprocesses $(($(nproc) + 1)) --dist worksteal --timeout 7200"
 )
 EDITABLE = "pip install --quiet --no-index --no-deps --no-build-isolation --editable python_client"

@@ -246,7 +246,9 @@ def test_a_failed_training_run_is_listed(
 
 
 @pytest.mark.parametrize(
-    ("python", "error"), [("/bin/false", SystemExit), ("/nowhere/python", FileNotFoundError)]
+    ("python", "error"),
+    [("/bin/false", SystemExit), ("/nowhere/python", FileNotFoundError)],
+    ids=["failing", "missing"],
 )
 def test_the_command_fails_if_a_training_run_fails(
     solved: None,
