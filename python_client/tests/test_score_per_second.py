@@ -243,6 +243,7 @@ def test_the_demos_main_saves_the_network_at_each_time(tmp_path: Path, build: Pa
         assert int((tmp_path / one["file"]).read_text()) == one["games"]
 
 
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_tdl2048_plays_rounds_of_games_until_each_time(
     tmp_path: Path, build: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

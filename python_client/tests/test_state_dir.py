@@ -415,10 +415,10 @@ def test_ignored_hangups_and_interrupts_stay_ignored(tmp_path: Path) -> None:
         assert server.stdout is not None
         assert server.stdout.readline().startswith(b"listening on ")
         status = Path(f"/proc/{server.pid}/status").read_text()
-        ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
-        assert all(ignored >> number - 1 & 1 for number in (signal.SIGHUP, signal.SIGINT))
         server.terminate()
         assert server.wait(PATIENCE) == 0
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    assert all(ignored >> number - 1 & 1 for number in (signal.SIGHUP, signal.SIGINT))
 
 
 @pytest.mark.parametrize("closed", ["<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])

@@ -355,7 +355,7 @@ def test_a_killed_training_can_be_resumed(tmp_path: Path) -> None:
     )
     # Nearly all of its time goes into saving.
     with subprocess.Popen([sys.executable, "-c", script, str(file)]) as process:
-        wait_until(file.exists)
+        wait_until(lambda: checkpoints.version(file) is not None)
         time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
     NTuple.load(file)
