@@ -8,6 +8,7 @@ import math
 import re
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +302,46 @@ def test_infos_of_only_some_lanes_belong_to_these_lanes() -> None:
     together = twofold.evaluate(first_legal, episodes=20, **arguments)
     for name in ("scores", "moves", "lengths", "max_exponents"):
         np.testing.assert_array_equal(getattr(apart, name), getattr(together, name))
+
+
+class Reporting(gym.Env[Any, Any]):
+    """An environment with a reward of 1 for each of 5 to 7 steps, and infos in some of them."""
+
+    observation_space, action_space = gym.spaces.Discrete(1), gym.spaces.Discrete(2)
+
+    def __init__(self, is_reported: Callable[[int, bool], bool], name: str) -> None:
+        self._is_reported, self._name = is_reported, name
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps, self._length = 0, int(self.np_random.integers(5, 8))
+        return 0, self._infos()
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self._steps += 1
+        return 0, 1.0, self._steps == self._length, False, self._infos()
+
+    def _infos(self) -> dict[str, Any]:
+        is_reported = self._is_reported(self._steps, self._steps == self._length)
+        return {self._name: self._steps} if is_reported else {}
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("name", ["score", "moves"])
+@pytest.mark.parametrize(
+    "is_reported",
+    [lambda step, is_last: step == 0, lambda step, is_last: not is_last],
+    ids=["in the reset", "before the last step"],
+)
+def test_an_info_that_the_last_step_lacks_does_not_count(
+    num_envs: int, name: str, is_reported: Callable[[int, bool], bool]
+) -> None:
+    envs = gym.vector.SyncVectorEnv([lambda: Reporting(is_reported, name)] * num_envs)
+    result = twofold.evaluate(lambda observations, mask: mask.argmax(axis=1), env=envs, episodes=9)
+    envs.close()
+    assert len(set(result.lengths)) == 3
+    np.testing.assert_array_equal(result.scores, result.lengths)
+    np.testing.assert_array_equal(result.moves, result.lengths)
 
 
 def test_observations_may_be_tuples() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -20,8 +20,9 @@ from twofold.evaluation.schedule import Schedule, Segment
 from twofold.policies import served_policies
 from twofold.policies.choosers import CheckedChooser, rows
 
-# The infos in 2048 that keep their values from before the step in which a player failed.
-_OF_FAILED = ("score", "moves", "max_exponent")
+# The infos that contain a game's results. In 2048, they keep their values from before the step in
+# which a player failed.
+_RESULTS = ("score", "moves", "max_exponent")
 # The results of a game, and the infos of rollouts that contain them.
 _OF_ROLLOUTS = {
     "score": "score",
@@ -62,7 +63,7 @@ class Steps:
         if self._observations is None:
             self._observations, self._infos = _reset_all(self._envs, schedule.lane_seeds)
             self._mask = self._infos.get("action_mask", self._every_action)
-            self._has = {name: name in self._infos for name in ("score", "moves", "max_exponent")}
+            self._has = {name: name in self._infos for name in _RESULTS}
             self._chooser.begin(schedule.active, schedule.lane_player_seeds)
             return
         self._rewards[lanes] = self._lengths[lanes] = 0
@@ -86,22 +87,23 @@ class Steps:
         failed[list(chooser.failures)] = True
         before = self._infos
         if chooser.failures:
-            before = {name: before[name].copy() for name in _OF_FAILED}
+            before = {name: before[name].copy() for name in _RESULTS}
         base: Any = self._envs.unwrapped
         boards = base.boards()[np.newaxis] if self._needs_boards else None
         self._observations, rewards, terminations, truncations, stepped = self._envs.step(actions)
         infos = stepped
         if chooser.failures:
-            kept = {name: np.where(failed, before[name], infos[name]) for name in _OF_FAILED}
+            kept = {name: np.where(failed, before[name], infos[name]) for name in _RESULTS}
             infos = {**infos, **kept}
         self._infos = infos
         self._mask = infos.get("action_mask", self._every_action)
-        # Some environments report a score only in the infos of a reset.
-        self._has["score"] = self._has["score"] and "score" in infos
         self._lengths += ~failed
-        if not self._has["score"]:
-            self._rewards += rewards
+        self._rewards += rewards
         ended = np.flatnonzero((terminations | truncations | failed) & active)
+        if len(ended):
+            # Some environments report these infos only in a reset, or not in the last step.
+            for name in self._has:
+                self._has[name] &= _is_reported(infos, name, ended)
         return Segment(
             actions=actions[np.newaxis],
             playing=(active & ~failed)[np.newaxis],
@@ -122,6 +124,12 @@ class Steps:
         if has["max_exponent"]:
             results["max_exponent"] = infos["max_exponent"][ended]
         return results
+
+
+def _is_reported(infos: Mapping[str, Any], name: str, lanes: NDArray[np.intp]) -> bool:
+    """Returns True if the infos contain this name for all of these lanes."""
+    mask = infos.get(f"_{name}")  # Gymnasium's; None if all lanes have the info
+    return name in infos and (mask is None or bool(mask[lanes].all()))
 
 
 class Rollouts:
