@@ -1,6 +1,7 @@
 """Datasets contain the environment's transitions, and `verify` detects any alteration."""
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,7 @@ def test_missing_transitions_and_other_metadata_are_found(tmp_path: Path) -> Non
         ({"arguments": {"env": 1}}, (), "its environment: "),
         ({"arguments": {"endpoint": "tcp://a:1"}}, (), "not a Twofold dataset"),
         ({"policy": None}, (), "not a Twofold dataset"),
+        ({"note": math.nan}, (), "not a Twofold dataset"),
         ({"arguments": {"reward": "/etc/passwd"}}, (), "not a Twofold dataset"),
         ({"arguments": {"size": "abc"}}, (), "its environment: size is 'abc'"),
         ({"arguments": {"size": [4]}}, (), "its environment: size is"),

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from typing_extensions import Unpack
@@ -69,7 +69,7 @@ class DatasetFile:
     def _read_metadata(self) -> dict[str, Any]:
         entry = (self._file.metadata.metadata or {}).get(file_format.METADATA_KEY)
         try:
-            found: dict[str, Any] = json.loads(entry or b"")
+            found: dict[str, Any] = json.loads(entry or b"", parse_constant=_refuse)
             is_right = found["format"] == file_format.FORMAT
             is_right &= isinstance(found["arguments"], dict)
             is_right &= all(isinstance(found[name], str) for name in TEXTS)
@@ -270,3 +270,8 @@ def _compare(name: str, recorded: dict[str, Array], replayed: dict[str, Array], 
         raise InvalidDataset(
             f"{name} {row + both}: the group has {rows} rows; the replay has {expected}"
         )
+
+
+def _refuse(constant: str) -> NoReturn:
+    """Refuses NaN and Infinity, which are not JSON."""
+    raise ValueError(constant)
