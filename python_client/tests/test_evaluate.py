@@ -10,7 +10,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
@@ -961,6 +961,21 @@ def test_the_plot_is_a_picture(tmp_path: Path) -> None:
     assert path.read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(errors.InvalidArgument, match="unknownformat"):
         by_hand().plot(tmp_path / "a.unknownformat")
+
+
+def test_a_plot_that_matplotlib_can_not_draw_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise RuntimeError("xelatex not found")  # as for .pgf without TeX
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
+    with pytest.raises(errors.InvalidArgument, match="xelatex") as info:
+        by_hand().plot(tmp_path / "a.pgf")
+    assert info.value.field == "path"
+    assert not any(tmp_path.iterdir())
 
 
 def test_the_plot_shows_names_as_they_are_written(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def save_plot(figure: Any, path: str | Path | None) -> Any:
         path, picture = _plot_file(figure, Path(path)), io.BytesIO()
         try:
             figure.savefig(picture, dpi=150, format=path.suffix[1:])
-        except ValueError as error:  # an unknown suffix
+        except (ValueError, RuntimeError) as error:  # an unknown suffix, or .pgf without TeX
             raise InvalidArgument(f"{path}: {error}", field="path") from None
         with whole_file(path) as file:
             file.write(picture.getbuffer())
