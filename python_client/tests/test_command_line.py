@@ -351,6 +351,22 @@ def test_an_interrupted_check_of_a_new_file_leaves_no_file(
     assert not any(tmp_path.iterdir())
 
 
+def test_the_check_of_a_new_file_leaves_what_another_process_has_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = Path.open
+
+    def overtaken(path: Path, mode: str) -> Any:
+        with open(path, "w") as file:
+            file.write("complete")
+        return make(path, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", overtaken)
+        check_output(tmp_path / "new")
+    assert (tmp_path / "new").read_text() == "complete"
+
+
 def in_shell(
     command: list[str], redirection: str, output: int = subprocess.DEVNULL
 ) -> tuple[int, str]:
@@ -370,6 +386,42 @@ def in_shell(
 
 def test_output_of_a_help_to_a_full_disk_is_status_1() -> None:
     assert in_shell(["--help"], ">/dev/full") == (1, "No space left on device\n")
+
+
+@pytest.mark.parametrize("redirection", [">> {}", "| cat >> {}"])
+def test_a_file_is_not_the_standard_output(redirection: str, tmp_path: Path) -> None:
+    file = tmp_path / "collected"
+    file.write_text("earlier")
+    command = ["evaluate", "random", "--episodes", "1", "--save", "/dev/stdout"]
+    _, text = in_shell(command, redirection.format(file))
+    assert "/dev/stdout is the standard output" in text
+    assert file.read_text() == "earlier"
+
+
+def test_an_error_has_its_status_and_json_even_if_it_can_not_be_logged() -> None:
+    status, _ = in_shell(["replay", "/nowhere", "--json"], "2>/dev/full | grep -q '\"error\"'")
+    assert status == 0
+    assert in_shell(["evaluate", "nobody"], "2>/dev/full")[0] == 2
+
+
+def test_an_evaluation_that_can_not_be_logged_does_not_end_its_training(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = ["train", str(tmp_path / "agent.npz"), "--steps", "20000", "--size", "2x3", "--json"]
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert cli.main([*command, "--evaluate-every", "0.001", "--episodes", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["evaluations"]
+    assert (tmp_path / "agent.npz").exists()
+
+
+def test_a_link_to_itself_is_a_file_that_can_not_be_written(run: Any, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("link")
+    status, _, text = run(["replay", "{files}/good.json", "--html", str(link)])
+    assert status == 1
+    assert text.endswith("Too many levels of symbolic links\n")
+    assert link.is_symlink()
 
 
 def test_output_to_a_closed_pipe_is_status_1() -> None:

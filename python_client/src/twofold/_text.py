@@ -194,13 +194,16 @@ def check_writable(path: Path) -> None:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return
     check_folder(path)
-    is_new = not path.exists()
+    target = Path(os.path.realpath(path))
+    is_new = not os.path.lexists(target)
     try:
         with path.open("ab"):
             pass
     finally:
-        if is_new:
-            path.resolve().unlink(missing_ok=True)
+        # A file with content is the result of another process.
+        with contextlib.suppress(FileNotFoundError):
+            if is_new and target.stat().st_size == 0:
+                target.unlink()
 
 
 def check_folder(path: Path) -> None:

@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from twofold import _text
+from twofold.cli.common import show
 from twofold.errors import InvalidArgument, TwofoldError
 
 SUBCOMMANDS = {
@@ -162,15 +163,11 @@ def _fail(program: str, error: BaseException, as_json: bool) -> int:
         text = f"{error.filename}: {error.strerror}"
     if not isinstance(error, (KeyboardInterrupt, BrokenPipeError)):
         lines = map(_text.printable, text.split("\n"))  # a message may quote a file
-        print(f"{program}: " + "\n".join(lines), file=sys.stderr)
+        show(f"{program}: " + "\n".join(lines), sys.stderr)
     fields = vars(error) if isinstance(error, TwofoldError) else {}
     fields = {key: value for key, value in fields.items() if value not in (None, "")}
     document = {"error": {"type": type(error).__name__, "message": text, **fields}}
-    try:
-        print(f"{json.dumps(document, default=str)}\n" if as_json else "", end="", flush=True)
-    except OSError:
-        # The pipe is closed or the disk is full. The interpreter flushes again when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    show(json.dumps(document, default=str) if as_json else "", sys.stdout)
     if isinstance(error, KeyboardInterrupt):
         return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
     # NotFound is wrong usage only for a policy: it can also mean that the server lost the session.

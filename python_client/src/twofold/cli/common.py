@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from twofold._text import check_writable
 from twofold.errors import InvalidArgument
@@ -28,20 +29,43 @@ class Result:
     succeeded: bool = True
 
 
+def show(text: str, stream: TextIO) -> None:
+    """Prints text, unless it is empty. Then empties the stream, or silences it if that fails."""
+    try:
+        print(text, end="\n" if text else "", file=stream, flush=True)
+    except OSError:
+        # The pipe is closed or the disk is full. The interpreter flushes again when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def check_output(path: Path, *inputs: str | Path) -> None:
     """Checks that an output file can be written, before the result is computed.
 
-    The file must not be one of the `inputs`, which would be lost.
+    The file must not be one of the `inputs`, which would be lost. Nor may it be the file or pipe to
+    which standard output is redirected, because that gets the command's text.
 
     Raises:
-        InvalidArgument: The file is an input.
+        InvalidArgument: The file is an input or the standard output.
         OSError: The file can't be written.
     """
+    if _is_standard_output(path):
+        raise InvalidArgument(
+            f"{path} is the standard output, which gets the command's text; name a different file",
+            field="file",
+        )
     if path.is_file() and any(os.path.exists(each) and path.samefile(each) for each in inputs):
         raise InvalidArgument(
             f"{path} is also an input; name a different file for the result", field="file"
         )
     check_writable(path)
+
+
+def _is_standard_output(path: Path) -> bool:
+    try:
+        status, output = os.stat(path), os.fstat(1)  # sys.stdout may be replaced
+    except OSError:
+        return False
+    return os.path.samestat(status, output) and not stat.S_ISCHR(status.st_mode)
 
 
 def check_different(paths: Iterable[Path]) -> None:

@@ -17,6 +17,7 @@ from twofold.cli.common import (
     check_output,
     numeric,
     positive,
+    show,
 )
 from twofold.errors import InvalidArgument
 from twofold.evaluation import Evaluation, report
@@ -173,4 +174,4 @@ def _print_evaluation(point: Point, evaluation: Evaluation) -> None:
         text += " in 1 game"
     else:
         text += f" ({ends}) in {evaluation.episodes:,} games"
-    print(text, file=sys.stderr, flush=True)
+    show(text, sys.stderr)
