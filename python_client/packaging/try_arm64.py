@@ -64,6 +64,7 @@ PYTHON_LEFT_OUT = {
     "tests/test_small_boards.py::test_the_command_fails_if_a_training_run_fails[missing]": (
         "QEMU starts a missing program, which then exits with 127"
     ),
+    "tests/test_state_dir.py::test_a_session_too_large_for_the_memory_harms_no_other": MEMORY,
     "tests/test_state_dir.py::test_ignored_hangups_and_interrupts_stay_ignored": (
         "/proc shows the signals that QEMU ignores"
     ),
