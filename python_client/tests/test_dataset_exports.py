@@ -10,7 +10,8 @@ import yaml
 
 import twofold
 from twofold import errors
-from twofold.datasets import file_format, huggingface
+from twofold.datasets import file_format, huggingface, minari
+from twofold.datasets.reader import DatasetFile
 
 parquet: Any = pytest.importorskip("pyarrow.parquet")
 
@@ -32,6 +33,29 @@ def flip(path: Path, group: int) -> None:
     start = column.dictionary_page_offset or column.data_page_offset
     content[start + column.total_compressed_size - 1] ^= 1
     path.write_bytes(content)
+
+
+def test_a_minari_export_keeps_few_parts_of_each_episode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_format, "GROUP_ROWS", 8)
+    path = tmp_path / "data.parquet"
+    twofold.datasets.write(path, "random", transitions=2400, num_envs=4, endpoint="embedded")
+    episodes: list[list[dict[str, Any]]] = []
+    monkeypatch.setattr(minari, "_episodes", lambda _, ended: episodes.extend(ended))
+    list(minari._buffers(DatasetFile(path), None))
+    assert max(map(len, episodes)) <= 8, "about the logarithm of the number of row groups"
+    whole = [minari._join(parts) for parts in episodes]
+    assert max(len(each["reward"]) for each in whole) > 100
+    read = list(twofold.datasets.read(path))
+    for name in ("observation", "reward"):
+        column, lanes = (np.concatenate([each[key] for each in read]) for key in (name, "lane"))
+        for lane in range(4):
+            own = [each for each in whole if each["lane"][0] == lane]
+            own.sort(key=lambda each: int(each["time"][0]))
+            np.testing.assert_array_equal(
+                np.concatenate([each[name] for each in own]), column[lanes == lane]
+            )
 
 
 def test_each_row_group_is_in_one_of_the_files_as_lists(path: Path, tmp_path: Path) -> None:

@@ -141,8 +141,11 @@ def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[A
             if is_end[last - 1]:
                 ended.append([*begun.pop(lane, []), part])
             else:  # copied, so that the part does not keep its whole row group
-                part = {name: values.copy() for name, values in part.items()}
-                begun.setdefault(lane, []).append(part)
+                parts = begun.setdefault(lane, [])
+                parts.append({name: values.copy() for name, values in part.items()})
+                # Many short parts would take much more memory than their data.
+                while len(parts) > 1 and len(parts[-2]["reward"]) <= len(parts[-1]["reward"]):
+                    parts[-2:] = [_join(parts[-2:])]
         yield _episodes(dataset, ended)
         rows += len(lanes)
         if progress is not None:
@@ -150,6 +153,13 @@ def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[A
     for _, parts in sorted(begun.items()):
         parts[-1]["truncated"][-1] = True
     yield _episodes(dataset, [parts for _, parts in sorted(begun.items())])
+
+
+def _join(parts: list[dict[str, Array]]) -> dict[str, Array]:
+    """Joins consecutive parts of an episode to one."""
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    joined |= {name: joined[name][-1:] for name in ("lane", "next_observation")}
+    return joined | {"time": joined["time"][:1]}
 
 
 def _episodes(dataset: DatasetFile, episodes: list[list[dict[str, Array]]]) -> list[Any]:
@@ -164,14 +174,14 @@ def _episodes(dataset: DatasetFile, episodes: list[list[dict[str, Array]]]) -> l
     masks = dataset.game.in_user_order(masks, 1)
     made = []
     for parts, mask in zip(episodes, masks, strict=True):
-        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        whole = _join(parts)
         if whole["terminated"][-1]:
             mask[:] = 0
         seed = (dataset.metadata["seed"] + int(whole["lane"][0])) % 2**64
         made.append(
             buffer(
                 seed=None if whole["time"][0] else seed,
-                observations=np.concatenate([whole["observation"], parts[-1]["next_observation"]]),
+                observations=np.concatenate([whole["observation"], whole["next_observation"]]),
                 actions=whole["action"].astype(np.int64),
                 rewards=whole["reward"],
                 terminations=whole["terminated"],
