@@ -25,7 +25,7 @@ from servers import PATIENCE, wait_until
 from test_optimum import solve
 
 import twofold
-from twofold import cli
+from twofold import _text, cli
 from twofold.client import embedded
 from twofold.client.embedded import EmbeddedLearner
 from twofold.envs.seeding import consecutive
@@ -389,6 +389,23 @@ def test_two_trainings_do_not_overwrite_each_other(
     undisturbed = tmp_path / "undisturbed.npz"
     train(**SMALL, steps=played_in(own) * 64, file=undisturbed)
     assert saved(own) == saved(undisturbed)
+
+
+def test_an_interrupt_right_after_a_save_is_not_another_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, once, replace = tmp_path / "agent.npz", iter([True]), _text._replace
+
+    def interrupted(temporary: Path, target: Path) -> bool:
+        replaced = replace(temporary, target)
+        if next(once, False):
+            raise KeyboardInterrupt
+        return replaced
+
+    monkeypatch.setattr(_text, "_replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(**SMALL, seconds=1000, save_every=0.001, file=file)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("change", [Path.unlink, Path.touch])

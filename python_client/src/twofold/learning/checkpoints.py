@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -34,26 +34,40 @@ _POINT = [float, int, int, float, float]
 _PIECE = 1 << 18
 
 
-def save(path: str | PathLike[str], learner: EmbeddedLearner, training: dict[str, Any]) -> None:
+def save(
+    path: str | PathLike[str],
+    learner: EmbeddedLearner,
+    training: dict[str, Any],
+    begin: Callable[[list[int]], None] | None = None,
+) -> None:
     """Writes a checkpoint. The file appears only when it is complete.
 
     `numpy.savez` would need copies of the weights and of their errors, in addition to the learner.
+
+    Args:
+        path: The file.
+        learner: The learner.
+        training: The entry `training`, which `load` returns.
+        begin: A function that gets the file's `version` just before it appears.
     """
     form = learner.form
-    with _text.whole_file(path) as file, zipfile.ZipFile(file, "w") as archive:
-        _write(archive, "exponents", np.array(form.exponents, np.int64))
-        _write(archive, "symmetric", np.array(form.symmetric))
-        for index, weights in enumerate(tables(learner.weights, form)):
-            cells = np.frombuffer(form.tuples[index].cells, np.uint8)
-            _write(archive, f"tuple_{index}", cells)
-            _write(archive, f"weights_{index}", weights)
-        for index, errors in enumerate(tables(learner.errors, form)):
-            count = sum(int(np.count_nonzero(piece[:, 1])) for piece in _pieces(errors))
-            rows = (piece[piece[:, 1] != 0] for piece in _pieces(errors))
-            _write_pieces(archive, f"places_{index}", np.uint32, (count,), _places(errors))
-            _write_pieces(archive, f"errors_{index}", errors.dtype, (count, 2), rows)
-        _write(archive, "state", learner.state)
-        _write(archive, "training", np.array(json.dumps(training)))
+    with _text.whole_file(path) as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            _write(archive, "exponents", np.array(form.exponents, np.int64))
+            _write(archive, "symmetric", np.array(form.symmetric))
+            for index, weights in enumerate(tables(learner.weights, form)):
+                cells = np.frombuffer(form.tuples[index].cells, np.uint8)
+                _write(archive, f"tuple_{index}", cells)
+                _write(archive, f"weights_{index}", weights)
+            for index, errors in enumerate(tables(learner.errors, form)):
+                count = sum(int(np.count_nonzero(piece[:, 1])) for piece in _pieces(errors))
+                rows = (piece[piece[:, 1] != 0] for piece in _pieces(errors))
+                _write_pieces(archive, f"places_{index}", np.uint32, (count,), _places(errors))
+                _write_pieces(archive, f"errors_{index}", errors.dtype, (count, 2), rows)
+            _write(archive, "state", learner.state)
+            _write(archive, "training", np.array(json.dumps(training)))
+        if begin is not None:
+            begin(_version(archive))
 
 
 def _write(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
@@ -121,9 +135,13 @@ def version(path: str | PathLike[str]) -> list[int] | None:
     """Returns the checksums of a checkpoint's arrays; None if the file is missing or damaged."""
     try:
         with _reading(path) as arrays:
-            return [entry.CRC for entry in arrays.zip.infolist()]
+            return _version(arrays.zip)
     except (InvalidArgument, OSError):
         return None
+
+
+def _version(archive: zipfile.ZipFile) -> list[int]:
+    return [entry.CRC for entry in archive.infolist()]
 
 
 def _check(name: str, numbers: Any, types: Sequence[type]) -> None:

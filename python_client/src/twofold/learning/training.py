@@ -370,8 +370,9 @@ class _Run:
         version: list[int] | None,
     ) -> None:
         self.plan, self.learner = plan, learner
-        # The file, and its `checkpoints.version` at the start or after the last save.
-        self.file, self.version = file, version
+        # The file, and its `checkpoints.version`: at the start, or after the last save. During a
+        # save, which may be interrupted, it can also be the second one.
+        self.file, self.versions = file, [version]
         # `checked_seconds` is the part of `seconds` in which no evaluation is missing.
         self.seconds = self.checked_seconds = 0.0
         self.curve: list[Point] = []
@@ -460,11 +461,12 @@ class _Run:
                 (point, found.to_json(games=True)) for point, found in self.evaluations
             ],
         }
-        file, is_changed = self.file, checkpoints.version(self.file) not in (None, self.version)
+        file, version = self.file, checkpoints.version(self.file)
+        is_changed = version not in (None, *self.versions)
         if is_changed:
             self.file = file.with_stem(f"{file.stem[:50]}-{secrets.token_hex(4)}")
-        checkpoints.save(self.file, self.learner, training)
-        self.version = checkpoints.version(self.file)
+        checkpoints.save(self.file, self.learner, training, self.versions.append)
+        del self.versions[:-1]
         if is_changed:
             raise InvalidArgument(
                 f"{file} was saved by another training meanwhile; this one is in {self.file}. Pass "
