@@ -210,7 +210,7 @@ swift-6.2: server ## Build with the oldest Swift that is supported, in a Debian 
 # --short leaves out the wheel and the tests, --keep skips what passed at an earlier commit, and --publish writes the
 # results into docs/figures.
 .PHONY: arm64-test
-arm64-test: server $(VENV)/installed ## Build for arm64 and test in emulated Debian systems (as root, hours): ARM64_ARGS=--short.
+arm64-test: server $(VENV)/installed ## Build for arm64 and test in emulated Debian systems (as root, over an hour): ARM64_ARGS=--short.
 	$(VENV)/bin/python python_client/packaging/try_arm64.py $(ARM64_ARGS)
 
 .PHONY: container-test
