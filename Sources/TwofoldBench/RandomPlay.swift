@@ -16,7 +16,7 @@ final class RandomPlay {
     private var draws: UInt64 = 0
     private let clock = ContinuousClock()
 
-    init(_ batch: Batch, _ workers: Workers) throws(EnvironmentError) {
+    init(_ batch: Batch, _ workers: Workers) throws {
         self.batch = batch
         self.workers = workers
         let lanes = batch.lanes
@@ -26,12 +26,8 @@ final class RandomPlay {
         resetReply = BatchLayout(batch.resetArrays, lanes: lanes).arrays(in: stepReply.bytes)
         actions = .allocate(byteCount: lanes, alignment: 64)
         actions.initializeMemory(as: UInt8.self, repeating: 0)
-        let seeds = UnsafeMutableRawBufferPointer.allocate(byteCount: lanes * 8, alignment: 8)
-        defer { seeds.deallocate() }
-        for lane in 0..<lanes {
-            seeds.storeBytes(of: UInt64(lane).littleEndian, toByteOffset: lane * 8, as: UInt64.self)
-        }
-        try batch.reset(ResetInput(seeds: UnsafeRawBufferPointer(seeds)), into: resetReply)
+        let seeds = (0..<lanes).map { UInt64($0).littleEndian }
+        try seeds.withUnsafeBytes { try batch.reset(ResetInput(seeds: $0), into: resetReply) }
     }
 
     deinit { actions.deallocate() }

@@ -56,7 +56,7 @@ private func serve(
     var stateDirectory: StateDirectory?
     if let path = configuration.stateDirectory {
         let files = try SystemStateFiles(path)
-        if files.isOpenToOthers {
+        if CurveFiles.isReadableByOthers(path) {
             logger.warning(
                 "other users can read the state directory and take over its sessions: run chmod 700 on it")
         }
@@ -75,7 +75,7 @@ private func serve(
         stateDirectory = directory
     }
     for endpoint in endpoints {
-        if Endpoint.isOpenToAll(endpoint.name, configuration) {
+        if endpoint.isOpenToAll {
             logger.warning(
                 """
                 ANYBODY WHO REACHES \(endpoint.name) CAN USE THIS SERVER, AND READ AND CHANGE ALL MESSAGES. \

@@ -23,11 +23,7 @@ final class Rollouts {
     private let environment: Batch
     /// The environment's 2048 config; nil for another game.
     private let game: Game2048Config?
-    private let tables: TableDirectory
-    private let limits: Limits
-    private let searchWorkers: Workers
-    private let stop: Flag
-    private let clock: Clock
+    private let service: EnvironmentService
     /// The maximum number of steps in a reply. No machine completes more steps within a rollout's time limit, so
     /// the reply needs no memory for them.
     private let maxSteps: Int
@@ -42,11 +38,7 @@ final class Rollouts {
     ) throws(EnvironmentError) {
         self.environment = environment
         game = environment.game is Game2048 ? request.game2048 : nil
-        tables = service.tables
-        limits = service.limits
-        searchWorkers = service.searchWorkers
-        stop = service.stop
-        clock = service.clock
+        self.service = service
         // Assumes twice the estimated speed on all threads, and at least 400 ns for each step.
         let step = environment.lanes * environment.nanosecondsPerLane / (2 * service.workers.threads)
         maxSteps = Int(EnvironmentService.answerTime / .nanoseconds(max(400, step))) + 1
@@ -90,7 +82,7 @@ final class Rollouts {
                 network.removeWeights()
             } else {
                 network = try NTupleNetwork(
-                    wanted, rows: shape[0], columns: shape[1], maxBytes: limits.maxPolicyBytes)
+                    wanted, rows: shape[0], columns: shape[1], maxBytes: service.limits.maxPolicyBytes)
             }
             last = nil
         case .weights(let piece):
@@ -114,7 +106,7 @@ final class Rollouts {
         let form = NTupleNetwork.Form(message)
         if form == network?.form { return .tables(0) }
         // A network that is too large is refused later.
-        guard let bytes = form.bytes, bytes <= limits.maxPolicyBytes else { return nil }
+        guard let bytes = form.bytes, bytes <= service.limits.maxPolicyBytes else { return nil }
         return .network(bytes)
     }
 
@@ -126,7 +118,8 @@ final class Rollouts {
         case .random, .fixedOrder, .optimal: return .tables(0)
         case .greedy, .ntuple: return .tables(AfterstateMemory.bytes(environment))
         case .expectimax(let wanted):
-            return .tables(ExpectimaxPolicy.heuristicBytes + min(tableBytes(wanted), limits.maxPolicyBytes))
+            let bytes = min(tableBytes(wanted), service.limits.maxPolicyBytes)
+            return .tables(ExpectimaxPolicy.heuristicBytes + bytes)
         }
     }
 
@@ -137,7 +130,7 @@ final class Rollouts {
     }
 
     private func tableBytes(_ wanted: Twofold_V1_ExpectimaxPolicy) -> Int {
-        let room = max(0, limits.maxPolicyBytes - (network?.bytes ?? 0))
+        let room = max(0, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
         // At least the smallest size, which is then refused if there is less room.
         let usual = max(ExpectimaxPolicy.tableBytes.lowerBound, min(16 << 20, room))
         return wanted.tableBytes == 0 ? usual : Int(clamping: wanted.tableBytes)
@@ -216,9 +209,9 @@ final class Rollouts {
                 source, steps: plan.steps, frames: plan.frames.arrays(in: memory),
                 steps: plan.rows.arrays(in: memory), finals: plan.finals.arrays(in: memory),
                 finalsRoom: plan.finals.lanes,
-                answer: Deadline(after: EnvironmentService.answerTime, on: clock, or: stop),
+                answer: Deadline(after: EnvironmentService.answerTime, on: service.clock, or: service.stop),
                 searchEnd: Self.isSearch(request)
-                    ? Deadline(after: limits.maxSearch, on: clock, or: stop) : nil)
+                    ? Deadline(after: service.limits.maxSearch, on: service.clock, or: service.stop) : nil)
             // The policy is kept only now, because a refused request changes nothing and releases its memory.
             if case .policy(let policy, _) = source { last = (request.source!, policy) }
             return plan.reply(done, in: memory)
@@ -266,14 +259,14 @@ final class Rollouts {
         case .greedy: return try GreedyPolicy(environment)
         case .optimal:
             guard let game else { throw .invalid("policy", "the policy 'optimal' plays only 2048") }
-            return OptimalPolicy(try tables.table(of: game, for: "policy"))
+            return OptimalPolicy(try service.tables.table(of: game, for: "policy"))
         case .ntuple:
             guard let network else {
                 throw .precondition("policy", "the session has no network yet: send one first")
             }
-            return try NTuplePolicy(environment, network, workers: searchWorkers)
+            return try NTuplePolicy(environment, network, workers: service.searchWorkers)
         case .expectimax(let wanted):
-            let room = max(0, limits.maxPolicyBytes - (network?.bytes ?? 0))
+            let room = max(0, service.limits.maxPolicyBytes - (network?.bytes ?? 0))
             let bytes = tableBytes(wanted)
             guard bytes <= room else {
                 throw .exhausted(
@@ -283,7 +276,7 @@ final class Rollouts {
             }
             return try ExpectimaxPolicy(
                 environment, depth: Int(clamping: wanted.depth), extension: Int(clamping: wanted.extension),
-                tableBytes: bytes, heuristic: try heuristic(wanted), workers: searchWorkers)
+                tableBytes: bytes, heuristic: try heuristic(wanted), workers: service.searchWorkers)
         }
     }
 }

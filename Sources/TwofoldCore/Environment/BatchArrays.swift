@@ -41,21 +41,14 @@ public struct BatchArrays: @unchecked Sendable {
     @inline(__always)
     func row(_ lane: Int) -> LaneRow { LaneRow(arrays: self, lane: lane) }
 
-    /// Copies the first rows of `other` to the rows `rows` of these arrays. If `count` is given, copies only the first
-    /// `count` arrays.
-    func copyRows(_ rows: Range<Int>, of count: Int? = nil, from other: BatchArrays) {
+    /// Copies rows of `other`, starting with row `first`, to the rows `rows` of these arrays. If `count` is given,
+    /// copies only the first `count` arrays.
+    func copyRows(
+        _ rows: Range<Int>, of count: Int? = nil, from other: BatchArrays, startingAt first: Int = 0
+    ) {
         for array in 0..<(count ?? other.arrays.count) {
             address(array: array, lane: rows.lowerBound).copyMemory(
-                from: other.arrays[array].base, byteCount: rows.count * arrays[array].stride)
-        }
-    }
-
-    /// Copies the rows `rows` of the first `count` arrays to the same rows of `other`.
-    func copyRows(_ rows: Range<Int>, of count: Int, to other: BatchArrays) {
-        for array in 0..<count {
-            other.address(array: array, lane: rows.lowerBound).copyMemory(
-                from: address(array: array, lane: rows.lowerBound),
-                byteCount: rows.count * arrays[array].stride)
+                from: other.address(array: array, lane: first), byteCount: rows.count * arrays[array].stride)
         }
     }
 

@@ -123,7 +123,7 @@ extension Batch {
             engine.step(block, actions: actions, into: arrays, worker: worker)
             phases.advance(block, in: arrays, keys)
             if let finals {
-                arrays.copyRows(block, of: keys.resetCount, to: finals)
+                finals.copyRows(block, of: keys.resetCount, from: arrays, startingAt: block.lowerBound)
                 arrays.forEachEnded(keys, among: block) { lane in
                     engine.start(lane, seed: nil, from: nil)
                     phases[lane] = .playing

@@ -1,3 +1,8 @@
+/// The maximum number of terms in a spec.
+private let maxTerms = 32
+/// The largest allowed magnitude of a number in a spec. It keeps rewards within the range of Float.
+private let limit = 1e9
+
 /// A ``RewardSpec`` compiled for one game. The initialiser checks the spec's names and numbers once.
 struct RewardProgram<Rules: Game>: Sendable {
     /// One compiled term.
@@ -17,27 +22,21 @@ struct RewardProgram<Rules: Game>: Sendable {
     /// Whether this is the default reward of the game.
     let isDefault: Bool
 
-    /// The maximum number of terms in a spec.
-    static var maxTerms: Int { 32 }
-
-    /// The largest allowed magnitude of a number in a spec. It keeps rewards within the range of Float.
-    static var limit: Double { 1e9 }
-
     /// Compiles a spec; nil means the default reward of the game. Throws if a part of the spec is invalid. The error
     /// names this part, for example "reward.empty_cells.gamma".
     init(_ spec: RewardSpec?, of game: Rules) throws(EnvironmentError) {
         let defaultSpec = game.defaultReward
         let spec = spec ?? defaultSpec
-        guard (1...Self.maxTerms).contains(spec.terms.count) else {
+        guard (1...maxTerms).contains(spec.terms.count) else {
             throw .invalid(
-                "reward", "the reward has \(spec.terms.count) terms; it has to have 1...\(Self.maxTerms)")
+                "reward", "the reward has \(spec.terms.count) terms; it has to have 1...\(maxTerms)")
         }
         var lines: [Line] = []
         for term in spec.terms { lines.append(try Line(term, of: game)) }
         self.lines = lines
-        scale = try checked(spec.scale, "reward.scale", of: "the reward", limit: Self.limit)
-        low = try spec.clipLow.checkedClip(or: -.infinity, limit: Self.limit)
-        high = try spec.clipHigh.checkedClip(or: .infinity, limit: Self.limit)
+        scale = try checked(spec.scale, "reward.scale", of: "the reward")
+        low = try spec.clipLow.checkedClip(or: -.infinity)
+        high = try spec.clipHigh.checkedClip(or: .infinity)
         guard low <= high else {
             throw .invalid(
                 "reward.clip",
@@ -87,8 +86,7 @@ extension RewardProgram.Line {
                 "this environment has no reward term '\(name.prefix(100))'; it has \(known)")
         }
         self.term = term
-        let limit = RewardProgram<Rules>.limit
-        weight = try checked(declared.weight, "reward.\(name).weight", of: name, limit: limit)
+        weight = try checked(declared.weight, "reward.\(name).weight", of: name)
         let shape = game.table(of: term)
         let taken = ["weight"] + (term.isPotential ? ["gamma"] : []) + (shape == nil ? [] : ["table"])
         var given: [String: [Double]] = [:]
@@ -146,9 +144,7 @@ extension RewardProgram.Line {
 }
 
 /// Returns `value`. Throws if it is NaN or outside -`limit` ... `limit`.
-private func checked(
-    _ value: Double, _ field: String, of owner: String, limit: Double
-) throws(EnvironmentError) -> Double {
+private func checked(_ value: Double, _ field: String, of owner: String) throws(EnvironmentError) -> Double {
     guard abs(value) <= limit else {
         let name = field.split(separator: ".").last!
         throw .invalid(
@@ -160,8 +156,8 @@ private func checked(
 
 extension Double? {
     /// Returns this clipping bound, or `open` if it is nil. Throws if the bound is invalid.
-    fileprivate func checkedClip(or open: Double, limit: Double) throws(EnvironmentError) -> Double {
+    fileprivate func checkedClip(or open: Double) throws(EnvironmentError) -> Double {
         guard let self else { return open }
-        return try checked(self, "reward.clip", of: "the reward", limit: limit) + 0.0
+        return try checked(self, "reward.clip", of: "the reward") + 0.0
     }
 }

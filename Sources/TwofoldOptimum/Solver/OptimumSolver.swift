@@ -96,7 +96,7 @@ public struct OptimumSolver: Sendable {
         header.records = forward.playable.count
         report(Progress(stage: .table, tileSum: 0, states: 0))
         let writer = try TableWriter(logs + "/table", header, rules, forward.playable)
-        try writer.fill(rules, workers, boards: boards, values: values)
+        try writer.fill(workers, boards: boards, values: values)
         header.checksum = writer.table.bodyChecksum
         let play = try PlayPass(rules: rules, boards: boards, table: writer.table)
             .run { report(Progress(stage: .play, tileSum: $0, states: $1)) }

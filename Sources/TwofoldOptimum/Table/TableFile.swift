@@ -65,12 +65,10 @@ struct TableWriter: ~Copyable {
     }
 
     /// Writes the records of all boards.
-    func fill(
-        _ rules: OptimumRules, _ workers: Workers, boards: LayerLog, values: LayerLog
-    ) throws(SystemError) {
+    func fill(_ workers: Workers, boards: LayerLog, values: LayerLog) throws(SystemError) {
         let layers = boards.layers.filter { $0.tileSum != 0 }.sorted { $0.tileSum > $1.tileSum }
         let (ranked, records) = (playable.ranked, table.recordBase)
-        let file = file
+        let (file, rules) = (file, rules)
         for (layer, valued) in zip(layers, values.layers) {
             let (states, rows) = (try boards.rows(of: layer), try values.rows(of: valued))
             workers.run(lanes: states.boardCount, nanosecondsPerLane: 100) { range, _ in

@@ -50,10 +50,10 @@ final class Endpoint {
         }
     }
 
-    /// Returns true if hosts on the network can reach the endpoint, given by its ``name``, and it is not encrypted.
-    static func isOpenToAll(_ endpoint: String, _ configuration: ServerConfiguration) -> Bool {
-        guard isTCP(endpoint), configuration.encryption == nil else { return false }
-        let host = endpoint.dropFirst("tcp://".count)
+    /// Whether hosts on the network can reach the endpoint, and it is not encrypted.
+    var isOpenToAll: Bool {
+        guard Self.isTCP(name), !isEncrypted else { return false }
+        let host = name.dropFirst("tcp://".count)
         return !["127.", "[::1]:"].contains { host.hasPrefix($0) }
     }
 

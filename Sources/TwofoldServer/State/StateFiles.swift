@@ -45,16 +45,10 @@ final class SystemStateFiles: StateFiles {
         self.lock = lock
     }
 
-    /// Whether users other than the directory's owner can read the directory.
-    var isOpenToOthers: Bool { CurveFiles.isReadableByOthers(path) }
-
     var names: [String] { (try? fileNames(in: path))?.sorted() ?? [] }
 
     func size(_ name: String) -> Int? {
-        guard let file = try? Descriptor(opening: path + "/" + name, O_RDONLY | O_NONBLOCK) else {
-            return nil
-        }
-        return try? file.regularFileSize
+        try? Descriptor(opening: path + "/" + name, O_RDONLY | O_NONBLOCK).regularFileSize
     }
 
     func read(_ name: String, at offset: Int, count: Int) -> Data? {

@@ -7,21 +7,20 @@ internal import Platform
 
 extension Socket {
     /// Sets the time for which the closed socket keeps trying to send its messages. The default in this library's
-    /// contexts is zero. With nil, the socket waits until all messages are sent, so the process may never end.
-    /// (`ZMQ_LINGER`)
-    public func setLinger(_ time: Duration?) throws(ZeroMQError) {
+    /// contexts is zero. (`ZMQ_LINGER`)
+    public func setLinger(_ time: Duration) throws(ZeroMQError) {
         try setTime(ZMQ_LINGER, name: "ZMQ_LINGER", to: time)
     }
 
-    /// Sets the time after which a receive throws EAGAIN; nil, the default, means never. A signal restarts the
-    /// timeout. For a hard deadline, use a ``Poller``. (`ZMQ_RCVTIMEO`)
-    public func setReceiveTimeout(_ time: Duration?) throws(ZeroMQError) {
+    /// Sets the time after which a receive throws EAGAIN; by default, never. A signal restarts the timeout. For a hard
+    /// deadline, use a ``Poller``. (`ZMQ_RCVTIMEO`)
+    public func setReceiveTimeout(_ time: Duration) throws(ZeroMQError) {
         try setTime(ZMQ_RCVTIMEO, name: "ZMQ_RCVTIMEO", to: time)
     }
 
-    /// Sets the time after which a send throws EAGAIN; nil, the default, means never. A signal restarts the
-    /// timeout. (`ZMQ_SNDTIMEO`)
-    public func setSendTimeout(_ time: Duration?) throws(ZeroMQError) {
+    /// Sets the time after which a send throws EAGAIN; by default, never. A signal restarts the timeout.
+    /// (`ZMQ_SNDTIMEO`)
+    public func setSendTimeout(_ time: Duration) throws(ZeroMQError) {
         try setTime(ZMQ_SNDTIMEO, name: "ZMQ_SNDTIMEO", to: time)
     }
 
@@ -61,10 +60,10 @@ extension Socket {
         try setNumber(ZMQ_REQ_CORRELATE, name: "ZMQ_REQ_CORRELATE", to: CInt(correlates ? 1 : 0))
     }
 
-    /// Sets an option to a time, rounded up to milliseconds; nil means "forever", which is -1 in libzmq.
-    private func setTime(_ code: CInt, name: String, to time: Duration?) throws(ZeroMQError) {
-        precondition(time ?? .zero >= .zero, "a negative time")
-        guard let milliseconds = CInt(exactly: time?.millisecondsRoundedUp ?? -1) else {
+    /// Sets an option to a time, rounded up to milliseconds.
+    private func setTime(_ code: CInt, name: String, to time: Duration) throws(ZeroMQError) {
+        precondition(time >= .zero, "a negative time")
+        guard let milliseconds = CInt(exactly: time.millisecondsRoundedUp) else {
             throw ZeroMQError(code: EINVAL, operation: "zmq_setsockopt", subject: name)
         }
         try setNumber(code, name: name, to: milliseconds)
