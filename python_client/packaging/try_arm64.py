@@ -10,9 +10,9 @@
     compiles and runs the Swift tests
     runs the Python tests that need neither a browser nor a training library
 
-This takes over an hour, at low priority. A second call skips the parts that have passed at this commit.
-With --keep, it also skips the parts that passed at an earlier commit; each row of the figures names
-its commit. With --short, the wheel and the tests are left out. With --publish,
+This takes over an hour, at low priority. A second call skips the parts that have passed at this
+commit. With --keep, it also skips the parts that passed at an earlier commit; each row of the
+figures names its commit. With --short, the wheel and the tests are left out. With --publish,
 docs/figures/arm64.json is written.
 """
 

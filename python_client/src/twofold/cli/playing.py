@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from twofold._arguments import DEFAULT_TIMEOUT
@@ -14,7 +14,7 @@ from twofold._optional import optional_import
 from twofold._text import printable
 from twofold.cli import endpoint
 from twofold.cli.common import add_output_arguments
-from twofold.envs import BY_ID, GAMES
+from twofold.envs import BY_ID, GAMES, RegisteredGame
 from twofold.errors import InvalidArgument, MissingDependency
 from twofold.games.spec import SHARED_ARGUMENTS, GameSpec
 
@@ -29,11 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str] = ()) 
 
 
 def add_environment_arguments(
-    parser: argparse.ArgumentParser, lanes: str, formats: Sequence[str] = ()
+    parser: argparse.ArgumentParser,
+    lanes: str,
+    formats: Sequence[str] = (),
+    games: Sequence[RegisteredGame] = GAMES,
 ) -> None:
     """Adds the arguments of `add_arguments`, --trust-pickle and the environment's arguments.
 
-    `lanes` describes the default number of boards in words.
+    `lanes` describes the default number of boards in words. The environment plays one of `games`.
     """
     parser.add_argument(
         "--trust-pickle", action="store_true", help="allow model.zip, which can run arbitrary code"
@@ -47,22 +50,29 @@ def add_environment_arguments(
         help="environment to play (default: %(default)s)",
     )
     add("--num-envs", type=int, metavar="N", help=f"boards to play at once (default: {lanes})")
-    add_game_arguments(parser, add)
+    add_game_arguments(parser, add, games)
 
 
-def add_game_arguments(parser: argparse.ArgumentParser, add: Callable[..., object]) -> None:
+def add_game_arguments(
+    parser: argparse.ArgumentParser,
+    add: Callable[..., object],
+    games: Sequence[RegisteredGame] = GAMES,
+) -> None:
     """Adds the games' arguments; uses `add` for the arguments that all games share."""
     add("--size", metavar="SIZE", help="4, or 3x5 for rows x columns (default: 4, or the preset's)")
     add("--max-episode-steps", **SHARED_ARGUMENTS["max_episode_steps"].flag)
-    for game in GAMES:
+    for game in games:
         group = parser.add_argument_group(game.spec.name.capitalize())
         add_rules(game.spec, group.add_argument)
 
 
-def add_rules(game: type[GameSpec], add: Callable[..., object]) -> None:
-    """Adds the arguments that only this game has."""
+def add_rules(
+    game: type[GameSpec], add: Callable[..., object], without: Collection[str] = ()
+) -> None:
+    """Adds the arguments that only this game has, except those named in `without`."""
     for name in flags(game):
-        add(f"--{name.replace('_', '-')}", **game.known_arguments[name].flag)
+        if name not in without:
+            add(f"--{name.replace('_', '-')}", **game.known_arguments[name].flag)
 
 
 def flags(game: type[GameSpec]) -> list[str]:
@@ -79,7 +89,7 @@ def environment_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for env, game in BY_ID.items():
         for name in flags(game.spec):
-            value = getattr(arguments, name)
+            value = getattr(arguments, name, None)
             if value is not None and arguments.env in BY_ID and arguments.env != env:
                 flag = name.replace("_", "-")
                 raise InvalidArgument(

@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--resume",
         action="store_true",
-        help="continue the training in the file; without it, an existing file is replaced",
+        help="continue the training in the file, with the same options (--threads may differ); "
+        "without it, an existing file is replaced",
     )
     add(
         "--patterns",
@@ -90,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_arguments(parser)
     add = parser.add_argument_group("2048").add_argument
     add("--size", metavar="SIZE", help="4, or 3x5 for rows x columns (default: 4)")
-    playing.add_rules(Game2048, add)
+    playing.add_rules(Game2048, add, without=["objective"])  # a network learns the score
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
@@ -98,7 +99,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     check_output(arguments.file)
     if arguments.plot is not None:
         check_different([arguments.file, report.check_plot(arguments.plot)])
-    rules = {name: getattr(arguments, name) for name in playing.flags(Game2048)}
+    rules = {name: getattr(arguments, name, None) for name in playing.flags(Game2048)}
     rules = {name: value for name, value in rules.items() if value is not None}
     if arguments.size is not None:
         rules["size"] = playing.read_size(arguments.size)

@@ -10,6 +10,8 @@ from pathlib import Path
 from twofold import datasets
 from twofold.cli import playing
 from twofold.cli.common import Result, check_output, policy_files
+from twofold.envs import BY_ID
+from twofold.games.game2048 import Game2048
 from twofold.policies.lookup import load
 
 
@@ -29,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of transitions, rounded up to whole steps of all boards (default: 1,000,000)",
     )
     add("--seed", type=int, metavar="N", help="seed of the boards (default: random)")
-    playing.add_environment_arguments(parser, "1,024")
+    games = [BY_ID[Game2048.environment_id]]  # a dataset's columns are those of 2048
+    playing.add_environment_arguments(parser, "1,024", games=games)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
