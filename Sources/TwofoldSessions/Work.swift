@@ -61,7 +61,7 @@ package final class Work: @unchecked Sendable {
     private var reservation: MemoryBudget.Reservation?
 
     /// The route of the newest copy of the request.
-    var route: Route
+    private(set) var route: Route
     /// The resume request that waits for this work to end. Only the newest resume waits. The sender of an earlier
     /// one gets no reply, and has to repeat the request.
     private(set) var resumes: [(request: Request, route: Route)] = []
@@ -108,6 +108,9 @@ package final class Work: @unchecked Sendable {
     func done(_ reply: StoredReply) -> SessionLedger.Done {
         .init(seq: seq, header: kept.header, payload: kept.payload, reservation: reservation, reply: reply)
     }
+
+    /// Makes the reply go to the route of a newer copy of the request.
+    func reroute(to route: Route) { self.route = route }
 
     /// Makes a resume request wait for this work to end. Returns true if it replaces an earlier resume request.
     func wait(_ resume: Request, from route: Route) -> Bool {

@@ -165,7 +165,7 @@ extension SessionLedger {
             guard work.header.isSame(as: header), Frame.areSame(work.payload, payload) else {
                 throw .conflict(work.seq)
             }
-            work.route = route
+            work.reroute(to: route)
             return .parked
         }
 
