@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python_client/src/twofold"
-DOCTOR = sorted((PACKAGE / "doctor").glob("*.py"))
+DOCTOR = [PACKAGE / "cli/doctor.py", *sorted((PACKAGE / "doctor").glob("*.py"))]
 PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 FIGURE = re.compile(r"(<!-- figure: ([\w ]+) -->)[^<]*(<!-- end -->)")
 DIRECTIVE = re.compile(r"^::: (\S+)$", re.MULTILINE)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from twofold.cli import endpoint
 from twofold.cli.common import Result, add_output_arguments
 from twofold.doctor import Finding, machine_findings, network_findings, service_findings
+from twofold.doctor.findings import failed
 from twofold.errors import InvalidArgument
 
 _MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED"}
@@ -41,5 +42,5 @@ def _network(arguments: argparse.Namespace) -> list[Finding]:
     try:
         keys = endpoint.keys(arguments)
     except InvalidArgument as error:
-        return [Finding("keys", "failed", str(error), "Correct --curve-server and --curve-client.")]
+        return [failed("keys", str(error), "Correct --curve-server and --curve-client.")]
     return list(network_findings(arguments.endpoint, keys, arguments.timeout))
