@@ -260,7 +260,7 @@ def test_the_endpoint_comes_from_the_environment_variable(
     envs = twofold.Game2048VectorEnv(1)
     assert envs._session.link.carrier.endpoint == server.tcp
     envs.close()
-    for wrong in ("nonsense", "ipc://not-utf-8-\udcff"):
+    for wrong in ("nonsense", "ipc://not-utf-8-\udcff", "ipc:///run/a,tcp://10.0.0.7:5555"):
         monkeypatch.setenv("TWOFOLD_ENDPOINT", wrong)
         with pytest.raises(errors.InvalidArgument, match=re.escape(repr(wrong))) as caught:
             twofold.Game2048VectorEnv(1)

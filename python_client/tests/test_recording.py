@@ -20,6 +20,7 @@ from terminal import Terminal
 import twofold
 from twofold import cli, errors
 from twofold.cli import replay as cli_replay
+from twofold.games.game2048 import Game2048
 from twofold.recordings import Recording, RecordingRules, replay
 from twofold.recordings.file_format import pack_actions, unpack_actions
 from twofold.recordings.recording import SpawnLawTest, binomial_p, chi_square_tail
@@ -534,8 +535,23 @@ def test_a_replay_on_a_terminal_pauses_before_each_move(
     pauses: list[float] = []
     monkeypatch.setattr(cli_replay, "time", types.SimpleNamespace(sleep=pauses.append))
     monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
     assert cli.main(["replay", str(tmp_path / "a.json"), "--speed", speed]) == 0
     assert pauses == [pause] * len(made.actions)
+
+
+def test_a_dumb_terminal_shows_the_last_board_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = twofold.evaluate("random", size=2, episodes=1, record=True).recording("best")
+    made.save(tmp_path / "a.json")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "dumb")
+    assert cli.main(["replay", str(tmp_path / "a.json")]) == 0
+    assert Game2048.text(made.board) in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()
+    assert "step 1 " not in terminal.getvalue()
 
 
 def test_a_game_with_wrong_spawns_exits_with_1(

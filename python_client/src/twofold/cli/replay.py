@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -44,7 +45,8 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             # A name from the command line may contain bytes that are not text.
             file.write(recording.to_html().encode("utf-8", "xmlcharrefreplace"))
     elif not (arguments.verify or arguments.json):
-        if arguments.boards or sys.stdout.isatty():
+        is_animated = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        if arguments.boards or is_animated:
             _show(recording, None if arguments.boards else arguments.speed)
         else:
             print(Game2048.text(recording.board))

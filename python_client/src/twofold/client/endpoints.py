@@ -39,7 +39,9 @@ def check_address(endpoint: str) -> str:
     path = _arguments.text("endpoint", endpoint).removeprefix("ipc://")
     match = _TCP.fullmatch(endpoint)
     problem = ""
-    if endpoint == "ipc://":
+    if re.search(",(tcp|ipc)://", endpoint):
+        problem = "has several addresses, which only a server can listen on"
+    elif endpoint == "ipc://":
         problem = "has no path"
     elif path != endpoint and len(os.fsencode(path)) > LONGEST_IPC_PATH:
         problem = f"has a path of more than {LONGEST_IPC_PATH} bytes"
