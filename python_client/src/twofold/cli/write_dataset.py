@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of transitions, rounded up to whole steps of all boards (default: 1,000,000)",
     )
     add("--seed", type=int, metavar="N", help="seed of the boards (default: random)")
-    games = [BY_ID[Game2048.environment_id]]  # a dataset's columns are those of 2048
+    games = [BY_ID[Game2048.environment_id]]  # datasets support no other game
     playing.add_environment_arguments(parser, "1,024", games=games)
 
 

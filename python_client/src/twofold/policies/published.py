@@ -35,8 +35,8 @@ _IDENTITY, _STANDARD = 840142292, 121345704
 _MAX_RATIO = 64
 """The largest accepted ratio of decompressed to compressed bytes. zlib reaches 1000 for zeros."""
 
-# In bytes. Python 3.14 would read further ahead, and miss in which tuple an error is.
 _READ_AHEAD = 1 << 13
+"""The number of bytes to read ahead. With Python 3.14's larger default, errors name no tuple."""
 
 
 def read_network(path: str | PathLike[str]) -> NTuple:
