@@ -38,7 +38,7 @@ def save(
     path: str | PathLike[str],
     learner: EmbeddedLearner,
     training: dict[str, Any],
-    begin: Callable[[list[int]], None] | None = None,
+    report: Callable[[list[int]], None] | None = None,
 ) -> None:
     """Writes a checkpoint. The file appears only when it is complete.
 
@@ -48,7 +48,7 @@ def save(
         path: The file.
         learner: The learner.
         training: The entry `training`, which `load` returns.
-        begin: A function that gets the file's `version` just before it appears.
+        report: A function that gets the file's `version` just before it appears.
     """
     form = learner.form
     with _text.whole_file(path) as file:
@@ -66,8 +66,8 @@ def save(
                 _write_pieces(archive, f"errors_{index}", errors.dtype, (count, 2), rows)
             _write(archive, "state", learner.state)
             _write(archive, "training", np.array(json.dumps(training)))
-        if begin is not None:
-            begin(_version(archive))
+        if report is not None:
+            report(_version(archive))
 
 
 def _write(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
