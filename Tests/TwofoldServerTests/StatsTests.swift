@@ -179,11 +179,13 @@ import ZeroMQ
     @Test func `ping exits with 0 if a server is ready, and with 1 if nothing answers`() throws {
         let server = try RunningServer(directory.ipc())
         let program = try #require(ServerProcess.program)
-        let ready = try ServerProcess(command: [program, "ping", "--endpoint", server.endpoint])
+        let ready = try ServerProcess(
+            command: [program, "ping", "--endpoint", server.endpoint, "--timeout", "60"])
         #expect(try ready.exit() == .code(0))
         #expect(ready.standardOutput.hasPrefix("ready: twofold-server \(EnvironmentService.version)"))
         let variable = try ServerProcess(
-            command: [program, "ping"], variables: ["ENDPOINT": server.endpoint + ",tcp://127.0.0.1:1"])
+            command: [program, "ping", "--timeout", "60"],
+            variables: ["ENDPOINT": server.endpoint + ",tcp://127.0.0.1:1"])
         #expect(try variable.exit() == .code(0))
         let silent = try ServerProcess(
             command: [program, "ping", "--endpoint", directory.ipc("nobody"), "--timeout", "0.05", "--live"])

@@ -111,10 +111,12 @@ private let installed: Bool = {
             }
             return ContinuousClock.now - start
         }
-        while worker.isRunning {
-            worker.kill(SIGUSR1)
-            usleep(20_000)
-        }
+        try #require(
+            eventually {
+                worker.kill(SIGUSR1)
+                usleep(20_000)
+                return !worker.isRunning
+            })
         #expect(try worker.join() >= .milliseconds(500) - slack)
     }
 }

@@ -103,6 +103,17 @@ class Server:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@contextlib.contextmanager
+def running(command: Sequence[Any], **keywords: Any) -> "Iterator[subprocess.Popen[Any]]":
+    """Runs a program, and kills it if the block fails. `Popen` alone would wait for its end."""
+    with subprocess.Popen(command, **keywords) as process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
 def processor_seconds(pid: int) -> float:
     """Returns the processor time that a process has used, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

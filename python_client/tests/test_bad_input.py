@@ -7,7 +7,7 @@ from collections.abc import Callable
 from compliance.carriers import ZeroMQConnection
 from compliance.refusals import REFUSALS
 from raw import AT_ONCE, RawSession, create_and_close
-from servers import PATIENCE, Server
+from servers import PATIENCE, Server, running
 
 from twofold.client.lookup import find_program
 from twofold.v1 import envelope_pb2 as envelope
@@ -85,7 +85,7 @@ def test_ten_thousand_sessions_come_and_go(own_server: Server) -> None:
 
 def test_what_a_client_sends_stays_on_its_line_of_the_log() -> None:
     command = [str(find_program()), "serve", "--endpoint", "tcp://127.0.0.1:0"]
-    with subprocess.Popen(
+    with running(
         [*command, "--log-level", "debug"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from servers import PATIENCE, Server, wait_until
+from servers import PATIENCE, Server, running, wait_until
 
 import twofold
 from twofold import cli
@@ -235,7 +235,7 @@ def test_the_words_of_a_policy_stay_out_of_the_json(run: Any) -> None:
 def test_a_signal_ends_a_long_command_and_its_temporary_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "twofold", "write-dataset", "random", "--json"]
     command += ["--transitions", "1000000000", "--out", str(tmp_path / "long")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_until(lambda: any(tmp_path.glob("*.part")))
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=PATIENCE)

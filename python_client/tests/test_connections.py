@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from loops import make, one_step, undisturbed
-from servers import PATIENCE, Server, processor_seconds, wait_until
+from servers import PATIENCE, Server, processor_seconds, running, wait_until
 
 from twofold import errors
 from twofold.client.lookup import find_program
@@ -44,7 +44,7 @@ def test_a_server_listens_on_the_names_of_its_own_machine(host: str) -> None:
         except OSError:
             pytest.skip("this machine has no IPv6")
     command = [str(find_program()), "serve", "--endpoint", f"tcp://{host}:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    with running(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         endpoint = server.stdout.readline().removeprefix("listening on ").strip()
         make(endpoint).close()

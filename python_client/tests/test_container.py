@@ -142,7 +142,7 @@ def test_the_server_of_the_image_is_healthy_until_it_stops(tmp_path: Path) -> No
     ) as server:
         assert server.stdout is not None
         lines = [server.stdout.readline() for _ in ENDPOINTS]
-        healthy = subprocess.run(probe, env=environment, capture_output=True)
+        healthy = subprocess.run([*probe, "--timeout", "60"], env=environment, capture_output=True)
         server.send_signal(signal.SIGTERM)
     assert all(line.startswith("listening on ") for line in lines), lines
     assert healthy.returncode == 0, healthy.stderr

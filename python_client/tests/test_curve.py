@@ -2,13 +2,16 @@
 
 import concurrent.futures
 import contextlib
+import contextvars
 import os
 import pickle
+import re
 import signal
 import socket
 import stat
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,7 @@ import zmq
 import zmq.auth
 from keys import Keys, keygen
 from raw import RawSession
-from servers import PATIENCE, Server, wait_until
+from servers import PATIENCE, Server, running, wait_until
 
 import twofold
 from twofold import CurveKeys, Game2048VectorEnv, errors
@@ -117,24 +120,38 @@ def disconnecting(address: tuple[str, int]) -> Iterator[tuple[str, threading.Sem
             thread.join()
 
 
+def message_of_a_deadline(endpoint: str, reason: str) -> str:
+    """Returns the message after the first of several deadlines that is late enough for a reason."""
+    for timeout in (0.5, 2, 8, 32):
+        with pytest.raises(errors.DeadlineExceeded) as caught:
+            Game2048VectorEnv(1, endpoint=endpoint, timeout=timeout)
+        if reason in str(caught.value):
+            break
+    return str(caught.value)
+
+
 def test_a_server_that_disconnects_during_the_handshake_may_require_a_key() -> None:
-    with (
-        disconnecting(("127.0.0.1", 0)) as (endpoint, _),
-        pytest.raises(errors.DeadlineExceeded, match=r"disconnects during .* may require a key"),
-    ):
-        Game2048VectorEnv(1, endpoint=endpoint, timeout=0.5)
+    with disconnecting(("127.0.0.1", 0)) as (endpoint, _):
+        message = message_of_a_deadline(endpoint, "disconnects during")
+    assert re.search("disconnects during .* may require a key", message)
 
 
 def test_a_server_that_disconnects_at_first_and_is_silent_later_is_only_silent() -> None:
     with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor() as pool:
         starting = stack.enter_context(contextlib.ExitStack())
         endpoint, ended = starting.enter_context(disconnecting(("127.0.0.1", 0)))
-        made = pool.submit(Game2048VectorEnv, 1, endpoint=endpoint, timeout=3)
+        has_asked = threading.Event()
+        clock = Surroundings(now=lambda: time.monotonic() + 1e6 * has_asked.is_set())
+        token = surroundings.set(clock)
+        within = contextvars.copy_context().run
+        surroundings.reset(token)
+        made = pool.submit(within, Game2048VectorEnv, 1, endpoint=endpoint, timeout=PATIENCE)
         assert ended.acquire(timeout=PATIENCE)
         starting.close()
         silent = stack.enter_context(context().socket(zmq.ROUTER))
         silent.bind(endpoint)
         assert silent.poll(int(PATIENCE * 1000))
+        has_asked.set()
         with pytest.raises(errors.DeadlineExceeded, match=r"\d within the timeout"):
             made.result()
 
@@ -194,8 +211,8 @@ def test_an_address_without_a_server_is_told_from_a_server_that_is_silent() -> N
             errors.DeadlineExceeded, match=r"within the timeout; check that a server"
         ):
             Game2048VectorEnv(1, endpoint=address, timeout=0.3)
-    with pytest.raises(errors.DeadlineExceeded, match="where nothing accepts connections, within"):
-        Game2048VectorEnv(1, endpoint=address, timeout=1)
+    reason = "where nothing accepts connections, within"
+    assert reason in message_of_a_deadline(address, reason)
 
 
 def test_a_connection_is_made_while_libzmq_holds_the_address_of_an_earlier_monitor(
@@ -227,7 +244,9 @@ def test_a_list_of_clients_in_a_pipe_is_refused(keys: Keys, tmp_path: Path) -> N
     assert "pipe' is a pipe, but" in ran.stderr
 
 
-def test_a_refusal_is_reported_with_any_deadline(server: Server, keys: Keys) -> None:
+def test_a_refused_client_with_a_short_deadline_gets_a_transport_error(
+    server: Server, keys: Keys
+) -> None:
     for given in (None, keys.of("eve"), keys.of("alice", server="eve")):
         with pytest.raises(twofold.TransportError):
             Game2048VectorEnv(1, endpoint=server.tcp, keys=given, timeout=0.05)
@@ -285,10 +304,11 @@ def test_sessions_of_one_key_are_limited_and_others_are_not_affected(keys: Keys)
 
 
 def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
-    clients = tmp_path / "clients"
+    clients, log = tmp_path / "clients", tmp_path / "log"
     clients.write_text(keys.lines["alice"])
     secret = str(keys.directory / "server.key_secret")
-    with Server("--curve-secret-key", secret, "--curve-clients", str(clients)) as server:
+    arguments = ["--curve-secret-key", secret, "--curve-clients", str(clients)]
+    with log.open("w") as file, Server(*arguments, log=file.fileno()) as server:
 
         def can_come_in(name: str) -> bool:
             with contextlib.suppress(errors.AuthenticationFailed):
@@ -302,6 +322,7 @@ def test_the_list_is_read_again_on_sighup(keys: Keys, tmp_path: Path) -> None:
 
         clients.write_text("this is no list of keys\n")
         server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "can't reread the list" in log.read_text())
         assert can_come_in("alice"), "a list that can't be read changes nothing"
         assert not can_come_in("bob")
 
@@ -524,10 +545,10 @@ def test_a_leading_tilde_in_a_path_is_a_name_like_any_other(tmp_path: Path) -> N
     (tmp_path / "~/clients").write_text(made.stdout)
     arguments = ["--curve-secret-key", "~/server.key_secret", "--curve-clients", "~/clients"]
     command = [program, "serve", "--endpoint", "tcp://127.0.0.1:0", *arguments]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+    with running(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         endpoint = process.stdout.readline().split()[-1]
-        ping = [program, "ping", "--endpoint", endpoint]
+        ping = [program, "ping", "--endpoint", endpoint, "--timeout", "60"]
         ping += ["--curve-server", "~/server.key", "--curve-client", "~/server.key_secret"]
         assert subprocess.run(ping, cwd=tmp_path).returncode == 0
         process.terminate()
@@ -565,7 +586,7 @@ def test_ping_accepts_keys(server: Server, keys: Keys) -> None:
     files = ["--curve-server", str(keys.directory / "server.key")]
     files += ["--curve-client", str(keys.directory / "bob.key_secret")]
     ping = [str(find_program()), "ping", "--endpoint", server.tcp]
-    assert subprocess.run([*ping, *files]).returncode == 0
+    assert subprocess.run([*ping, *files, "--timeout", "60"]).returncode == 0
     assert subprocess.run([*ping, "--timeout", "0.3"]).returncode == 1
 
 

@@ -147,9 +147,11 @@ def refusing(server: Server, refuse: Refuse) -> Iterator[str]:
 
     thread = threading.Thread(target=until_the_end)
     thread.start()
-    yield endpoint.get(timeout=PATIENCE)
-    context.term()
-    thread.join()
+    try:
+        yield endpoint.get(timeout=PATIENCE)
+    finally:
+        context.term()
+        thread.join()
 
 
 def test_a_server_that_stops_gets_the_same_bytes_again_later(

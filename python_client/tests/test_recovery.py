@@ -2,6 +2,7 @@
 
 import asyncio
 import code
+import concurrent.futures
 import contextlib
 import gc
 import itertools
@@ -224,16 +225,17 @@ def killed_again_and_again(server: Server, times: int, longest: float) -> Iterat
         moments = random.Random(4)
         while len(kills) < times and not is_over.wait(moments.uniform(0.02, longest)):
             server.kill()
+            server.tcp = "tcp://127.0.0.1:0"  # another process may have taken the port
             server.start_again()
             kills.append(server.process.pid)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield kills
-    finally:
-        is_over.set()
-        thread.join()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        killing = pool.submit(run)
+        try:
+            yield kills
+        finally:
+            is_over.set()
+            killing.result()  # raises the error if the server did not start
 
 
 def play_until(envs: Any, expected: list[int], is_enough: Callable[[], bool]) -> None:

@@ -115,7 +115,9 @@ def test_single_steps_show_each_board_of_the_game(opened: Page) -> None:
         opened.press("ArrowRight")
         score += step.reward
         assert (opened.step(), opened.score()) == (number + 1, score)
-        opened.page.wait_for_timeout(80)  # the slide and the merge
+        opened.page.wait_for_function(
+            "document.getAnimations().every(each => each.playState === 'finished')"
+        )
         np.testing.assert_array_equal(opened.shown(), values(step.board).reshape(4, 4))
     opened.press("ArrowLeft")
     assert opened.step() == 39

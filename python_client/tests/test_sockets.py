@@ -100,14 +100,16 @@ def test_requests_and_replies_pass_through_a_proxy(server: Server, options: dict
 
     thread = threading.Thread(target=pass_on)
     thread.start()
-    socket = req(endpoint.get(timeout=PATIENCE), **options)
-    for seq in range(1, 4):
-        hello = envelope.Request(seq=seq, hello={"protocol_version": 1})
-        socket.send_multipart([hello.SerializeToString()])
-        assert seq_of(socket.recv_multipart()) == seq
-    socket.close()
-    context.term()
-    thread.join()
+    try:
+        socket = req(endpoint.get(timeout=PATIENCE), **options)
+        for seq in range(1, 4):
+            hello = envelope.Request(seq=seq, hello={"protocol_version": 1})
+            socket.send_multipart([hello.SerializeToString()])
+            assert seq_of(socket.recv_multipart()) == seq
+        socket.close()
+    finally:
+        context.term()
+        thread.join()
 
 
 def test_a_message_has_at_most_16_frames_at_the_server(server: Server) -> None:

@@ -483,7 +483,7 @@ def test_without_uvicorn_the_error_names_the_extra(
 def test_a_restarted_server_of_boards_continues_its_games(own_server: Server, mode: str) -> None:
     env = gym.make("twofold/Game2048-v0").unwrapped
     env.reset(seed=1)
-    options = ["--endpoint", own_server.tcp, "--timeout", "2"]
+    options = ["--endpoint", own_server.tcp, "--timeout", "10"]
     with connected(over_stdio(*options), mode) as call:
         game = call("new_game", seed=1).facts["game_id"]
         for action in (0, 1):

@@ -4,16 +4,15 @@ import contextlib
 import importlib
 import json
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from loops import interrupt_when
 from servers import Server, is_running, wait_until
 
 import twofold
@@ -256,17 +255,6 @@ def test_an_error_of_the_policy_is_raised_with_the_counts_of_one_process() -> No
     assert f"(episode {error.episode}, seed {error.seed}, " in str(error)
     with pytest.raises(errors.PolicyError, match=f"seed {error.seed}"):
         twofold.evaluate(worst, episodes=1, first_seed=error.seed)
-
-
-def interrupt_when(is_time: Callable[[], bool]) -> None:
-    """Interrupts this process like Ctrl-C, as soon as the condition holds."""
-
-    def press() -> None:
-        while not is_time():
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=press).start()
 
 
 def test_an_interrupt_ends_workers_in_a_policy_that_never_returns(tmp_path: Path) -> None:
