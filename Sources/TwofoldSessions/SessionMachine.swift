@@ -301,11 +301,14 @@ package final class SessionMachine {
 
     // MARK: between two runs of a server
 
-    /// Restores a saved session. Returns nil if the saved session is inconsistent. Throws if a limit prevents it.
+    /// Restores a saved session, in place of an older copy of it. Returns nil if the saved session is inconsistent.
+    /// Throws if a limit prevents it.
     package func restore(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry? {
+        // because: the limits may have no room for both copies, and the older one must not be used in any case.
+        if let id = SessionID(saved.id) { ledger.forget(id) }
         let host = try EnvironmentHost(saved.create, service, budget)
         try host.restore(from: saved)
-        let last = try SessionLedger.Done(saved, host.pool, budget)
+        let last = try SessionLedger.Done(saved, host)
         return try ledger.restore(saved, host, last: last, at: now)
     }
 }

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 from loops import BOARDS, make, one_step, play, undisturbed
-from raw import RawSession
-from servers import PATIENCE, Server
+from raw import RawSession, statistics_of
+from servers import PATIENCE, Server, running
 
 import twofold
 from twofold import errors
@@ -202,6 +202,52 @@ def test_of_two_copies_of_a_session_the_newer_is_restored(keeping: Server, direc
         assert np.array_equal(resumed.boards(), boards)
         assert files(directory) == []
         keeping.kill()
+
+
+@pytest.fixture
+def session_bytes() -> int:
+    """The memory in bytes that a server reserves for a session of 10,000 boards."""
+    with Server() as server:
+        envs = twofold.Game2048VectorEnv(10_000, endpoint=server.ipc)
+        (session,) = statistics_of(server.ipc).sessions
+        envs.close()
+    return int(session.bytes)
+
+
+def test_a_session_that_takes_all_memory_is_restored(session_bytes: int, tmp_path: Path) -> None:
+    boards = 10_000
+    state = ["--state-dir", str(tmp_path / "state")]
+    with Server(*state, "--max-bytes", str(session_bytes + 1000)) as server:
+        envs = twofold.Game2048VectorEnv(boards, endpoint=server.ipc)
+        envs.reset(seed=0)
+        envs.step(np.zeros(boards, np.uint8))
+        restart(server)
+        envs.step(np.zeros(boards, np.uint8))
+        restart(server)
+        envs.reset(seed=1)
+        restart(server)
+        envs.close()
+
+
+def test_of_two_copies_of_a_session_the_newer_is_restored_without_memory_for_both(
+    session_bytes: int, directory: Path
+) -> None:
+    boards, limit = 10_000, str(session_bytes * 3 // 2)
+    with Server("--state-dir", str(directory), "--max-bytes", limit) as server:
+        envs = twofold.Game2048VectorEnv(boards, endpoint=server.ipc)
+        envs.reset(seed=0)
+        server.terminate()
+        (file,) = files(directory)
+        older = file.read_bytes()
+        server.start_again()
+        envs.step(np.zeros(boards, np.uint8))
+        expected = envs.boards()
+        server.terminate()
+        (directory / "2.sessions").write_bytes(file.read_bytes())
+        (directory / "1.sessions").write_bytes(older)
+        server.start_again()
+        np.testing.assert_array_equal(envs.boards(), expected)
+        assert files(directory) == []
 
 
 def test_of_two_copies_of_a_session_the_one_resumed_last_is_restored(
@@ -411,7 +457,7 @@ def test_ignored_hangups_and_interrupts_stay_ignored(tmp_path: Path) -> None:
     """The command `nohup` ignores hangups, and a shell interrupts of programs in the background."""
     command = [str(find_program()), "serve", "--endpoint", f"ipc://{tmp_path}/s"]
     trap = 'trap "" HUP INT; exec "$0" "$@"'
-    with subprocess.Popen(["sh", "-c", trap, *command], stdout=subprocess.PIPE) as server:
+    with running(["sh", "-c", trap, *command], stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         assert server.stdout.readline().startswith(b"listening on ")
         status = Path(f"/proc/{server.pid}/status").read_text()
@@ -424,7 +470,7 @@ def test_ignored_hangups_and_interrupts_stay_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize("closed", ["<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_a_server_runs_without_standard_descriptors(closed: str, tmp_path: Path) -> None:
     command = [str(find_program()), "serve", "--endpoint", f"ipc://{tmp_path}/s"]
-    with subprocess.Popen(["sh", "-c", f'exec "$0" "$@" {closed}', *command]) as server:
+    with running(["sh", "-c", f'exec "$0" "$@" {closed}', *command]) as server:
         envs = make(f"ipc://{tmp_path}/s")
         play(envs, 3)
         envs.close()

@@ -340,13 +340,13 @@ extension SessionLedger {
 }
 
 extension SessionLedger.Done {
-    /// Restores the last request of a saved session. Copies the reply's payload to memory from `pool`.
-    init(_ saved: SavedSession, _ pool: PayloadPool, _ budget: MemoryBudget) throws {
+    /// Restores the last request of a saved session. The request and the reply use memory that `host` has reserved.
+    init(_ saved: SavedSession, _ host: EnvironmentHost) throws {
         seq = saved.lastSeq
         let request = saved.lastRequest
-        reservation = try budget.reserve(keeping: request.header.count + request.payload.count)
+        reservation = try host.reserve(keeping: request.header.count + request.payload.count)
         header = try Frame(keeping: request.header)
         payload = request.hasPayload ? try Frame(keeping: request.payload) : nil
-        reply = try StoredReply(saved.lastReply, pool)
+        reply = try StoredReply(saved.lastReply, host.pool)
     }
 }

@@ -138,17 +138,18 @@ package struct SessionLedger {
         usage.remove(boards: entry.boards, of: entry.owner)
     }
 
-    /// Restores a saved session, in place of an older copy of it. Returns nil if the saved session is inconsistent.
-    /// Throws an error if there are too many sessions or boards.
+    /// Removes a session, if it exists. None of its requests may be in progress.
+    mutating func forget(_ id: SessionID) {
+        if let entry = entries[id] { remove(entry) }
+    }
+
+    /// Restores a saved session. Returns nil if the saved session is inconsistent. Throws an error if there are too
+    /// many sessions or boards.
     mutating func restore(
         _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
     ) throws(ServiceError) -> Entry? {
         guard let entry = Entry(saved, host, last: last, at: now) else { return nil }
-        if let older = entries[entry.id] {
-            remove(older)
-        } else if let refusal = usage.refusal(boards: entry.boards, of: entry.owner) {
-            throw refusal
-        }
+        if let refusal = usage.refusal(boards: entry.boards, of: entry.owner) { throw refusal }
         entries[entry.id] = entry
         usage.add(boards: entry.boards, of: entry.owner)
         return entry
