@@ -2,9 +2,12 @@ public import FoundationEssentials
 public import SwiftProtobuf
 
 extension SwiftProtobuf.Message {
-    /// Decodes a frame. Returns nil if the bytes are not such a message.
+    /// Decodes a frame, without unknown fields. Returns nil if the bytes are not such a message.
     public init?(frame: UnsafeRawBufferPointer) {
-        guard let message = try? Self(serializedBytes: [UInt8](frame)) else { return nil }
+        // because: sessions keep parts of requests, and a client could make these as long as a frame.
+        var options = BinaryDecodingOptions()
+        options.discardUnknownFields = true
+        guard let message = try? Self(serializedBytes: [UInt8](frame), options: options) else { return nil }
         self = message
     }
 

@@ -74,6 +74,19 @@ import TwofoldProtocol
         #expect(bytes.withUnsafeBytes { Request(frame: $0) } == nil)
     }
 
+    @Test func `a decoded request has no unknown fields, at any depth`() throws {
+        // A field 100 with two bytes, in the rollout's policy and in the request itself.
+        let unknown: [UInt8] = [0xa2, 0x06, 0x02, 1, 1]
+        var request = Request()
+        request.rollout.random = .init()
+        let known = try request.serializedBytes() as [UInt8]
+        request.rollout.random = try Twofold_V1_RandomPolicy(serializedBytes: unknown)
+        let longer = try request.serializedBytes() as [UInt8] + unknown
+        #expect(longer.count == known.count + 2 * unknown.count)
+        let decoded = try #require(longer.withUnsafeBytes { Request(frame: $0) })
+        #expect(try decoded.serializedBytes() == known)
+    }
+
     @Test func `a reply's frame decodes to the same reply`() throws {
         var reply = Reply()
         reply.seq = 9

@@ -170,17 +170,16 @@ import TwofoldTestSupport
     }
 
     @Test func `a session also reserves memory for its create request`() throws {
-        // Unknown fields are stored too. Here, the create request has a field 100 with 200,000 bytes.
-        let unknown: [UInt8] = [0xa2, 0x06, 0xc0, 0x9a, 0x0c] + [UInt8](repeating: 1, count: 200_000)
-        let piece: [UInt8] = [0x8a, 0x01, 0xc5, 0x9a, 0x0c] + unknown
-        let header = Request(.create(lanes: 1)).bytes + piece
-        let request = try #require(header.withUnsafeBytes { Request(frame: $0) })
+        let short = createRequest(lanes: 1)
+        let long = createRequest(lanes: 1) { $0.clientArguments = String(repeating: "a", count: 1000) }
+        let more = long.frame.count - short.frame.count
+        #expect(more > 1000)
         let budget = MemoryBudget(limit: 1 << 30)
-        let small = try EnvironmentHost(createRequest(lanes: 1), service, budget)
+        let small = try EnvironmentHost(short, service, budget)
         let before = budget.used
-        let large = try EnvironmentHost(request.create, service, budget)
-        #expect(budget.used - before == small.bytes + unknown.count)
-        #expect(large.bytes == small.bytes + unknown.count)
+        let large = try EnvironmentHost(long, service, budget)
+        #expect(budget.used - before == small.bytes + more)
+        #expect(large.bytes == small.bytes + more)
     }
 
     private func createRequest(
