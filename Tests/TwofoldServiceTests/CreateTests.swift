@@ -125,6 +125,7 @@ struct WrongCreate: CustomTestStringConvertible, Sendable {
         WrongCreate("an unknown illegal_action", "illegal_action") {
             $0.game2048.illegalAction = .UNRECOGNIZED(3)
         },
+        WrongCreate("an unknown objective", "objective") { $0.game2048.objective = .UNRECOGNIZED(9) },
         WrongCreate("2048 with another game's config", "config") { $0.concentration.rows = 4 },
         WrongCreate("Concentration with another game's config", "config") {
             $0.environmentID = "twofold/Concentration-v0"
