@@ -197,6 +197,27 @@ def test_keys_that_others_add_to_the_infos_disappear_with_the_next_call(endpoint
     fresh.close()
 
 
+def test_changes_that_others_make_to_the_dicts_disappear_with_the_next_call(endpoint: str) -> None:
+    held = make(endpoint, copy=False, obs="dict")
+    fresh = make(endpoint, obs="dict")
+    told: Any
+    expected: Any
+    for turn in range(20):
+        told, expected = (
+            envs.step(actions(turn)) if turn % 10 else envs.reset(seed=1) for envs in (held, fresh)
+        )
+        for place in (0, -1):  # the observations and the infos
+            assert told[place].keys() == expected[place].keys()
+            for name, array in expected[place].items():
+                np.testing.assert_array_equal(told[place][name], array, f"{turn}: {name}")
+        observations, *_, infos = told
+        infos["mask"] = infos.pop("action_mask")
+        infos["score"] = None
+        observations["observation"] = observations.pop("action_mask").astype(bool)
+    held.close()
+    fresh.close()
+
+
 def test_an_interrupt_at_any_moment_leaves_no_finals_behind() -> None:
     envs, twin = (
         make(

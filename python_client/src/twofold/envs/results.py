@@ -101,6 +101,9 @@ def plain(infos: Infos) -> Infos:
     return infos | {name: np.asarray(infos[name]).item() for name in numbers}
 
 
+_Dicts: TypeAlias = "list[tuple[dict[str, Any], dict[str, Any]]]"
+
+
 @dataclass(eq=False)
 class Target:
     """The arrays and dicts that, with copy=False, every call overwrites and returns.
@@ -109,9 +112,11 @@ class Target:
         buffer: The memory for a payload, followed by the masks of the infos.
         boards: The server's observations in the buffer.
         mask: The server's action mask in the buffer.
+        user_mask: The action mask in the user's order.
         stepped: The results of a step.
         observed: The results of a reset.
-        own: The infos of `stepped` and of `observed`, each with a copy from which to restore it.
+        stepped_dicts: The dicts in `stepped`, each with a copy from which to restore it.
+        observed_dicts: The same for `observed`.
         last_masks: The masks of infos that describe an episode's last step.
         has_finals: Whether the last step had final infos.
     """
@@ -119,18 +124,19 @@ class Target:
     buffer: Buffer
     boards: Array
     mask: Array
+    user_mask: Array
     stepped: Stepped[Any, Infos]
     observed: tuple[Any, Infos]
-    own: list[tuple[Infos, Infos]]
+    stepped_dicts: _Dicts
+    observed_dicts: _Dicts
     last_masks: list[Array]
     has_finals = False
 
-    def clear(self) -> None:
-        """Removes final infos and keys that wrappers added since the last call."""
-        for infos, own in self.own:
-            if len(infos) != len(own):
-                infos.clear()
-                infos.update(own)
+    def clear(self, dicts: _Dicts) -> None:
+        """Removes final infos, and everything that others have changed in these dicts."""
+        for results, own in dicts:
+            results.clear()
+            results.update(own)
         if self.has_finals:
             for mask in self.last_masks:
                 mask.fill(True)
@@ -191,13 +197,17 @@ class Results:
         observations = self._observations(boards, infos)
         of_steps = {prefix + name for name in self._only_of_steps for prefix in ("", "_")}
         of_reset = {name: infos[name] for name in infos if name not in of_steps}
+        is_dict = isinstance(observations, dict)
+        dicts = [(observations, dict(observations))] if is_dict else []
         return Target(
             buffer,
             boards,
             mask,
+            infos["action_mask"],
             stepped=(observations, *others, infos),
             observed=(observations, of_reset),
-            own=[(each, dict(each)) for each in (infos, of_reset)],
+            stepped_dicts=[(infos, dict(infos)), *dicts],
+            observed_dicts=[(of_reset, dict(of_reset)), *dicts],
             last_masks=[infos["_" + name] for name in self._of_last_steps],
         )
 
@@ -214,7 +224,7 @@ class Results:
     def of_reset(self, memory: NDArray[np.uint8], target: Target | None = None) -> tuple[Any, Any]:
         """Returns the results of a reset, restore or observe, whose payload is in `memory`."""
         if target is not None:
-            self._write(target)
+            self._write(target, target.observed_dicts)
             return target.observed
         memory[self._end_of_payload :].fill(True)
         infos = self._reset_layout.split(memory)
@@ -229,7 +239,7 @@ class Results:
             boards, rewards, terminations, truncations, infos = self._views(memory)
             observations = self._observations(boards, infos)
         else:
-            self._write(target)
+            self._write(target, target.stepped_dicts)
             observations, rewards, terminations, truncations, infos = target.stepped
         if reply is not DONE and reply.step.HasField("finals"):
             if target is not None:
@@ -238,10 +248,10 @@ class Results:
             infos |= self._finals(reply, memory, infos)
         return observations, rewards, terminations, truncations, infos
 
-    def _write(self, target: Target) -> None:
-        """Fills those arrays of a target that are not views of its payload."""
-        target.clear()
-        mask = target.stepped[4]["action_mask"]
+    def _write(self, target: Target, dicts: _Dicts) -> None:
+        """Fills those arrays of a target that are not views of its payload, and clears `dicts`."""
+        target.clear(dicts)
+        mask = target.user_mask
         if self._order is not None:
             target.mask.take(self._order, 1, mask)
         self.form.observations(target.boards, mask, target.stepped[0])
