@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError
-from loops import flat, interrupt, number
+from loops import flat, interrupt, notes_of, number
 from opcodes import InterruptAt
 from servers import Server
 
@@ -173,6 +173,26 @@ def test_an_interrupt_at_any_bytecode_of_a_single_environments_step_loses_nothin
         return board.tobytes(), others, flat(plain)
 
     assert through_interrupts(make, step, result) > 200
+
+
+def test_an_interrupted_collect_of_a_single_environment_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    env, twin = twofold.Game2048Env(), twofold.Game2048Env()
+    for each in (env, twin):
+        each.reset(seed=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(env, "_seen", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            env.step(1)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt) as caught:
+                env.collect()
+            assert "was applied" in notes_of(caught.value)[0]
+    board, *told = env.collect()[:4]
+    expected, *others = twin.step(1)[:4]
+    np.testing.assert_array_equal(board, expected)
+    assert told == others
 
 
 # ---- signal handlers that use the environment ----------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
-from twofold.client.session import exactly_once
+from twofold.client.session import exactly_once, waiting
 from twofold.envs.arguments import RENDER_MODES
 from twofold.envs.results import Infos, ObsT, Stepped, infos_of
 from twofold.envs.vector import TwofoldVectorEnv
@@ -105,6 +105,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         number = _arguments.integer("action", action, 0, self._batch.num_actions - 1)
         return self._stepped(self._batch._step_once([number]))
 
+    @waiting
     def collect(self) -> tuple[ObsT, float, bool, bool, Infos]:
         """Returns the results of a step that got no answer or was interrupted.
 
@@ -112,7 +113,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
             gymnasium.error.NoAsyncCallError: No step has outstanding results.
             TransportError: No answer has come yet.
         """
-        return self._stepped(self._batch.collect())
+        return self._stepped(self._batch._collected())
 
     def discard(self) -> None:
         """Waits for the results of a pending step, if there is one, and discards them."""
