@@ -264,11 +264,19 @@ def test_wrong_usage_exits_with_2(arguments: list[str], capsys: pytest.CaptureFi
     assert "usage: twofold" in capsys.readouterr().err
 
 
+def test_a_number_of_views_below_1_is_refused(
+    own_server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["top", "--count", "0", "--endpoint", own_server.ipc]) == 2
+    assert "count is 0; expected at least 1" in capsys.readouterr().err
+
+
 def test_numbers_are_formatted_for_people() -> None:
     assert [duration(t) for t in (0, 35e-6, 1.2e-3, 4.5, 99, 720, 12_240, 181_440)] == [
         "0 us", "35 us", "1.2 ms", "4.5 s", "99 s", "12 min", "3.4 h", "2.1 d",
     ]  # fmt: skip
     assert [rate(r) for r in (0, 950, 12_300, 4.56e7)] == ["0", "950", "12.3 k", "45.6 M"]
+    assert (rate(999_700), size(1_040_000)) == ("1,000 k", "1,016 KiB")
     assert [size(s) for s in (0, 512, 1 << 20, 3.25 * 2**30, 2**42)] == [
         "0 B", "512 B", "1 MiB", "3.25 GiB", "4 TiB",
     ]  # fmt: skip

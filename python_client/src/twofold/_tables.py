@@ -1,4 +1,4 @@
-"""Tables as plain text, Markdown and HTML."""
+"""Tables as plain text, Markdown and HTML, and numbers for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from twofold._text import markdown
 
 Style = Literal["plain", "pipe", "html"]
 """The format of a table: plain text, Markdown or HTML."""
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Formats a number with some significant digits: "0.012", "4.5", "3,721".
+
+    Digits before the decimal point are always shown.
+    """
+    is_long = abs(value) >= 10**digits - 0.5
+    return f"{value:,.0f}" if is_long else f"{value:,.{digits}g}"
 
 
 def table(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from twofold import datasets
+from twofold._tables import significant
 from twofold._text import check_folder
 from twofold.cli import playing
 from twofold.cli.common import Result, add_output_arguments
@@ -58,6 +59,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             folder = Path(made.storage.data_path)
     seconds = time.monotonic() - start
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    text = f"{arguments.file} exported to {folder}: {size / 1e6:,.1f} MB in {seconds:.3g} s"
+    took = f"{size / 1e6:,.1f} MB in {significant(seconds)} s"
+    text = f"{arguments.file} exported to {folder}: {took}"
     document = {"file": str(arguments.file), "folder": str(folder), "bytes": size}
     yield Result(text, document | {"seconds": seconds})

@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from twofold._optional import optional_import
-from twofold._tables import table
+from twofold._tables import significant, table
 from twofold.cli import endpoint
 from twofold.cli.common import Result, add_output_arguments
 from twofold.v1 import statistics_pb2 as statistics
@@ -98,7 +98,7 @@ def rate(number: float) -> str:
     """Returns a rate as text: 950, 12.3 k, 45.6 M."""
     for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= scale:
-            return f"{number / scale:.3g} {unit}"
+            return f"{significant(number / scale)} {unit}"
     return f"{number:.0f}"
 
 
@@ -106,19 +106,20 @@ def size(number: float) -> str:
     """Returns a size in bytes as text: 512 B, 3.25 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if number < 1024:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.3g} {unit}"
+            return f"{number:.0f} {unit}" if unit == "B" else f"{significant(number)} {unit}"
         number /= 1024
-    return f"{number:.3g} TiB"
+    return f"{significant(number)} TiB"
 
 
 def duration(seconds: float) -> str:
     """Returns a duration as text: 35 us, 1.2 ms, 4.5 s, 12 min, 3.4 h, 2.1 d."""
     for unit, scale, limit in (("us", 1e-6, 1e-3), ("ms", 1e-3, 1.0), ("s", 1.0, 100.0)):
         if seconds < limit:
-            return f"{seconds / scale:.3g} {unit}"
+            return f"{significant(seconds / scale)} {unit}"
     if seconds < 6000:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.3g} h" if seconds < 172_800 else f"{seconds / 86_400:.3g} d"
+    hours = seconds / 3600
+    return f"{significant(hours)} h" if hours < 48 else f"{significant(hours / 24)} d"
 
 
 def fields(message: Message) -> Iterator[tuple[str, Any]]:

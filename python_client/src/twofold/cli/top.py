@@ -7,9 +7,10 @@ import contextlib
 import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from twofold import _arguments
 from twofold._optional import optional_import
 from twofold.cli import endpoint
 from twofold.cli.common import Result, add_output_arguments, numeric
@@ -33,7 +34,9 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     On a terminal, each view replaces the last one. Otherwise, or if TERM is dumb, each view is a
     separate result.
     """
-    views = itertools.count() if arguments.count is None else range(arguments.count)
+    views: Iterable[int] = itertools.count()
+    if arguments.count is not None:
+        views = range(_arguments.integer("count", arguments.count, 1))
     is_drawn = sys.stdout.isatty() and not arguments.json
     with endpoint.connected(arguments) as query:
         before, queried = query(), time.monotonic()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from twofold import datasets
+from twofold._tables import significant
 from twofold.cli import endpoint, playing
 from twofold.cli.common import Result
 
@@ -29,6 +30,6 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     text = (
         f"{arguments.file}: all {found['transitions']:,} transitions are correct "
         f"({found['policy']} on {found['environment']}, {found['num_envs']} lanes from seed "
-        f"{found['seed']}); took {seconds:.3g} s"
+        f"{found['seed']}); took {significant(seconds)} s"
     )
     yield Result(text, {"file": str(arguments.file), "seconds": seconds, "metadata": found})

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from twofold import datasets
+from twofold._tables import significant
 from twofold.cli import playing
 from twofold.cli.common import Result, check_output, policy_files
 from twofold.envs import BY_ID
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     seconds, size = time.monotonic() - start, arguments.out.stat().st_size
     rate = number / seconds
     text = (
-        f"{arguments.out}: {number:,} transitions, {size / 1e6:,.1f} MB, {seconds:.3g} s, "
+        f"{arguments.out}: {number:,} transitions, {size / 1e6:,.1f} MB, {significant(seconds)} s, "
         f"{rate:,.0f} per second"
     )
     document = {"file": str(arguments.out), "bytes": size, "transitions": number}

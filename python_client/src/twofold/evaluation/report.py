@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from twofold._optional import optional_import
-from twofold._tables import Style, table
+from twofold._tables import Style, significant, table
 from twofold._text import check_writable, printable, whole_file
 from twofold._text import markdown as escaped
 from twofold.envs.results import Array
 from twofold.errors import InvalidArgument
+from twofold.evaluation.statistics import wilson
 
 # The highest number of decimals. Further digits are rounding errors of added rewards.
 _DECIMALS = 6
@@ -80,7 +81,7 @@ def share(value: float) -> str:
 
 def figure(value: float) -> str:
     """Formats a number with four significant digits: "5,468", "0.01235"; "-" for nan."""
-    return "-" if math.isnan(value) else f"{value:,.4g}"
+    return "-" if math.isnan(value) else significant(value, 4)
 
 
 def interval(ends: Sequence[float], form: Callable[[float], str]) -> str:
@@ -172,7 +173,7 @@ def _model(model: dict[str, Any]) -> list[list[str]]:
         if isinstance(value, int):
             cell = f"{value:,}"
         elif isinstance(value, float):
-            cell = f"{value:.3g}"
+            cell = significant(value)
         else:
             cell = "-" if value is None else json.dumps(value)
         rows.append([name.replace("_", " "), cell])
@@ -201,7 +202,7 @@ def _speed(summary: dict[str, Any]) -> str:
     policy = "the policy in the service" if math.isnan(part) else f"{part:.0%} in the policy"
     highest = f"highest tile {summary['highest_tile']}; " if "highest_tile" in summary else ""
     rate = f"{summary['moves_per_second']:,.0f} moves per second"
-    return f"{highest}{seconds:.3g} s, {rate}, {policy}"
+    return f"{highest}{significant(seconds)} s, {rate}, {policy}"
 
 
 def _card(summary: dict[str, Any]) -> list[list[str]]:
@@ -215,7 +216,8 @@ def _card(summary: dict[str, Any]) -> list[list[str]]:
         return [*lines, ["repeat with", f"--secret {summary['secret']}"]]
     first, games = summary["first_seed"], summary["episodes"]
     seeds = f"2^63 + {first - 2**63:,}" if first != 2**63 else "2^63"
-    return [*lines, ["seeds", f"{seeds} and the next {games - 1:,}"]]
+    others = "later ones" if "ended early" in summary["rule_card"] else f"the next {games - 1:,}"
+    return [*lines, ["seeds", f"{seeds} and {others}"]]
 
 
 def printed(parts: Sequence[str]) -> str:
@@ -269,7 +271,7 @@ def plot(
     panels: Any = figure.subplots(rows, columns, squeeze=False)
     _plot_scores(panels[0][0], scores, summaries)
     if has_tiles:
-        _plot_tiles(panels[0][1], [summary["reached"] for summary in summaries])
+        _plot_tiles(panels[0][1], summaries)
     if has_regret:
         _plot_regret(panels[1][0], "tile sum", "by_tile_sum", summaries)
         _plot_regret(panels[1][1], "empty cells", "by_empty_cells", summaries)
@@ -357,17 +359,19 @@ def _plot_scores(panel: Any, scores: Sequence[Array], summaries: Sequence[dict[s
     _add_legend(panel)
 
 
-def _plot_tiles(panel: Any, reached: Sequence[dict[int, dict[str, Any]]]) -> None:
-    nothing = {"share": 0.0, "interval": [0.0, 0.0]}
-    tiles = [tile for tile in reached[0] if any(r.get(tile, nothing)["share"] > 0 for r in reached)]
-    tiles = tiles or list(reached[0])[:1]
-    width = 0.8 / len(reached)
-    for i, r in enumerate(reached):
-        entries = [r.get(tile, nothing) for tile in tiles]
-        shares = np.array([entry["share"] for entry in entries])
-        ends = np.array([entry["interval"] for entry in entries]).T
+def _plot_tiles(panel: Any, summaries: Sequence[dict[str, Any]]) -> None:
+    named = sorted({tile for summary in summaries for tile in summary["reached"]})
+    highest = max(summary["highest_tile"] for summary in summaries)
+    tiles = [tile for tile in named if tile <= highest] or named[:1]
+    width = 0.8 / len(summaries)
+    for i, summary in enumerate(summaries):
+        # Counted, because an evaluation's "reached" may lack tiles that are in another's.
+        counts, total = summary["tiles"], summary["episodes"]
+        games = [sum(counts[each] for each in counts if each >= tile) for tile in tiles]
+        shares = np.array(games) / total
+        ends = np.array([wilson(each, total) for each in games]).T
         error = np.maximum(0, [shares - ends[0], ends[1] - shares])
-        at = np.arange(len(tiles)) + (i - (len(reached) - 1) / 2) * width
+        at = np.arange(len(tiles)) + (i - (len(summaries) - 1) / 2) * width
         panel.bar(at, shares, width, yerr=error, capsize=3, color=f"C{i}", alpha=0.8)
     panel.set_xticks(range(len(tiles)), [str(tile) for tile in tiles])
     panel.set(xlabel="tile", ylabel="share of games", title="Games that reach the tile")
