@@ -540,6 +540,23 @@ def test_an_error_on_one_board_does_not_wait_for_the_others() -> None:
         is_over.set()
 
 
+def test_the_finished_games_of_a_model_that_fails_can_be_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def rule(document: dict[str, Any], number: int) -> Answer:
+        return Answer(status=402) if number == 20 else first_legal_reply(document, number)
+
+    with ChatServer(rule) as server:
+        given = ["--chat", server.url, "--model", "stub", "--size", "2", "--num-envs", "1"]
+        assert cli.main(["evaluate", *given, "--json"]) == 1
+        part, failure = map(json.loads, capsys.readouterr().out.splitlines())
+        assert "HTTP 402" in failure["error"]["message"]
+        assert 0 < part["episodes"] < 10
+        assert part["model"]["completions"] == 20
+        assert cli.main(shlex.split(part["rule_card"]["repeat with"])[1:]) == 0
+        assert capsys.readouterr().out.startswith("stub on twofold/Game2048-v0: 10 games")
+
+
 @pytest.mark.parametrize(
     "is_refused",
     [

@@ -963,6 +963,19 @@ def test_the_plot_is_a_picture(tmp_path: Path) -> None:
         by_hand().plot(tmp_path / "a.unknownformat")
 
 
+def test_the_plot_of_a_weak_policy_and_a_strong_one_shows_the_same_tiles_of_both() -> None:
+    pytest.importorskip("matplotlib")
+    weak, strong = (
+        dataclasses.replace(by_hand(name), max_exponents=np.array(exponents, np.uint8))
+        for name, exponents in (("weak", (5, 6, 7, 7)), ("strong", (6, 10, 11, 11)))
+    )
+    panel = weak.plot(None, strong).axes[1]
+    tiles = [tick.get_text() for tick in panel.get_xticklabels()]
+    assert tiles == ["16", "32", "64", "128", "256", "512", "1024", "2048"]
+    shares = [bar.get_height() for bar in panel.patches]
+    assert shares == [1, 1, 0.75, 0.5, 0, 0, 0, 0, 1, 1, 1, 0.75, 0.75, 0.75, 0.75, 0.5]
+
+
 def test_a_plot_that_matplotlib_can_not_draw_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1368,6 +1381,71 @@ def test_the_first_policy_is_reported_and_saved_where_the_second_one_fails(
     assert "a game was played" in err
     assert list(tmp_path.iterdir()) == [file]
     assert twofold.Evaluation.from_json(file.read_text()).episodes == 20
+
+
+class GivesUp:
+    """Takes the first legal actions, and raises an error in its 40th call."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error, self.calls = error, 0
+
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        self.calls += 1
+        if self.calls == 40:
+            raise self.error
+        return action_mask.argmax(axis=1)
+
+
+@pytest.mark.parametrize("error", [ValueError("no idea"), KeyboardInterrupt()])
+def test_an_exception_contains_the_games_that_have_finished(error: BaseException) -> None:
+    given: dict[str, Any] = {"episodes": 50, "num_envs": 4, "size": 2, "record": True}
+    whole = twofold.evaluate("fixed-order", **given)
+    with pytest.raises((errors.PolicyError, KeyboardInterrupt)) as info:
+        twofold.evaluate(GivesUp(error), **given)
+    part = getattr(info.value, "evaluation")  # noqa: B009  mypy does not know the attribute
+    assert 0 < part.episodes < 50
+    assert part.card["ended early"].startswith(f"{part.episodes} of 50 games finished; long games")
+    chosen = np.isin(whole.seeds, part.seeds)
+    for name in ("seeds", "scores", "moves", "lengths", "max_exponents"):
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[chosen])
+    assert part.log is None
+    assert "2^63 and later ones" in str(part)
+    again = twofold.Evaluation.from_json(part.to_json(games=True))
+    np.testing.assert_array_equal(again.seeds, part.seeds)
+
+
+def test_an_evaluation_without_a_finished_game_leaves_none() -> None:
+    with pytest.raises(errors.PolicyError) as info:
+        twofold.evaluate(GivesUp(ValueError()), episodes=50, num_envs=4)
+    assert not hasattr(info.value, "evaluation")
+
+
+def test_a_long_evaluation_reports_its_seconds_without_an_exponent() -> None:
+    assert "; 3,721 s, " in str(dataclasses.replace(by_hand(), seconds=3721.4))
+
+
+gives_up, is_interrupted = GivesUp(ValueError("no idea")), GivesUp(KeyboardInterrupt())
+
+
+@pytest.mark.parametrize(("policy", "status"), [("gives_up", 1), ("is_interrupted", 130)])
+@pytest.mark.parametrize("is_second", [False, True])
+def test_finished_games_are_reported_and_saved_where_a_policy_fails(
+    policy: str, status: int, is_second: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gives_up.calls = is_interrupted.calls = 0
+    name = f"test_evaluate:{policy}"
+    policies = ["random", "--against", name] if is_second else [name]
+    command = ["evaluate", *policies, "--episodes", "50", "--num-envs", "4", "--size", "2"]
+    command += ["--save", str(tmp_path / "a.json"), "--record", "best", str(tmp_path / "best.json")]
+    assert cli.main([*command, "--json"]) == status
+    *reports, failure = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [report["policy"] for report in reports] == ["random"] * is_second + [name]
+    assert 0 < reports[-1]["episodes"] < 50
+    assert "evaluation" not in failure["error"]
+    saved = tmp_path / ("a.against.json" if is_second else "a.json")
+    evaluation = twofold.Evaluation.from_json(saved.read_text())
+    assert evaluation.summary["episodes"] == reports[-1]["episodes"]
+    assert (tmp_path / "best.json").exists() == is_second
 
 
 @pytest.mark.parametrize(

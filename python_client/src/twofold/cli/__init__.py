@@ -126,7 +126,7 @@ def _parse(given: list[str], name: str) -> argparse.Namespace:
     """Parses the arguments. Imports only the module of the subcommand `name`."""
     parser = _Parser(
         prog="twofold",
-        description="Reinforcement-learning environments, served.",
+        description="Trains and evaluates agents on 2048 and Concentration, and serves the games.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
@@ -165,7 +165,12 @@ def _fail(program: str, error: BaseException, as_json: bool) -> int:
         lines = map(_text.printable, text.split("\n"))  # a message may quote a file
         show(f"{program}: " + "\n".join(lines), sys.stderr)
     fields = vars(error) if isinstance(error, TwofoldError) else {}
-    fields = {key: value for key, value in fields.items() if value not in (None, "")}
+    # An evaluation's finished games have been reported.
+    fields = {
+        key: value
+        for key, value in fields.items()
+        if key != "evaluation" and value not in (None, "")
+    }
     document = {"error": {"type": type(error).__name__, "message": text, **fields}}
     show(json.dumps(document, default=str) if as_json else "", sys.stdout)
     if isinstance(error, KeyboardInterrupt):

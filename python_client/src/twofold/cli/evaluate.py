@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--name", metavar="NAME", help="name of the first policy in the report and the plot")
     add("--plot", type=Path, metavar="FILE", help="save a plot (.png, .svg, .pdf)")
-    add("--policy-timeout", **numeric(60.0, "time limit for one call of the policy"))
+    add("--policy-timeout", **numeric(60.0, "time limit for one call of a Python function"))
     lanes = "as many as games, at most 4,096; 16 with --strategy, 8 with --chat"
     playing.add_environment_arguments(parser, lanes, list(FORMATS))
     _add_judging_arguments(parser)
@@ -210,7 +210,8 @@ def _save(path: Path, index: int, results: Sequence[Evaluation]) -> None:
 
 
 def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
-    results[0].recording(which).save(path)
+    if results[0].log is not None:  # it is None if the evaluation ended early
+        results[0].recording(which).save(path)
 
 
 def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int) -> None:
@@ -257,24 +258,34 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
     # Policies that `check` has opened keep the solution of a game, which can take minutes.
     _checked = [replace(plan, num_envs=None).check() for plan in plans[1:]]
     results: list[Evaluation] = []
+
+    def add(result: Evaluation) -> None:
+        if result.secret is not None:
+            card = {**result.card}
+            if results:
+                card["seeds"] = f"the same as those of {results[0].policy}"
+            first = results[0] if results else result
+            card["repeat with"] = _command(arguments, first, len(seeds))
+            result = replace(result, card=card)
+        results.append(result)
+
     try:
         for plan in plans:
             with playing.progress(plan.chooser.name, "games", arguments) as update:
                 result = plan.play(update)
-            if result.secret is not None:
-                card = {**result.card}
-                if results:
-                    card["seeds"] = f"the same as those of {results[0].policy}"
-                card["repeat with"] = _command(arguments, results[0] if results else result)
-                result = replace(result, card=card)
-            results.append(result)
+            add(result)
+    except BaseException as error:
+        unfinished = getattr(error, "evaluation", None)
+        if isinstance(unfinished, Evaluation):
+            add(unfinished)
+        raise
     finally:
-        # If the second policy fails, the first policy's games are still reported.
+        # If a policy fails, all games that have finished are still reported.
         if results:
             yield from _report(arguments, outputs, results)
 
 
-def _command(arguments: argparse.Namespace, result: Evaluation) -> str:
+def _command(arguments: argparse.Namespace, result: Evaluation, games: int) -> str:
     """Returns the command that repeats the first policy's games. Masks the secrets in a URL."""
     kept, words = ["twofold"], iter(arguments.words)
     for word in words:
@@ -291,7 +302,7 @@ def _command(arguments: argparse.Namespace, result: Evaluation) -> str:
     if arguments.num_envs is None:
         added = ["--num-envs", str(result.card["boards at once"]), *added]
     if arguments.episodes is None and arguments.protocol is None:
-        added = ["--episodes", str(result.episodes), *added]
+        added = ["--episodes", str(games), *added]
     # No option may follow "--".
     end = kept.index("--") if "--" in kept else len(kept)
     return shlex.join([*kept[:end], *added, *kept[end:]])
@@ -305,8 +316,9 @@ def _report(
         shown = FORMATS[arguments.format]
         reports = [shown(result) for result in results]
         documents = [json.loads(result.to_json()) for result in results]
-        if len(results) == 1:
-            yield Result(reports[0], documents[0])
+        if len(results) == 1 or any("ended early" in result.card for result in results):
+            for report, document in zip(reports, documents, strict=True):
+                yield Result(report, document)
         else:
             comparison = results[0].compare(results[1])
             yield Result(

@@ -36,9 +36,14 @@ class Observer(abc.ABC):
 
 
 class GameResults(Observer):
-    """An observer that stores the results of all games, in the order of their seeds."""
+    """An observer that stores the results of all games, in the order of their seeds.
+
+    Attributes:
+        finished: bool (E,), True for the games that have ended.
+    """
 
     def __init__(self, total: int) -> None:
+        self.finished = np.zeros(total, np.bool_)
         self._results: dict[str, Array] = {
             "score": np.zeros(total, np.float64),
             "moves": np.zeros(total, np.int64),
@@ -51,26 +56,28 @@ class GameResults(Observer):
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
         """Stores the failures and the results of ended games."""
-        self._failures += segment.failures
         if not len(segment.ended):
             return
         for name, values in segment.results.items():
             self._results[name][schedule.episode[segment.ended]] = values
         self._has_whole_scores &= segment.results["score"].dtype.kind in "iu"
         self._has_tiles |= "max_exponent" in segment.results
+        self.finished[schedule.episode[segment.ended]] = True
+        self._failures += segment.failures
 
     def sorted_failures(self) -> tuple[GameFailed, ...]:
         """Returns the failures, sorted by episode."""
         return tuple(sorted(self._failures, key=lambda failure: failure.episode or 0))
 
     def fields(self) -> dict[str, Any]:
-        """Returns the results as keyword arguments for `Evaluation`."""
-        scores = self._results["score"]
+        """Returns the results of the finished games as keyword arguments for `Evaluation`."""
+        results = {name: values[self.finished] for name, values in self._results.items()}
+        scores = results["score"]
         return {
             "scores": scores.astype(np.int64) if self._has_whole_scores else scores,
-            "moves": self._results["moves"],
-            "lengths": self._results["length"],
-            "max_exponents": self._results["max_exponent"] if self._has_tiles else None,
+            "moves": results["moves"],
+            "lengths": results["length"],
+            "max_exponents": results["max_exponent"] if self._has_tiles else None,
         }
 
 

@@ -76,6 +76,9 @@ def evaluate(
     policies, the seeds are derived from a new secret, which the report contains. To repeat the
     games, pass the secret from the report as `secret`.
 
+    If an error or an interrupt ends an evaluation in this process early, the exception's attribute
+    `evaluation` contains the finished games, if there are any, without log and regret.
+
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
             `PolicyWithMemory` describe; an object from `twofold.policies`, such as a `Strategy` or
@@ -98,8 +101,8 @@ def evaluate(
         name: The policy's name in reports (default: its own).
         card: Entries for the rule card, which override the policy's own: search_max_layers,
             symmetry_averaging, weights_mb, threads, and notes (any text).
-        policy_timeout: The time limit for one call of the policy, in seconds. It is checked when
-            the call returns.
+        policy_timeout: The time limit for one call of a Python function, in seconds. It is checked
+            when the call returns.
         progress: A function called when episodes finish. Its arguments are three numbers: finished
             episodes, all episodes, and steps so far.
         record: Whether to keep every game's actions, two bits each, for `Evaluation.recording`.
@@ -150,6 +153,28 @@ class _Setup:
     observers: Sequence[Observer]
     source: Source[Schedule, Segment]
 
+    def evaluation(self, seeds: Seeds, start: float, *, is_whole: bool) -> Evaluation:
+        """Returns the evaluation of the finished games.
+
+        Args:
+            seeds: The seeds of all games.
+            start: The time when the first game started, from `time.perf_counter`.
+            is_whole: Whether all games have been played. Otherwise, log and regret are omitted.
+        """
+        return Evaluation(
+            policy=self.chooser.name,
+            card=self.card,
+            seeds=seeds.games[self.results.finished],
+            **self.results.fields(),
+            seconds=time.perf_counter() - start,
+            policy_seconds=self.opened.seconds,
+            log=self.recorder.log if self.recorder is not None and is_whole else None,
+            failures=self.results.sorted_failures() if self.chooser.may_fail else None,
+            player=dict(self.opened.summary()),
+            regret=self.meter.result() if self.meter is not None and is_whole else None,
+            secret=seeds.secret,
+        )
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -185,20 +210,19 @@ class Plan:
                     card["seeds"] += ", and readable by the program"
             start = time.perf_counter()
             schedule = Schedule(seeds, setup.envs.num_envs, part.start)
-            play(setup.source, schedule, [observer.add for observer in setup.observers])
-            return Evaluation(
-                policy=setup.chooser.name,
-                card=card,
-                seeds=seeds.games,
-                **setup.results.fields(),
-                seconds=time.perf_counter() - start,
-                policy_seconds=setup.opened.seconds,
-                log=None if setup.recorder is None else setup.recorder.log,
-                failures=setup.results.sorted_failures() if setup.chooser.may_fail else None,
-                player=dict(setup.opened.summary()),
-                regret=None if setup.meter is None else setup.meter.result(),
-                secret=seeds.secret,
-            )
+            try:
+                play(setup.source, schedule, [observer.add for observer in setup.observers])
+            except BaseException as error:
+                finished = int(setup.results.finished.sum())
+                if finished and len(part) == len(self.seeds):
+                    card["ended early"] = (
+                        f"{finished:,} of {len(part):,} games finished; long games are more likely "
+                        "to be missing"
+                    )
+                    part_played = setup.evaluation(seeds, start, is_whole=False)
+                    error.evaluation = part_played  # type: ignore[attr-defined]
+                raise
+            return setup.evaluation(seeds, start, is_whole=True)
 
     def check(self) -> OpenChooser:
         """Checks whether the policy plays in the environment, without asking a function.
