@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from servers import PATIENCE
+from servers import PATIENCE, running
 from terminal import Terminal
 
 import twofold
@@ -88,6 +88,20 @@ def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> N
         cli.main(["--help"])
     output = capsys.readouterr().out
     assert all(name in output for name in cli.SUBCOMMANDS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "doctor tcp://a:5555 --endpoint tcp://b:5555",
+        "stats --endpoint tcp://a:5555 tcp://b:5555",
+    ],
+)
+def test_two_addresses_of_a_server_are_wrong_usage(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words.split()) == 2
+    assert "not allowed with argument" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -184,7 +198,7 @@ def test_missing_and_unknown_subcommands_are_wrong_usage(
 
 def test_the_console_script_becomes_the_server() -> None:
     command = [sys.executable, "-m", "twofold", "serve", "--endpoint", "tcp://127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
         assert server.stdout is not None
         assert server.stdout.readline().startswith(b"listening on tcp://")
         server.terminate()

@@ -267,6 +267,11 @@ def test_a_port_without_a_listener_is_named() -> None:
     fails(findings, "reach", "refused", f"twofold serve --endpoint {address}")
 
 
+def test_the_clients_own_address_may_precede_that_of_the_server(server: Server) -> None:
+    status, _ = doctor("--endpoint", server.tcp.replace("tcp://", "tcp://127.0.0.1:0;"))
+    assert status == 0
+
+
 @pytest.mark.parametrize("host", ["host.invalid", "a..b", "a" * 64])
 def test_a_host_without_an_address_is_named(host: str) -> None:
     _, findings = doctor("--endpoint", f"tcp://{host}:5555")

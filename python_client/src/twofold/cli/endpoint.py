@@ -34,15 +34,16 @@ def add_arguments(
     if neither --endpoint nor TWOFOLD_ENDPOINT is set; `otherwise` describes that default in words.
     """
     add = parser.add_argument
+    address = parser.add_mutually_exclusive_group()
     if is_positional:
-        add(
+        address.add_argument(
             "endpoint",
             nargs="?",
             default=argparse.SUPPRESS,
             metavar="ADDRESS",
             help="address of the server (default: that of --endpoint)",
         )
-    add(
+    address.add_argument(
         "--endpoint",
         metavar="ADDRESS",
         default=os.environ.get("TWOFOLD_ENDPOINT") or default,

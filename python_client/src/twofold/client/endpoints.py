@@ -17,8 +17,9 @@ from twofold.errors import InvalidArgument, ServerStartFailed
 EMBEDDED = "embedded"
 PRIVATE = "private"
 
-# ZeroMQ accepts these hosts only. A semicolon follows the address of the client's own interface.
-_TCP = re.compile(r"tcp://(\[[\w:.%-]+\]|\*|[a-zA-Z0-9][\w.;-]*):(\d{1,5})", re.ASCII)
+# ZeroMQ accepts these hosts only. The client's own address and port may precede a semicolon.
+_HOST = r"\[[\w:.%-]+\]|\*|[a-zA-Z0-9][\w.-]*"
+_TCP = re.compile(rf"tcp://(?:(?:{_HOST}):\d{{1,5}};)?({_HOST}):(\d{{1,5}})", re.ASCII)
 
 _has_warned = False
 

@@ -74,7 +74,8 @@ def _reach(endpoint: str, timeout: float) -> Finding:
     """Checks that something accepts connections at an endpoint."""
     if endpoint.startswith("ipc://"):
         return _reach_path(endpoint)
-    host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
+    address = endpoint.removeprefix("tcp://").rpartition(";")[2]
+    host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout).close()
     except socket.gaierror as error:

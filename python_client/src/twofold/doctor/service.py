@@ -12,8 +12,8 @@ from twofold.doctor.findings import Finding, failed, ok, warning
 from twofold.errors import TwofoldError
 
 _REINSTALL = (
-    "Reinstall the wheel (`pip install --force-reinstall twofold`), or run `make server` in the "
-    "checkout."
+    "Reinstall the wheel from its file (`pip install --force-reinstall FILE.whl`), or run `make "
+    "server` in the checkout."
 )
 _BUNDLED = (
     "Install the wheel for this platform, run `make server` in a checkout of Twofold, or use a "
