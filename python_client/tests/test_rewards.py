@@ -184,6 +184,15 @@ def test_a_file_that_is_not_json_is_refused(tmp_path: Path) -> None:
         reward_spec(tmp_path / "reward.json")
 
 
+def test_a_reward_that_is_nested_too_deeply_is_refused() -> None:
+    reward: Any = 1
+    for _ in range(10_000):
+        reward = {"goal": reward}
+    with pytest.raises(errors.InvalidArgument, match="nested too deeply") as caught:
+        reward_spec(reward)
+    assert caught.value.field == "reward"
+
+
 @pytest.mark.parametrize("reward", [{"\ud800": 1}, {"merge_score": {"\ud800": 1}}])
 def test_a_name_that_is_not_unicode_is_refused(reward: Any) -> None:
     with pytest.raises(errors.InvalidArgument, match="without lone surrogates") as caught:

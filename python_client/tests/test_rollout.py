@@ -229,7 +229,7 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
 
 
 def test_a_long_search_takes_several_requests(server: Server) -> None:
-    with Server("--max-search-milliseconds", "20") as hasty:
+    with Server("--max-search-milliseconds", "200") as hasty:
         envs = twofold.Game2048VectorEnv(16, endpoint=hasty.ipc)
         patient = twofold.Game2048VectorEnv(16, endpoint=server.ipc)
         requests: list[int] = []
@@ -241,7 +241,7 @@ def test_a_long_search_takes_several_requests(server: Server) -> None:
         # Each board takes longer than that, so there is no result, and nothing has changed.
         before = envs.observe()[0]
         with pytest.raises(errors.ResourceExhausted) as caught:
-            envs.rollout(1, policies.Expectimax(depth=6, extension=8))
+            envs.rollout(1, policies.Expectimax(depth=8, extension=16))
         assert caught.value.field == "policy"
         np.testing.assert_array_equal(envs.observe()[0], before)
         np.testing.assert_array_equal(
@@ -292,6 +292,28 @@ def test_the_examples_network_chooses_the_same_actions_in_the_server_as_in_pytho
     other = policies.NTuple([[0]], [np.zeros(6, np.float32)], exponents=6)
     assert envs.rollout(5, other).actions.shape == (5, 50)
     assert envs.rollout(5, policy).actions.shape == (5, 50)
+
+
+def test_the_weights_of_a_board_are_added_in_the_order_of_its_images(make: Any) -> None:
+    weights = np.array([0, 2**23, 1, -(2**23)], np.float32)  # 2^24 + 1 is not a float32
+    boards = np.random.default_rng(1).permuted(np.tile([0, 1, 2, 3], (50, 1)), axis=1)
+
+    def value(board: Any) -> Any:
+        total: Any = np.float32(0)
+        for turn in range(4):
+            image = np.rot90(board, turn)
+            total += weights[image[0, 0]]
+            total += weights[image.T[0, 0]]
+        return total
+
+    envs = make(50, size=2)
+    envs.reset(seed=1, options={"boards": boards.reshape(50, 2, 2).astype(np.uint8)})
+    afterstates, rewards, mask = envs.afterstates()
+    values = np.array([[value(board) for board in each] for each in afterstates])
+    expected = np.where(mask, rewards + values, -np.inf).argmax(axis=1)
+    assert np.unique(values).size > 1
+    data = envs.rollout(1, policies.NTuple([[0]], [weights], exponents=4))
+    np.testing.assert_array_equal(data.actions[0], expected)
 
 
 @pytest.mark.parametrize("is_sent", [False, True], ids=["not sent", "carried out"])
@@ -656,15 +678,20 @@ def test_a_compressed_network_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("descr", "message"), [("<f4", "larger than the file"), ("|V0", "elements have no size")]
+    ("descr", "length", "message"),
+    [
+        ("<f4", 2**50, "larger than the file"),
+        ("|V0", 2**50, "elements have no size"),
+        ("<f4", -(2**50), "a negative length"),
+    ],
 )
 def test_an_array_larger_than_its_file_is_refused_before_any_memory_is_taken(
-    descr: str, message: str, tmp_path: Path
+    descr: str, length: int, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "network.npz"
     policies.NTuple([[0]], [TABLE]).save(path)
     with zipfile.ZipFile(path, "a") as file, file.open("more.npy", "w") as array:
-        form = {"descr": descr, "fortran_order": False, "shape": (2**50,)}
+        form = {"descr": descr, "fortran_order": False, "shape": (length,)}
         np.lib.format.write_array_header_1_0(array, form)
     with pytest.raises(errors.InvalidArgument, match=message) as caught:
         policies.NTuple.load(path)

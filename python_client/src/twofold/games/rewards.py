@@ -66,7 +66,12 @@ def read_reward(reward: Reward) -> Reward:
     if isinstance(reward, str) and reward == "score":
         return reward
     if not isinstance(reward, (str, os.PathLike)):
-        kept: Reward = _without_iterators(reward)
+        try:
+            kept: Reward = _without_iterators(reward)
+        except RecursionError:
+            raise InvalidArgument(
+                f"reward is nested too deeply; {_FORMS}", field="reward"
+            ) from None
         return kept
     path = os.fspath(reward)
     try:

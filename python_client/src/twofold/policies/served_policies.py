@@ -321,6 +321,8 @@ def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int) ->
         shape, _, dtype = np.lib.format.read_array_header_1_0(array)
     if not dtype.itemsize:
         raise InvalidArgument(f"{entry.filename} is {dtype} {shape}, whose elements have no size")
+    if min(shape, default=0) < 0:
+        raise InvalidArgument(f"{entry.filename} is {dtype} {shape}, which has a negative length")
     size = math.prod(shape) * dtype.itemsize
     if size > left:
         raise InvalidArgument(
