@@ -11,10 +11,17 @@ PYTHON ?= python3
 LONG_SCALE ?= 10
 SOAK_SECONDS ?= 1200
 VENV := .venv
+# The dependencies of the installed package, and the file with its version.
+INSTALLED := .build/python python_client/pyproject.toml Sources/TwofoldService/EnvironmentService.swift
 SERVER := .build/release/twofold-server
 # `swift test` makes the next build compile SwiftProtobuf again, so the targets run its program directly.
 SWIFT_TESTS := .build/release/twofoldPackageTests.xctest --testing-library swift-testing
 PYTEST := ../$(VENV)/bin/python -m pytest
+
+# Makes a virtual environment of PYTHON's version, unless it exists and has pip.
+make_venv = \
+    test "$$($(1)/bin/python -c 'import pip, sys; print(sys.version)' 2>/dev/null)" \
+        = "$$($(PYTHON) -c 'import sys; print(sys.version)')" || $(PYTHON) -m venv --clear $(1)
 
 # The code to format and lint. Generated code opts out by a comment.
 SWIFT_CODE := Package.swift Sources Tests
@@ -143,8 +150,8 @@ published: server $(VENV)/installed ## Fetch published networks, evaluate them, 
 	$(VENV)/bin/python python_client/benchmarks/published.py $(PUBLISHED_ARGS)
 
 # Each library in a separate environment, with the versions of tests/trainers/<library>.txt and PyTorch for the CPU.
-.build/trainers/%/installed: python_client/tests/trainers/%.txt python_client/pyproject.toml
-	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+.build/trainers/%/installed: python_client/tests/trainers/%.txt $(INSTALLED) | .build/system-packages
+	$(call make_venv,$(@D))
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check pytest pytest-timeout \
 	    --requirement $< --editable python_client
 	@touch $@
@@ -227,19 +234,26 @@ docs-serve: $(VENV)/installed ## Serve the site on http://127.0.0.1:8000 and rel
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs serve
 
 proto: ## Regenerate the protocol's code after a change in proto/ (minutes the first time).
-	proto/generate.sh
+	PYTHON=$(PYTHON) proto/generate.sh
 
 clean: ## Remove everything that was built or installed here.
 	rm -rf .build $(VENV) runs python_client/.mypy_cache python_client/.ruff_cache \
-	    python_client/.pytest_cache python_client/.hypothesis
+	    python_client/.pytest_cache python_client/.hypothesis python_client/dist
 	find python_client -name __pycache__ -prune -exec rm -rf {} +
 
-.build/system-packages: .ci/system-packages
+# Changes when PYTHON has another version.
+.PHONY: always
+.build/python: always
+	@mkdir -p .build
+	@$(PYTHON) -c 'import sys; print(sys.version)' >$@.new 2>&1 || true
+	@cmp -s $@.new $@ || mv $@.new $@
+
+.build/system-packages: .ci/system-packages .build/python
 	PYTHON=$(PYTHON) .ci/system-packages
 	@mkdir -p .build && touch $@
 
-$(VENV)/installed: python_client/pyproject.toml Sources/TwofoldService/EnvironmentService.swift | .build/system-packages
-	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/installed: $(INSTALLED) | .build/system-packages
+	$(call make_venv,$(VENV))
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 	    --editable 'python_client[dev,examples,data]'
 	@touch $@

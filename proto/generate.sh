@@ -4,13 +4,13 @@
 #
 # The Swift plugin is built from the package's own swift-protobuf (minutes, once). Python code comes
 # from an old protoc on purpose: a protobuf runtime refuses code that a newer protoc generated and
-# takes older code.
+# takes older code. This protoc needs Python 3.12 or older: PYTHON=python3.12 proto/generate.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=.build/protoc-venv
-if [ ! -x "$venv/bin/python" ]; then
-    python3 -m venv "$venv"
+if ! "$venv/bin/python" -c 'import grpc_tools' 2>/dev/null; then
+    "${PYTHON:-python3}" -m venv --clear "$venv"
     "$venv/bin/pip" install --quiet "grpcio-tools==1.65.5" "setuptools<81"
 fi
 swift package resolve

@@ -11,6 +11,8 @@ from pathlib import Path
 from contestants import ENVIRONMENTS, NOTHING, Contestant
 from figures import REPOSITORY
 
+import twofold
+
 VENVS = REPOSITORY / ".build" / "bench-venvs"
 
 # Enough for jax's 100 MB from a slow mirror. A slower peer is reported as not installed.
@@ -53,7 +55,7 @@ def python_of(folder: Path, requirements: tuple[str, ...]) -> Path:
     """
     python = folder / "bin" / "python"
     marker = folder / "installed.txt"
-    wanted = "\n".join((sys.version, *requirements))
+    wanted = "\n".join((sys.version, twofold.__version__, *requirements))
     if marker.is_file() and marker.read_text() == wanted:
         return python
     shutil.rmtree(folder, ignore_errors=True)

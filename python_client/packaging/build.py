@@ -13,6 +13,7 @@ libstdc++ from the system. Builds of the same commit are identical, byte for byt
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -168,9 +169,10 @@ def make_zeromq(target: Target, tools: Path) -> Path:
     if archive.exists():
         return archive
     if not target.sodium.exists():
-        run("apt-get", "install", "--yes", "--no-install-recommends", "libsodium-dev")
+        install("libsodium-dev")
     source = fetch_zeromq()
-    compiling = f"-ffile-prefix-map={source}=. {target.cmake.get('CMAKE_C_FLAGS', '')}"
+    # Quoted, because the name of a folder may contain spaces.
+    compiling = f'"-ffile-prefix-map={source}=." {target.cmake.get("CMAKE_C_FLAGS", "")}'
     options = {**ZEROMQ_OPTIONS, **target.cmake, "CMAKE_CXX_FLAGS": compiling}
     defined = [f"-D{name}={value}" for name, value in options.items()]
     pkg_config = target.sodium.with_name("pkgconfig")
@@ -186,7 +188,7 @@ def fetch_zeromq() -> Path:
     if (source / "zeromq3").exists():
         return source / "zeromq3"
     if shutil.which("dpkg-source") is None:
-        run("apt-get", "install", "--yes", "--no-install-recommends", "dpkg-dev")
+        install("dpkg-dev")
     shutil.rmtree(source, ignore_errors=True)
     (source / "lists" / "partial").mkdir(parents=True)
     suite = output("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
@@ -231,27 +233,39 @@ def make_bundle(target: Target, zeromq: Path) -> Path:
         if needed - SYSTEM:
             sys.exit(f"{name} needs {', '.join(needed - SYSTEM)}, which a user's system may lack")
     for name, file in licences(target, scratch).items():
-        shutil.copy(file, bundle / "licenses" / f"{name}.txt")
+        # Without the mode, which depends on the umask.
+        shutil.copyfile(file, bundle / "licenses" / f"{name}.txt")
     return bundle
 
 
 def licences(target: Target, scratch: Path) -> dict[str, Path]:
     """Returns the licence file of each component of the binaries, by the component's name."""
-    packages = scratch / "checkouts"
+    packages, zeromq = scratch / "checkouts", WORK / "zeromq-source" / "zeromq3"
+    # libzmq has had the Mozilla Public License since 4.3.5, and the LGPL before.
+    of_zeromq = [zeromq / "COPYING.LESSER", zeromq / "LICENSE"]
     return {
         "twofold": CHECKOUT / "LICENSE",
         "swift": target.swift_licence(),
         "swift-argument-parser": packages / "swift-argument-parser" / "LICENSE.txt",
         "swift-log": packages / "swift-log" / "LICENSE.txt",
         "swift-protobuf": packages / "swift-protobuf" / "LICENSE.txt",
-        "libzmq": WORK / "zeromq-source" / "zeromq3" / "COPYING.LESSER",
+        "libzmq": next(file for file in of_zeromq if file.exists()),
         "libsodium": target.sysroot / "usr/share/doc/libsodium-dev/copyright",
     }
 
 
 def toolchain() -> Path:
-    """Returns the folder with this machine's Swift."""
-    return Path(output("sh", "-c", "command -v swift")).resolve().parents[1]
+    """Returns the folder with this machine's Swift: `usr`, with `bin` and `lib`."""
+    # Not the path of the command, which can be a link to swiftly.
+    resources = json.loads(output("swift", "-print-target-info"))["paths"]["runtimeResourcePath"]
+    return Path(resources).parents[1]
+
+
+def install(*packages: str) -> None:
+    """Installs Debian packages, with sudo unless this process is root's."""
+    as_root = () if os.geteuid() == 0 else ("sudo",)
+    run(*as_root, "apt-get", "--quiet", "update")
+    run(*as_root, "apt-get", "install", "--yes", "--no-install-recommends", *packages)
 
 
 def run(

@@ -98,7 +98,10 @@ def copy_packages(scratch: Path) -> None:
     scratch.mkdir(parents=True, exist_ok=True)
     for part in FETCHED:
         if not (scratch / part).exists():
-            run("cp", "-a", CHECKOUT / ".build" / part, scratch / part)
+            copy = scratch / f"{part}.part"
+            run("rm", "-rf", copy)
+            run("cp", "-a", CHECKOUT / ".build" / part, copy)
+            copy.rename(scratch / part)
 
 
 def enter(root: Path, command: str, mounts: Mapping[str, Path] | None = None) -> None:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from build import output, run
+from build import output, run, toolchain
 from debian import ROOTS, make_root
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -64,7 +64,7 @@ def main() -> None:
     engine = make_root("trixie", *ENGINE, name="engine")
     given = {
         "debian": make_root("bookworm", name="bookworm-slim"),
-        "swift": Path(output("sh", "-c", "command -v swift")).resolve().parents[2],
+        "swift": toolchain().parent,
         "site": make_site(),
     }
     before = groups()
