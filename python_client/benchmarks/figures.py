@@ -48,7 +48,8 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     content = {
         "command": shlex.join(["python", script, *words]),
         "date": f"{datetime.date.today()}",
-        "commit": commit(),
+        # The results may be those of an earlier commit.
+        "commit": None if "--report" in sys.argv else BEGAN,
         "machine": f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}",
         "rows": rows,
     }
@@ -78,13 +79,21 @@ def processor() -> str:
 
 
 def commit() -> str | None:
-    """Returns the checkout's commit; None if git is missing or there are uncommitted changes."""
+    """Returns the checkout's commit; None if git is missing or there are uncommitted changes.
+
+    Changes in docs/figures, which an earlier measurement may have published, do not count.
+    """
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(REPOSITORY), *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        return None if git("status", "--porcelain") else git("rev-parse", "HEAD")
+        changed = git("status", "--porcelain", "--", ":(top,exclude)docs/figures")
+        return None if changed else git("rev-parse", "HEAD")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+BEGAN = commit()
+"""The commit at the start of the command, which may take hours."""

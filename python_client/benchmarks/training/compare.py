@@ -5,7 +5,8 @@
     make training TRAINING_ARGS=--report          # the table of existing results
 
 Each program in examples/ runs on one thread, in the virtual environment of its library. One program
-per core runs at a time. Results are kept in runs/training. Runs with a result are not repeated.
+per core runs at a time. Results are kept in runs/training. Runs with a result of the same duration
+are not repeated.
 """
 
 from __future__ import annotations
@@ -84,10 +85,17 @@ def run(program: Program, script: Path, words: list[str], out: Path) -> None:
 
 
 def train(program: Program, seed: int, seconds: float, out: Path) -> None:
-    """Trains on Twofold's boards, unless a result exists."""
-    if not (out / "evaluation.json").exists():
+    """Trains on Twofold's boards, unless a result of the same duration exists."""
+    if not (out / "evaluation.json").exists() or options_of(out)["seconds"] != seconds:
+        (out / "evaluation.json").unlink(missing_ok=True)
         words = ["--seed", str(seed), "--seconds", str(seconds)]
         run(program, EXAMPLES / f"{program.name}.py", words, out)
+
+
+def options_of(folder: Path) -> dict[str, Any]:
+    """Returns the options of a training run."""
+    options: dict[str, Any] = json.loads((folder / "curve.json").read_text())["options"]
+    return options
 
 
 def train_usual(program: Program, seconds: float, out: Path) -> None:
@@ -128,13 +136,11 @@ def version(program: Program) -> str:
 
 
 def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
-    """Returns the program's figures from the existing runs; None if there are no runs."""
+    """Returns the program's figures; None if the run of a seed is missing."""
     runs = [folder / f"{program.name}-{seed}" for seed in seeds]
-    runs = [one for one in runs if (one / "evaluation.json").exists()]
-    if not runs:
+    if not all((one / "evaluation.json").exists() for one in runs):
         return None
     scores = [json.loads((one / "evaluation.json").read_text())["score"]["mean"] for one in runs]
-    options: dict[str, Any] = json.loads((runs[0] / "curve.json").read_text())["options"]
     shares = [share for one in runs if (share := environment_share(one)) is not None]
     usual = folder / f"{program.name}-usual"
     return {
@@ -144,7 +150,7 @@ def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
         "autoreset": program.mode,
         "steps_per_second": statistics.median(rate(one) for one in runs),
         "usual": rate(usual) if (usual / "curve.json").exists() else None,
-        "minutes": float(options["seconds"]) / 60,
+        "minutes": float(options_of(runs[0])["seconds"]) / 60,
         "score": [statistics.median(scores), min(scores), max(scores)],
         "environment_share": [min(shares), max(shares)] if shares else None,
     }
@@ -166,14 +172,17 @@ def main() -> None:
     options = parser.parse_args()
     chosen = [program for program in PROGRAMS if program.name in options.only]
     if not options.report:
+        runs = []
         with ThreadPoolExecutor(options.jobs) as pool:
             for program in chosen:
                 for seed in options.seeds:
                     out = options.out / f"{program.name}-{seed}"
-                    pool.submit(train, program, seed, options.seconds, out)
+                    runs.append(pool.submit(train, program, seed, options.seconds, out))
                 if program.has_usual:
                     out = options.out / f"{program.name}-usual"
-                    pool.submit(train_usual, program, options.usual_seconds, out)
+                    runs.append(pool.submit(train_usual, program, options.usual_seconds, out))
+        for one in runs:
+            one.result()  # raises the run's error
     rows = [row(program, options.out, options.seeds) for program in PROGRAMS]
     found = [one for one in rows if one is not None]
     print(tables.training(found, figures.read("agents")["rows"]), end="")

@@ -227,7 +227,7 @@ def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str,
         Unavailable: The learner can't be run here.
     """
     path = out / "trained.json"
-    if not path.exists():
+    if not has_result(path, options.minutes):
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         busy = machine.busy_cores()
@@ -262,6 +262,11 @@ def measure(learner: Learner, options: argparse.Namespace, out: Path) -> None:
     if not options.keep:
         for point in result["points"]:
             (out / point["file"]).unlink()
+
+
+def has_result(path: Path, minutes: list[float]) -> bool:
+    """Returns True if the file contains a result after these times of training."""
+    return path.exists() and json.loads(path.read_text())["minutes"] == minutes
 
 
 def rows(results: Iterable[tuple[Learner, dict[str, Any]]]) -> list[figures.Row]:
@@ -318,7 +323,8 @@ def main(words: list[str] | None = None) -> None:
         for cores in options.cores if learner.scales else [1]:
             out = options.out / f"{learner.name}-{cores}-{options.seed}"
             path = out / "result.json"
-            if learner.name in options.only and not options.report and not path.exists():
+            is_wanted = learner.name in options.only and not options.report
+            if is_wanted and not has_result(path, options.minutes):
                 print(f"{learner.name}: {options.minutes[-1]:g} minutes", file=sys.stderr)
                 try:
                     measure(learner, argparse.Namespace(**{**vars(options), "cores": cores}), out)
