@@ -1,12 +1,12 @@
 """Learns to play 2048 on thousands of boards at once, with an n-tuple network in numpy.
 
-    python train_ntuple.py                                  two minutes, and 1,000 games afterwards
+    python train_ntuple.py                                # two minutes, and then 1,000 games
     python train_ntuple.py --seconds 1800 --checkpoint agent.npz
-    python train_ntuple.py --seconds 3600 --checkpoint agent.npz --resume     the second half hour
-    python train_ntuple.py --endpoint tcp://10.0.0.7:5555                     boards on a server
+    python train_ntuple.py --seconds 3600 --checkpoint agent.npz --resume   # the second half hour
+    python train_ntuple.py --endpoint tcp://10.0.0.7:5555                   # boards on a server
     twofold evaluate ntuple:agent.npz --against fixed-order
 
-This is the readable version of `twofold train`, which learns in the same way and plays two to three
+This is the readable version of `twofold train`, which learns in the same way and plays several
 times as many moves per second.
 
 The agent learns afterstate values with an n-tuple network (Szubert and Jaśkowski, "Temporal
