@@ -12,7 +12,7 @@
 //
 // A request is one protobuf frame (Request), then at most one payload frame of raw little-endian
 // arrays. A reply is one protobuf frame (Reply), then at most one payload frame. Over ZeroMQ the
-// server binds ROUTER and a client is any REQ socket: an empty delimiter frame stands before both.
+// server binds ROUTER and a client is any REQ socket: an empty delimiter frame precedes both.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -58,11 +58,11 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
   /// The request exceeds a limit of the server; the message has the limit's name and value.
   case resourceExhausted // = 8
 
-  /// The server does not speak this version of the protocol.
+  /// The server does not support this version of the protocol.
   case unsupportedVersion // = 9
   case shuttingDown // = 10
 
-  /// A defect of the server.
+  /// A defect in the server.
   case `internal` // = 11
   case UNRECOGNIZED(Int)
 
@@ -125,7 +125,7 @@ public nonisolated enum Twofold_V1_ErrorCode: SwiftProtobuf.Enum, Swift.CaseIter
 }
 
 /// One request. `session`, `epoch` and `seq` have a fixed width on the wire (16, 4 and 8 bytes), so a
-/// client can encode the header of a step once and patch the number.
+/// client can encode the header of a step once and then change only `seq`.
 public nonisolated struct Twofold_V1_Request: @unchecked Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -480,10 +480,10 @@ public nonisolated struct Twofold_V1_Error: Sendable {
   public var message: String = String()
 
   /// The wrong field of the request, by its name in Python ("actions", "size"); empty if no single field is
-  /// to blame.
+  /// wrong.
   public var field: String = String()
 
-  /// The first wrong lane (board of the batch); absent if no lane is to blame.
+  /// The first wrong lane (board of the batch); absent if no single lane is wrong.
   public var lane: UInt64 {
     get {_lane ?? 0}
     set {_lane = newValue}

@@ -145,7 +145,7 @@ public nonisolated struct Twofold_V1_HelloRequest: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// The protocol version that the client speaks; this file describes version 1.
+  /// The protocol version that the client uses; this file describes version 1.
   public var protocolVersion: UInt32 = 0
 
   /// For the server's log, for instance "twofold-python 0.1.0".
@@ -627,7 +627,7 @@ public nonisolated struct Twofold_V1_ArrayLayout: Sendable {
 ///   boards  uint8  [num_envs, board_space…]   the board to start from; score 0
 ///
 /// Rows of seeds and boards outside the mask are ignored. A lane without new seeds continues its stream. A
-/// session's first reset must bring seeds and include all lanes. The reply's payload holds all num_envs rows,
+/// session's first reset must contain seeds and include all lanes. The reply's payload holds all num_envs rows,
 /// including unchanged lanes.
 public nonisolated struct Twofold_V1_ResetRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
@@ -742,7 +742,7 @@ public nonisolated struct Twofold_V1_AfterstatesReply: Sendable {
 
 /// Copies the full state of lanes, and changes nothing. The payload has the lanes' numbers, uint64 [k], all
 /// different; without a payload, all lanes are copied in order. The reply's payload is the snapshot
-/// (docs/guides/snapshots.md describes its format).
+/// (docs/reference/formats.md describes its format).
 public nonisolated struct Twofold_V1_SnapshotRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -763,7 +763,7 @@ public nonisolated struct Twofold_V1_SnapshotReply: Sendable {
   public init() {}
 }
 
-/// Puts lanes of a snapshot into lanes of this session. The rules must be the same; reward, autoreset mode, step
+/// Copies lanes of a snapshot to lanes of this session. The rules must be the same; reward, autoreset mode, step
 /// limit and num_envs may differ. A session with the extra info "episode_return" accepts only snapshots of
 /// sessions that also have it. The payload holds the arrays that are announced here, in this order, then the
 /// snapshot, one after the other without padding:
@@ -804,7 +804,7 @@ public nonisolated struct Twofold_V1_RestoreReply: Sendable {
   public init() {}
 }
 
-/// Only restarts the session's idle timeout, as every request does.
+/// Restarts the session's idle timeout, as every request does. It has no other effect.
 public nonisolated struct Twofold_V1_KeepaliveRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -825,9 +825,9 @@ public nonisolated struct Twofold_V1_KeepaliveReply: Sendable {
   public init() {}
 }
 
-/// Takes a session over from another client, which may have died. Any client that knows the session's id may send
+/// Takes over a session from another client, which may have died. Any client that knows the session's id may send
 /// it. Its seq is 0. With epoch 0 it takes the session from any holder, with another epoch only from that epoch's
-/// holder. If a request of the session is being executed, the reply waits for its end.
+/// holder. If a request of the session is being executed, the reply is sent after it has ended.
 public nonisolated struct Twofold_V1_ResumeRequest: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -876,7 +876,7 @@ public nonisolated struct Twofold_V1_ResumeReply: Sendable {
   /// The first frame of the last request's reply.
   public var lastReply: Data = Data()
 
-  /// Whether the boards were reset or restored since the create. If not, the next reset must bring seeds.
+  /// Whether the boards were reset or restored since the create. If not, the next reset must contain seeds.
   public var wasReset: Bool = false
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

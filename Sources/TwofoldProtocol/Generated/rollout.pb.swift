@@ -132,7 +132,7 @@ public nonisolated struct Twofold_V1_RolloutReply: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  /// Number of steps done, T.
+  /// Number of completed steps, T.
   public var steps: UInt32 = 0
 
   /// The arrays in the payload:
@@ -232,7 +232,7 @@ public nonisolated struct Twofold_V1_ExpectimaxPolicy: Sendable {
   /// Size of the table of computed values in bytes; 0 leaves the choice to the server.
   public var tableBytes: UInt64 = 0
 
-  /// The weights that value the boards at which the search ends; absent means the standard weights.
+  /// The weights of the heuristic that evaluates the last afterstates of the search; absent means the standard weights.
   public var heuristic: Twofold_V1_Heuristic {
     get {_heuristic ?? Twofold_V1_Heuristic()}
     set {_heuristic = newValue}
@@ -276,7 +276,7 @@ public nonisolated struct Twofold_V1_Heuristic: Sendable {
   public init() {}
 }
 
-/// Plays the action with the highest reward + value of the afterstate, by the session's network.
+/// Plays the action with the highest sum of reward and the afterstate's value in the session's network.
 public nonisolated struct Twofold_V1_NTuplePolicy: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -389,7 +389,7 @@ public nonisolated struct Twofold_V1_NTuple: Sendable {
   public init() {}
 }
 
-/// A piece of the weights. The payload has any number of float32.
+/// A piece of the weights. The payload has any number of float32 values.
 public nonisolated struct Twofold_V1_WeightsPiece: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for

@@ -153,7 +153,7 @@ public nonisolated struct Twofold_V1_ExpandReply: Sendable {
   public mutating func clearArrays() {self._arrays = nil}
 
   /// Number of boards answered, from the first one on: fewer than requested if all of them would take longer
-  /// than about 0.1 s. Send the others in another request.
+  /// than about 0.1 s. Send the rest in another request.
   public var count: UInt64 = 0
 
   public var unknownFields = SwiftProtobuf.UnknownStorage()

@@ -8,8 +8,8 @@
 // For information on using the generated types, please see the documentation:
 //   https://github.com/apple/swift-protobuf/
 
-// The file that a server writes to its --state-dir when it stops and reads at its next start. None of these messages
-// go over the wire.
+// The file that a server writes to its --state-dir when it stops and reads at its next start. These messages are never
+// sent over the network.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials

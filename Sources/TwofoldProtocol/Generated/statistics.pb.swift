@@ -198,7 +198,7 @@ public nonisolated struct Twofold_V1_RequestStats: Sendable {
   /// Seconds from a message's arrival to its reply, summed over all executed requests.
   public var seconds: Double = 0
 
-  /// Quantiles of these times over the last ten to twenty seconds, at most an eighth too large; 0 without requests.
+  /// Quantiles of these times over the last ten to twenty seconds, too large by at most an eighth; 0 without requests.
   public var p50: Double = 0
 
   public var p99: Double = 0
