@@ -7,7 +7,7 @@ import TwofoldSessions
 /// The command `twofold-server solve`.
 struct Solve: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Compute optimal play on a small 2048 board, for the infos that require it.",
+        abstract: "Compute optimal play on a small 2048 board, for optimal policies and regrets.",
         discussion: """
             Finds all reachable boards of a game on at most nine cells, computes their optimal values, and \
             writes them to a table (docs/reference/optimum.md). 3 x 3 takes minutes, 2 GB of memory and 3 GB of \

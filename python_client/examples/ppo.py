@@ -93,8 +93,8 @@ def make_boards(options: argparse.Namespace) -> Any:
         num_envs=options.num_envs,
         endpoint=options.endpoint,
         obs="one_hot",
-        # Rewards grow with the logarithm of the score: a merge to 2048 counts eleven times as much
-        # as a merge to 2, not 1024 times. The scores reported below are still the game's.
+        # A merge's reward grows with the exponent of its tile: a merge to 2048 counts 5.5 times as
+        # much as a merge to 4, not 512 times. The scores reported below are still the game's.
         reward={"merge_exponent": 0.1},
         extra_infos=("episode",),
         autoreset_mode="SameStep",

@@ -176,8 +176,8 @@ def chosen(log_probs: Array, actions: Array) -> Array:
 
 def train(options: argparse.Namespace, out: Path) -> Params:
     """Trains a network, and writes the curve and the model to `out`."""
-    # Rewards grow with the logarithm of the score: a merge to 2048 counts eleven times as much as
-    # a merge to 2, not 1024 times. The scores reported below are still the game's.
+    # A merge's reward grows with the exponent of its tile: a merge to 2048 counts 5.5 times as
+    # much as a merge to 4, not 512 times. The scores reported below are still the game's.
     arguments = {"obs": "one_hot", "reward": {"merge_exponent": 0.1}}
     env = twofold.jax.make("twofold/Game2048-v0", options.num_envs, **arguments)
     clip = optax.clip_by_global_norm(options.max_grad_norm)

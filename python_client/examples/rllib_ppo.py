@@ -31,7 +31,8 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--seed", type=int, help="seed of weights, actions and boards; runner w adds w")
+    seed = "seed of weights, actions and boards, for one runner; runner w adds only w"
+    add("--seed", type=int, help=seed)
     add("--address", help="a node of the cluster (default: Ray starts on this machine)")
     add("--endpoint", help="a server's address (default: a service in each runner)")
     add("--runners", type=int, help="number of env runners (default: one per CPU)")

@@ -84,8 +84,9 @@ def in_halves(
     halves: list[twofold.TwofoldVectorEnv], policy: Callable[..., Actions], steps: int
 ) -> float:
     """Returns the seconds that `steps` steps of each half take when the halves alternate."""
-    for envs in halves:
-        envs.step_async(policy(*envs.reset(seed=0)))
+    for rank, envs in enumerate(halves):
+        seeds = twofold.worker_seeds(0, envs.num_envs, rank=rank)
+        envs.step_async(policy(*envs.reset(seed=seeds)))
     started = time.perf_counter()
     for _ in range(steps):
         for envs in halves:

@@ -35,17 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("file", type=Path, help=".npz file for the network and the state of the training")
     number = parser.add_mutually_exclusive_group()
     number.add_argument(
-        "--seconds", type=positive, metavar="S", help="duration of training (default: 120)"
+        "--seconds",
+        type=positive,
+        metavar="S",
+        help="duration of training, including the time before a resume (default: 120)",
     )
     number.add_argument(
-        "--steps", type=int, metavar="N", help="number of steps of all boards together"
+        "--steps",
+        type=int,
+        metavar="N",
+        help="number of steps of all boards together, including those before a resume",
     )
     add("--threads", **numeric(1, "number of threads"))
     add(
         "--resume",
         action="store_true",
-        help="continue the training in the file, with the same options (--threads may differ); "
-        "without it, an existing file is replaced",
+        help="continue the training in the file; repeat its options, except --seconds, --steps, "
+        "--threads and the options for saving and evaluating; without --resume, an existing file "
+        "is replaced",
     )
     add(
         "--patterns",
@@ -121,7 +128,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
             evaluate_every=arguments.evaluate_every,
             episodes=arguments.episodes,
             progress=update,
-            evaluated=None if arguments.quiet else _print_evaluation,
+            evaluated=_print_evaluation,
             **rules,
         )
     last = training.curve[-1] if training.curve else None

@@ -39,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("environment").add_argument
     add("--game", choices=BY_NAME, default="2048", help="game (default: %(default)s)")
     add("--reward", metavar="FILE", help="JSON file with the terms of the reward")
-    effect = "effect of an illegal action (default: noop, or the preset's)"
+    effect = (
+        "effect of an illegal action: noop, terminate or, in Concentration, end_turn (default: "
+        "noop, or the preset's)"
+    )
     add("--illegal-action", metavar="NAME", help=effect)
     playing.add_game_arguments(parser, add)
 
