@@ -56,7 +56,7 @@ int accept(int listener, struct sockaddr *restrict address, socklen_t *restrict 
     case EAGAIN: case EINTR: case ECONNABORTED: case EPROTO:
         return -1;
     default:
-        // A lack of descriptors or memory, a firewall (EPERM), or an error of the network (accept(2)). The connection
+        // A lack of descriptors or memory, a firewall (EPERM), or a network error (accept(2)). The connection
         // may stay in the queue, and then the listener stays readable. Without a pause, libzmq's thread would spin. The
         // pause is short, because all clients wait meanwhile.
         poll(NULL, 0, 1);

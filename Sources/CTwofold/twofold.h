@@ -5,7 +5,7 @@
 // it is repeated. A refused request has changed nothing, and the refusal names the code, the field and the
 // lane. All callers count as one client, so `resume` and `stats` are refused.
 //
-// Any thread may call any function. No argument can end the process, as long as each pointer leads to the
+// Any thread may call any function. No argument can end the process, as long as each pointer points to the
 // stated number of bytes. A request for which the process has no memory is refused with RESOURCE_EXHAUSTED.
 // Calls of one session must follow each other: a second call is refused while the first is running. A session's
 // call takes at most about 0.1 s, unless a single step of all boards takes longer. `twofold_learn` plays all its
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The version of this interface. Another version has other functions or structures.
+// The version of this interface. Different versions have different functions or structures.
 #define TWOFOLD_INTERFACE 6
 
 // The status that a function returns.
@@ -43,11 +43,11 @@ enum {
 
 // The caller's memory for a reply, and the number of bytes used.
 typedef struct {
-    // The encoded twofold.v1.Reply; 64 KiB are enough for all but unusual replies.
+    // The encoded twofold.v1.Reply; 64 KiB is enough for all but unusual replies.
     uint8_t *header;
     size_t header_capacity;
     size_t header_size;
-    // The payload; its size is 0 without a payload.
+    // The payload; `payload_size` is 0 if the reply has none.
     uint8_t *payload;
     size_t payload_capacity;
     size_t payload_size;
@@ -71,8 +71,8 @@ typedef struct {
 // A network that learns, and the boards on which it plays. The caller owns all memory, so the library keeps nothing
 // between two calls: with one thread, the results are a pure function of the arguments.
 typedef struct {
-    // The encoded twofold.v1.Request to create the boards of 2048, which states their number and the rules, and the
-    // encoded twofold.v1.NTupleForm of the network.
+    // The encoded twofold.v1.Request that creates the boards of 2048. It states their number and the rules. `form` is
+    // the encoded twofold.v1.NTupleForm of the network.
     const uint8_t *request;
     size_t request_size;
     const uint8_t *form;
@@ -92,8 +92,8 @@ typedef struct {
     uint8_t *state;
     size_t weight_count;
     size_t state_size;
-    // Results, which each call adds to: the steps on each board, the moves on all boards, the games that ended, the sum of
-    // their scores, and the games among them that reached the goal.
+    // The counters, to which each call adds: the steps on each board, the moves on all boards, the games that ended,
+    // the sum of their scores, and the number of these games that reached the goal.
     uint64_t played;
     uint64_t moves;
     uint64_t episodes;
@@ -109,7 +109,7 @@ const char *twofold_version(void);
 
 // Creates a service with its own sessions, limits and memory. Its settings come from the same TWOFOLD_
 // environment variables as a server's (docs/operations/server.md), but its sessions never time out. A
-// process can have 4,096 services at a time; a number is never reused.
+// process can have 4,096 services at a time. The number of a service is never reused.
 //
 // Writes the service's number to `service`. On failure, writes the reason to `message`, which has room for
 // `capacity` bytes including the closing zero.
@@ -130,7 +130,8 @@ int32_t twofold_call(
 int32_t twofold_step(const twofold_steps *steps, uint64_t seq, const void *actions);
 
 // Plays with a network of n-tuples, and improves it after each move. Without `weights`, only checks the arguments, and
-// writes the sizes that `weights` and `state` must have. The reply has no payload; its header is empty, or the refusal.
+// writes the sizes that `weights` and `state` must have. The reply has no payload. Its header is empty, or contains the
+// refusal.
 int32_t twofold_learn(twofold_learner *learner, twofold_reply *reply);
 
 #endif

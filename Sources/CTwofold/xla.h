@@ -88,7 +88,7 @@ enum {
     TWOFOLD_XLA_FAILED_PRECONDITION = 9,
 };
 
-// The functions of XLA, up to the only one that Twofold calls.
+// The start of XLA's function table, up to the only function that Twofold calls.
 typedef struct {
     size_t struct_size;
     twofold_xla_extension *extension_start;
@@ -122,18 +122,18 @@ typedef struct {
     twofold_xla_metadata *metadata;
 } twofold_xla_metadata_extension;
 
-// The functions that twofold.jax registers. The attribute `request` of each is an encoded twofold.v1.Request to create
-// an environment, which states the rules; its number of boards is not used. An array has any number of leading axes,
-// which must be equal for all arrays of a call: one lane for each of their elements. Each function returns NULL or an
-// error.
+// The functions that twofold.jax registers. Each has an attribute `request`: an encoded twofold.v1.Request that creates
+// an environment. The request states the rules; its number of boards is ignored. Arrays may have any number of leading
+// axes, which must be the same for all arrays of a call. Each index along these axes is one lane. Each function returns
+// NULL or an error.
 
 // Arguments: seeds, uint32 (…, 2), the low word first.
 // Results: the rest of the states, then the arrays of a reset.
 twofold_xla_error *twofold_xla_reset(twofold_xla_frame *frame);
 
 // Arguments: actions, uint8 (…), then the states.
-// Results: the rest of the next states, the arrays of a step, and with SAME_STEP the arrays of a reset again, from before
-// the ended lanes restarted.
+// Results: the rest of the next states, then the arrays of a step. With SAME_STEP, a second copy of the arrays of a
+// reset follows, with the rows from before the ended lanes restarted.
 twofold_xla_error *twofold_xla_step(twofold_xla_frame *frame);
 
 // 2048 only. Argument: boards. Results: afterstates, rewards, masks.

@@ -14,7 +14,7 @@
 //
 // Report.swift computes declared rewards and requested infos from the scratch memory that a step has filled.
 //
-// The kernel must agree bit by bit with the readable rules (Board, Slide, Spawn, Game2048); tests compare the
+// The kernel must agree bit for bit with the readable rules (Board, Slide, Spawn, Game2048); tests compare the
 // two. All files but Layout.swift and Operations.swift are compiled twice: once for every processor, once for
 // AVX2. The AVX2 flags apply to nothing else, so these files must not use another module's generics: their
 // specialisations could be shared with code that runs on every processor.
@@ -320,7 +320,7 @@ extension KernelSize {
         for placed in 0..<rules.startTiles {
             let first = nextWord(&words[0], &words[64], &words[128], &words[192])
             let second = nextWord(&words[0], &words[64], &words[128], &words[192])
-            // The new tile's cell, counted among the empty cells. Each tile at or before it moves it on by one.
+            // The new tile's cell, counted among the empty cells. Each tile at or before it shifts it by one.
             var cell = Int((UInt64(first) &* UInt64(cellCount - placed)) >> 32)
             var rest = tiles
             while rest != 0 {

@@ -22,8 +22,8 @@ internal import Kernel2048
 // MARK: - events: a count for each lane
 
 extension KernelSize {
-    /// Returns the sum of the merged tiles' exponents. There are at most eight merges, so the sum fits a
-    /// byte.
+    /// Returns the sum of the merged tiles' exponents. There are at most eight merges, so the sum fits
+    /// into a byte.
     @inline(__always) private static func mergeExponents(_ merges: Bytes, _ lane: Int) -> Lanes {
         var sum = Lanes(0)
         for row in 0..<mergeRows { sum = sum &+ Lanes(merges + row * 64, lane) }
@@ -37,7 +37,7 @@ extension KernelSize {
     }
 
     /// Sums a table's entries for the merged tiles, in the order of the merges. Entry 0 must be 0. This is the
-    /// only loop that is not vector code, because it looks up each entry.
+    /// only loop in this file that is not vector code, because it looks up each entry.
     private static func tableSums(_ table: UnsafePointer<Double>, _ scratch: KernelScratch) {
         let (made, sums) = (scratch.boards, scratch.values)
         for row in stride(from: 0, to: mergeRows * 64, by: 64) {

@@ -2,7 +2,8 @@ internal import CPlatform
 internal import Dispatch
 internal import Synchronization
 
-/// The number of threads that the last successful trial has started, in this process or one that it was forked from.
+/// The number of threads that the last successful trial started, in this process or in a process from which it was
+/// forked.
 private let startable = Atomic(0)
 /// The moment of the last check, in nanoseconds.
 private let lastCheck = Atomic<UInt64>(0)

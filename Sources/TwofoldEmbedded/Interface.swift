@@ -18,8 +18,8 @@ private enum Services {
     private static let given = Atomic<UInt64>(0)
     private static let all = (0..<limit).map { _ in Slot() }
 
-    /// A slot, which holds at most one service. ``add(_:)`` takes a free slot by its number, then stores the service.
-    /// Removal takes the service out, then frees the slot.
+    /// A slot, which holds at most one service. ``add(_:)`` claims a free slot by setting its number, then stores the
+    /// service. ``remove(_:)`` takes the service out, then frees the slot.
     private final class Slot: Sendable {
         static let free: UInt64 = 0
         static let emptied = UInt64.max
@@ -169,7 +169,8 @@ public func learn(
 }
 
 extension UnsafeMutablePointer<twofold_learner> {
-    /// Checks the sizes, or lets the network learn. Returns false if a pointer is missing or a size is impossible.
+    /// Plays and learns or, without weights, only writes the sizes. Returns false if a pointer is missing or a size is
+    /// impossible.
     fileprivate func run() throws(ServiceError) -> Bool {
         let given = pointee
         guard let request = given.request, let form = given.form, (1...1024).contains(given.threads),
@@ -235,7 +236,7 @@ private struct ReplyBuffers {
         self.payload = payload
     }
 
-    /// Tells the caller how many bytes the reply's payload needs. The payload was not computed.
+    /// Reports the size of the reply's payload, which was not computed. Returns TWOFOLD_TOO_SMALL.
     func ask(for size: Int) -> Int32 {
         (reply.pointee.header_size, reply.pointee.payload_size) = (Self.longestHeader, size)
         return status(TWOFOLD_TOO_SMALL)

@@ -7,8 +7,8 @@ internal import TwofoldSessions
 /// Makes a learner for a caller in the same process, from a request for its boards and a network's form. Throws if an
 /// argument is invalid.
 ///
-/// - Parameter limits: The limits on memory. ``ServiceSettings/unlimited(boards:)`` once the caller has allocated the
-///   memory, which then no longer counts as available.
+/// - Parameter limits: The limits on memory. Pass ``ServiceSettings/unlimited(boards:)`` once the caller has allocated
+///   the memory, because this memory no longer counts as available.
 func makeLearner(
     request: UnsafeRawBufferPointer, form: UnsafeRawBufferPointer, threads: Int, rate: Float,
     limits: ServiceSettings

@@ -164,7 +164,7 @@ private final class WorkingEnvironment: @unchecked Sendable {
 
 // MARK: the frame of a call
 
-/// Answers XLA's question for metadata, or makes the call.
+/// Answers XLA's request for metadata, or executes the call.
 private func answer(
     _ frame: UnsafeMutablePointer<twofold_xla_frame>?, _ body: (XLACall) throws(ServiceError) -> Void
 ) -> OpaquePointer? {
@@ -173,7 +173,7 @@ private func answer(
     while let found = extensions {
         if found.pointee.type == TWOFOLD_XLA_METADATA {
             found.withMemoryRebound(to: twofold_xla_metadata_extension.self, capacity: 1) { metadata in
-                // Any minor version will do, because Twofold uses only what all of them have.
+                // Any minor version will do, because Twofold uses only parts that all of them have.
                 metadata.pointee.metadata.pointee.version.major_version = 0
                 metadata.pointee.metadata.pointee.version.minor_version =
                     frame.pointee.api?.pointee.version.minor_version ?? 1

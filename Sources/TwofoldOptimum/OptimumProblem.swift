@@ -46,7 +46,7 @@ public struct OptimumProblem: Hashable, Sendable {
         guard !hasEnd || goal >= 3 else {
             throw .invalid(
                 "goal",
-                "goal is \(config.goal), which a start tile can already have; it has to be at least 8")
+                "goal is \(config.goal), which a start tile can already reach; it must be at least 8")
         }
         rows = config.rows
         columns = config.columns

@@ -1,7 +1,7 @@
 public import TwofoldProtocol
 
 /// The limits on requests and sessions. The service, the ledger and the socket enforce them. The hello reply contains
-/// them, except for the limits on policies, so that clients can check sizes before sending.
+/// them, so that clients can check sizes before sending. It does not contain the limits on policies.
 public struct Limits: Sendable {
     /// The maximum size of one request frame, in bytes.
     public var maxMessageBytes = 256 << 20

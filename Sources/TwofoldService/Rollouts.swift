@@ -3,13 +3,13 @@ package import TwofoldCore
 internal import TwofoldOptimum
 package import TwofoldProtocol
 
-/// The memory that a request needs for a policy. The policy's memory before the request is released only afterwards,
+/// The memory that a request needs for a policy. The previous policy's memory is released only after the request,
 /// because a refused request changes nothing.
 public struct PolicyMemory {
     /// The size in bytes.
     public let bytes: Int
-    /// Whether the memory is for a new network, which also removes the tables. Otherwise, it is for the tables of
-    /// another policy.
+    /// Whether the memory is for a new network rather than for the tables of another policy. A new network also
+    /// removes the tables.
     public let isNetwork: Bool
 
     static func network(_ bytes: Int) -> PolicyMemory { PolicyMemory(bytes: bytes, isNetwork: true) }

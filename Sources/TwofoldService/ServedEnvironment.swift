@@ -172,7 +172,7 @@ public final class ServedEnvironment {
 
     // MARK: between two runs of a server
 
-    /// The size in bytes of what `save(into:)` adds to a saved session.
+    /// The number of bytes that `save(into:)` adds to a saved session.
     public var savedBytes: Int {
         rollouts.savedBytes + (wasReset ? snapshotFormat.size(lanes: lanes) : 0)
     }

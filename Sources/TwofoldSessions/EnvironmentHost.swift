@@ -127,7 +127,7 @@ package final class EnvironmentHost {
         }
     }
 
-    /// Keeps the reservation of an executed request instead of those for the memory that the request released.
+    /// Keeps an executed request's reservation. It replaces the reservations for the memory that the request released.
     private func keep(_ policy: PolicyReservation?) {
         guard let policy else { return }
         if policy.isNetwork {

@@ -301,7 +301,7 @@ package final class SessionMachine {
 
     // MARK: between two runs of a server
 
-    /// Restores a saved session, in place of an older copy of it. Returns nil if the saved session is inconsistent.
+    /// Restores a saved session, which replaces any older copy. Returns nil if the saved session is inconsistent.
     /// Throws if a limit prevents it.
     package func restore(_ saved: SavedSession, at now: Moment) throws -> SessionLedger.Entry? {
         // because: the limits may have no room for both copies, and the older one must not be used in any case.

@@ -122,8 +122,8 @@ struct Serve: ParsableCommand {
         if statistics.sessionsLost > 0 { throw ExitCode.failure }
     }
 
-    /// Opens /dev/null in place of each standard descriptor that is closed. Without this, the server's next pipe would
-    /// take that number, and receive the lines that the server prints.
+    /// Opens /dev/null for each standard descriptor that is closed. Otherwise, the server's next pipe would get that
+    /// number, and the lines that the server prints would go to the pipe.
     private func openStandardDescriptors() throws {
         while true {
             let descriptor = try system(named: "open") { open("/dev/null", O_RDWR) }

@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test func `a signal that the process was started with blocked arrives`() async {
+    @Test func `a signal arrives even if the process started with it blocked`() async {
         await #expect(processExitsWith: .success) {
             var blocked = sigset_t()
             sigemptyset(&blocked)
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func `any number of signals changes no errno, and after the release they are ignored`() async {
+    @Test func `signals never change errno, and are ignored after their release`() async {
         await #expect(processExitsWith: .success) {
             var signals: Signals? = try Signals(SIGTERM)
             for _ in 0...1 << 16 { raise(SIGTERM) }

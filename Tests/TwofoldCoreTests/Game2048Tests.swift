@@ -286,7 +286,7 @@ import Testing
         #expect(batch.reply == before, "an afterstates request changes nothing")
     }
 
-    @Test func `a terminated lane has no legal afterstate, but a truncated lane has`() throws {
+    @Test func `a terminated lane has no legal afterstate, but a truncated lane does`() throws {
         let batch = try TestBatch(Game2048.Config(rows: 2, columns: 2), lanes: 2, maxEpisodeSteps: 1)
         try batch.reset(seeds: [0, 0], boards: [[3, 4, 5, 0], [1, 0, 0, 0]])
         try batch.step([1, 1])

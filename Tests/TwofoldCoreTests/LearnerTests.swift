@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: [-Float.greatestFiniteMagnitude, .nan])
-    func `a game goes on although no afterstate's value is a number`(weight: Float) throws {
+    func `a game continues even if no afterstate's value is finite`(weight: Float) throws {
         let student = try Student(lanes: 3)
         for index in stride(from: 0, to: student.weights.count, by: 3) { student.weights[index] = weight }
         try student.run(20)

@@ -193,7 +193,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(try Reply(bytes: raw.last ?? []).seq == 3)
     }
 
-    @Test func `ten thousand invalid messages don't stop the server and leak no memory`() throws {
+    @Test func `ten thousand invalid messages neither stop the server nor leak memory`() throws {
         let server = try ServerProcess("serve", "--endpoint", directory.ipc())
         let endpoint = try server.endpoints()[0]
         let peer = try Peer(.dealer, to: endpoint)

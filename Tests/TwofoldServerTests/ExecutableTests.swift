@@ -159,7 +159,7 @@ import ZeroMQ
         #expect(try server.exit() == .code(0))
     }
 
-    @Test func `a full standard output keeps the server neither from serving nor from ending`() throws {
+    @Test func `the server serves and ends even if standard output is full`() throws {
         let output = Pipe()
         fill(output)
         let server = try ServerProcess("serve", "--endpoint", directory.ipc(), output: output)
@@ -195,7 +195,7 @@ import ZeroMQ
         #expect(mode == 0o700)
     }
 
-    @Test func `if a session can't be saved, log and status show an error, and others are saved`()
+    @Test func `if a session can't be saved, log and exit status report it, and others are saved`()
         throws
     {
         let program = try #require(ServerProcess.program)

@@ -144,7 +144,7 @@ import ZeroMQ
         #expect(throws: Reason.self) { try probe("nonsense", timeout: .milliseconds(50)) }
     }
 
-    @Test func `an endpoint that takes connections and answers nothing is silent`() throws {
+    @Test func `an endpoint that accepts connections but never answers is silent`() throws {
         let context = try Context()
         let socket = try Socket(.rep, in: context)
         try socket.bind(directory.ipc())

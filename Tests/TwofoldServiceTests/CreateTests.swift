@@ -174,7 +174,7 @@ private func term(
 
 @Suite struct CreateTests {
     @Test(arguments: WrongCreate.all)
-    func `the error for a wrong argument has its name`(wrong: WrongCreate) throws {
+    func `the error for a wrong argument names the argument`(wrong: WrongCreate) throws {
         var limits = Limits()
         limits.maxBoardsPerSession = 100
         let error = try #require(throws: ServiceError.self) {
@@ -192,7 +192,7 @@ private func term(
         #expect(error.message.contains("9223372036854775808"), "\(error.message)")
     }
 
-    @Test func `the error for an unknown environment id has a short form of it and lists known ids`() throws {
+    @Test func `the error for an unknown environment id shortens it and lists the known ids`() throws {
         let name = String(repeating: "x", count: 1000)
         let error = try #require(throws: ServiceError.self) {
             try service().create(createRequest { $0.environmentID = name })

@@ -303,7 +303,7 @@ import TwofoldTestSupport
 
     // MARK: limits, ids, epochs
 
-    @Test mutating func `the session limit does not count closed and refused sessions`() throws {
+    @Test mutating func `the session limit does not count closed or refused sessions`() throws {
         for byte: UInt8 in 1...3 { try ledger.open(sessionBytes(byte)) }
         #expect(ledger.openCount == 3)
         let create = Request(.create(lanes: 1), session: sessionBytes(4), seq: 1)

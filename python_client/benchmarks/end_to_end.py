@@ -79,7 +79,7 @@ def measure(arguments: argparse.Namespace) -> int:
         **machine.describe(),
     }
     pythons, run["packages"] = environments.install(arguments.only)
-    # jax compiles each shape for seconds; later runs reuse the results in this folder.
+    # jax takes seconds to compile each shape; later runs reuse the programs in this folder.
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(VENVS / "jax-cache"))
     rounds = Rounds(pythons, logs)
     run |= {"split": [], "halves": [], "idle": []}

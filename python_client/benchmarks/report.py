@@ -24,11 +24,11 @@ from rounds import Result, Results
 QUIET = 0.15
 
 METHOD = """\
-Each contestant is a separate process, and only one runs at a time. The clock runs inside the step
-call only (next to a learner: during the whole loop of policy, choice and step). Between steps,
-actions are drawn uniformly from the actions that the mask allows (from all four without a mask),
-untimed and in the same way for all. All results for the user are numpy arrays when the clock
-stops. The echo sends and receives exactly the frames of a real step.\
+Each contestant is a separate process, and only one runs at a time. The clock runs only inside the
+step call. Next to a learner, it runs during the whole loop of policy, choice and step. Between
+steps, actions are drawn uniformly from the legal actions, or from all four without a mask. The
+draws are untimed and the same for all contestants. When the clock stops, all results for the user
+are numpy arrays. The echo sends and receives exactly the frames of a real step.\
 """
 
 

@@ -6,7 +6,7 @@
 
 It has the network, the boards and the default options of ppo.py, which uses PyTorch. Here, one
 jitted function plays a batch of steps, estimates the advantages and trains the network. The games
-are steps of `jax.lax.scan`. The learning curve goes to a JSON file.
+run inside `jax.lax.scan`. The learning curve goes to a JSON file.
 """
 
 import argparse
@@ -121,7 +121,7 @@ def make_update(options: argparse.Namespace, env: twofold.jax.JaxEnv, optimizer:
         return (state, after), Row(*row, after.reward, done, score)
 
     def estimate(following: tuple[Array, Array], row: Row) -> tuple[Any, Array]:
-        """Generalised advantage estimation (Schulman et al., 2016), from the last step back."""
+        """Estimates generalised advantages (Schulman et al., 2016), from the last step back."""
         value, advantage = following
         goes_on = 1.0 - row.done
         error = row.reward + options.gamma * value * goes_on - row.value

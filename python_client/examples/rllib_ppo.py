@@ -31,7 +31,7 @@ def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    seed = "seed of weights, actions and boards, for one runner; runner w adds only w"
+    seed = "seed of weights, actions and boards; for one runner only, as runner w gets seed + w"
     add("--seed", type=int, help=seed)
     add("--address", help="a node of the cluster (default: Ray starts on this machine)")
     add("--endpoint", help="a server's address (default: a service in each runner)")

@@ -1,5 +1,5 @@
-// C functions for Platform: a handler of signals, an accept that can refuse connections, and others. POSIX is enough
-// for them, except for accept4. The functions that need Linux are in CLinux.
+// C functions for Platform: a signal handler, an accept that can refuse connections, and others. They need only POSIX,
+// except for accept4. The functions that need Linux are in CLinux.
 #ifndef TWOFOLD_CPLATFORM_H
 #define TWOFOLD_CPLATFORM_H
 

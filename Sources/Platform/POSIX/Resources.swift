@@ -1,5 +1,5 @@
-// The memory and processors that POSIX reports. If TWOFOLD_POSIX is set, Package.swift builds this folder in place of the
-// folder Linux. On Linux, this build tests the code that another system would need.
+// The memory and processors that POSIX reports. If TWOFOLD_POSIX is set, Package.swift builds this folder instead of
+// the folder Linux. On Linux, this build tests the code that another system would need.
 
 /// Returns the machine's memory minus the resident memory of this process.
 package func availableMemory() -> Int {

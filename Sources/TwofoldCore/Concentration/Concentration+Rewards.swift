@@ -44,8 +44,8 @@ extension Concentration {
     private static let weights = (match: 1.0, mismatch: -0.1, touch: -0.1, peek: -0.5)
 
     /// The default reward: 1 for a pair, -0.1 for a turn with two different cards or for choosing a card that is not
-    /// face down, and -0.5 for a peek. On 4 x 4, a peek saves a player with perfect memory about five turns without a
-    /// pair.
+    /// face down, and -0.5 for a peek. On 4 x 4, a peek saves a player with perfect memory about five turns that find
+    /// no pair.
     public var defaultReward: RewardSpec {
         RewardSpec([
             .init(Term.match.rawValue, weight: Self.weights.match),

@@ -35,7 +35,7 @@ public final class Batch {
     let engine: any BatchEngine
     let phases: LanePhases
     private let passes: [any StepPass]
-    /// The fields of the lanes' states, for a caller that keeps the states: all of them, and those that
+    /// The fields of the lanes' states, for a caller that keeps the states. `rest` has only the fields that
     /// ``resetArrays`` do not include.
     let stateFields: (all: [StateField], rest: [StateField])
     private let actionCount: Int

@@ -28,7 +28,7 @@ package struct CallerStates: Sendable {
         }
     }
 
-    /// Writes a lane's state, which `fill` writes to a temporary record.
+    /// Writes a lane's state to the arrays. `fill` first writes the state to a temporary record.
     func store(_ lane: Int, _ fill: (UnsafeMutableRawBufferPointer) -> Void) {
         withTemporaryRecord { record in
             fill(record)
@@ -50,7 +50,7 @@ package struct CallerStates: Sendable {
     }
 }
 
-/// The states of any engine, by way of the records of single lanes.
+/// Default implementations for any engine, which pass each lane's state through a record.
 extension BatchEngine {
     package func check(_ states: CallerStates, lanes: Int) throws(EnvironmentError) {
         for lane in 0..<lanes { try checkRecord(of: lane, in: states) }

@@ -117,7 +117,7 @@ private enum StateArray {
 // MARK: states in the caller's arrays
 
 extension BlockStorage {
-    /// Returns true if the states of these lanes are so usual that they need no closer check.
+    /// Returns true if a quick check finds nothing unusual in the states of these lanes. They then need no other check.
     func areUsual(_ states: BatchArrays, _ lanes: Range<Int>) -> Bool {
         func address(_ array: Int) -> UnsafeMutableRawPointer {
             states.address(array: array, lane: lanes.lowerBound)

@@ -138,8 +138,9 @@ final class KernelEngine: BatchEngine {
 
     // MARK: states in the caller's arrays
 
-    /// Checks the record of each lane that has an unusual number, after a fast check of all lanes together. A board
-    /// without a legal action is not unusual: the next step ends its episode. (The readable rules refuse this board.)
+    /// Checks all lanes together, which is fast. If this check finds an unusual value, checks the record of each lane
+    /// that has one. A board without a legal action is not unusual: the next step ends its episode. (The readable rules
+    /// refuse this board.)
     func check(_ states: CallerStates, lanes: Int) throws(EnvironmentError) {
         guard !blocks.areUsual(states.arrays, 0..<lanes) else { return }
         for lane in 0..<lanes where !blocks.areUsual(states.arrays, lane..<lane + 1) {

@@ -29,7 +29,7 @@ struct RewardProgram<Rules: Game>: Sendable {
         let spec = spec ?? defaultSpec
         guard (1...maxTerms).contains(spec.terms.count) else {
             throw .invalid(
-                "reward", "the reward has \(spec.terms.count) terms; it has to have 1...\(maxTerms)")
+                "reward", "the reward has \(spec.terms.count) terms; it must have 1...\(maxTerms)")
         }
         var lines: [Line] = []
         for term in spec.terms { lines.append(try Line(term, of: game)) }
@@ -128,7 +128,7 @@ extension RewardProgram.Line {
         let field = "reward.\(name).table"
         guard let given, given.count == shape.count else {
             throw .invalid(
-                field, "the table of \(name) has \(given?.count ?? 0) entries; it has to have \(shape.count)")
+                field, "the table of \(name) has \(given?.count ?? 0) entries; it must have \(shape.count)")
         }
         for (index, entry) in given.enumerated() {
             guard abs(entry) <= shape.limit, !shape.isInteger || entry == entry.rounded() else {

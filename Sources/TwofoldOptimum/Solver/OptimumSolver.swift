@@ -44,7 +44,7 @@ public struct OptimumSolver: Sendable {
         let logs = path + ".part"
         if directory.hasTable(of: problem) {
             let table = try directory.table(of: problem)
-            // because: its solver may have been killed before it could remove the folder.
+            // because: the table's solver may have been killed before it could remove the folder.
             if access(logs, F_OK) == 0, let lock = try? claim(logs) { remove(logs, lock) }
             return table
         }

@@ -79,7 +79,7 @@ extension SessionMachine {
                 let needed = 2 * entry.savedBytes
                 _ = try MemoryPromise.make(needed)
                 guard needed <= availableMemory() else {
-                    throw Reason("this process has too little memory for the \(needed) bytes that this needs")
+                    throw Reason("saving it needs \(needed) bytes; this process has too little memory")
                 }
                 guard let session = try entry.saved() else {
                     throw Reason("its last request is still running")

@@ -9,7 +9,8 @@ internal import TwofoldProtocol
 ///
 /// A file is a sequence of records, one for each session. Each record has its own checksums. If a server is killed
 /// while it saves, the records written so far are therefore still valid. After a restart, a file stays only if some of
-/// its sessions can't be restored. The records of the others then begin with TWOFOLDR, and no server reads them.
+/// its sessions can't be restored. The records of the restored sessions then begin with TWOFOLDR, and later servers
+/// skip them.
 ///
 ///     0          8         12             16     24            28           28 + size
 ///     ┌──────────┬─────────┬──────────────┬──────┬─────────────┬────────────┐
@@ -21,7 +22,7 @@ internal import TwofoldProtocol
 /// reads such files but never writes them. Only one server at a time may use a directory.
 package final class StateDirectory {
     fileprivate static let magic = Array("TWOFOLDT".utf8)
-    /// The first bytes of a record whose session a server has restored. Its checksum is still that of ``magic``.
+    /// The first bytes of a record whose session a server has restored. The record's checksum still assumes ``magic``.
     fileprivate static let restoredMagic = Array("TWOFOLDR".utf8)
     fileprivate static let version: UInt32 = 2
     fileprivate static let headSize = 28

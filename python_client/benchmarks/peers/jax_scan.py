@@ -86,7 +86,7 @@ class Scan:
     action_dtype = np.int32
 
     def __init__(self, package: str, actions: str, num_envs: int) -> None:
-        # A call takes long in comparison with its start.
+        # Enough steps to make the overhead of starting a call negligible.
         self.steps_per_call = min(8192, max(64, 65_536 // num_envs))
         reset, step, show = {"twofold": twofold, "pgx": pgx, "jumanji": jumanji}[package](num_envs)
         self._key, now, choose = jax.random.split(jax.random.PRNGKey(0), 3)

@@ -41,10 +41,10 @@ def train_ntuple(path: Path) -> Any:
 
 
 def tdl2048(path: Path) -> Any:
-    """Returns the greedy policy of a network from TDL2048 with tuples of a predefined name.
+    """Returns the greedy policy of a TDL2048 network whose tuples have a predefined name.
 
-    For each tuple, the file has its cells as hexadecimal digits of a number, then the weights, then
-    the two sums of temporal coherence.
+    For each tuple, the file contains its cells as the hexadecimal digits of a number, then the
+    weights, and then the two sums of temporal coherence.
     """
     tuples: list[list[int]] = []
     weights: list[Any] = []

@@ -4,13 +4,14 @@
     make score-per-second SCORE_ARGS="--minutes 0.2 0.4 --games 100"
     make score-per-second SCORE_ARGS=--report                 # the table of existing results
 
-One learner runs at a time, on each number of cores that `--cores` names. Each learner has a single
-run, with learning rates scheduled for the whole run. It saves the agent at each of these times.
-Afterwards each agent plays the same games with greedy actions and without learning. TDL2048-Demo is
-compiled with its makefile's flags, from its pinned commit or from the source that --tdl-demo names.
-TDL2048 is compiled by its makefile in the folder that --tdl2048 names. Without a source or a
-compiler, a learner is skipped and listed. The table shows how many of its cores each learner kept
-busy. Results are kept in runs/score_per_second, and runs with a result are not repeated.
+One learner runs at a time, on each number of cores that `--cores` names. TDL2048-Demo uses one core
+only. A learner has a single run per number of cores, with learning rates scheduled for the whole
+run. It saves the agent at each of the times in `--minutes`. Afterwards, each agent plays the same
+games with greedy actions and without learning. TDL2048-Demo is compiled with its makefile's flags,
+from its pinned commit or from the source that --tdl-demo names. TDL2048 is compiled by its makefile
+in the folder that --tdl2048 names. Without a source or a compiler, a learner is skipped and listed.
+The table shows how many of its cores each learner kept busy. Results are kept in
+runs/score_per_second, and runs with a result are not repeated.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Learner:
 
 
 def run(words: Sequence[object], out: Path) -> str:
-    """Runs a program and returns its output. Writes its standard error to a file in `out`.
+    """Runs a program and returns its output. Appends its output and errors to files in `out`.
 
     Raises:
         Unavailable: The program failed.
@@ -151,10 +152,11 @@ def train_tdl_demo(options: argparse.Namespace, out: Path) -> Saved:
 def train_tdl2048(options: argparse.Namespace, out: Path) -> Saved:
     """Trains TDL2048 with temporal coherence, with a thread for each core.
 
-    The program plays a number of games that must be known before, and games become longer. So each
-    round plays at most twice as many games as the round before, and no more than seem to take half
-    of the time that is left. It continues the network of the round before. A round lasts as long as
-    its slowest thread. The times of loading and saving do not count.
+    The program must be given the number of games in advance, and games become longer as it learns.
+    Therefore, training has several rounds, each of which continues with the previous round's
+    network. A round has at most twice as many games as the previous round, and at most as many as
+    should take half of the remaining time. It lasts as long as its slowest thread. The time for
+    loading and saving does not count.
     """
     if options.tdl2048 is None:
         raise Unavailable("its source is needed; --tdl2048 names the folder")
@@ -298,7 +300,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     names = [learner.name for learner in LEARNERS]
     add("--only", nargs="+", choices=names, default=names, metavar="LEARNER", help=str(names))
-    add("--minutes", type=float, nargs="+", default=[1, 10, 60], help="ascending times of training")
+    add("--minutes", type=float, nargs="+", default=[1, 10, 60], help="training times, in minutes")
     add("--games", type=int, default=1000, help="games per evaluation")
     add("--cores", type=int, nargs="+", default=[2], help="numbers of cores for each learner")
     add("--seed", type=int, default=1, help="seed of boards, weights and actions")

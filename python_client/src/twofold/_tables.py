@@ -12,7 +12,7 @@ Style = Literal["plain", "pipe", "html"]
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Formats a number with some significant digits: "0.012", "4.5", "3,721".
+    """Formats a number with at most `digits` significant digits: "0.012", "4.5", "3,721".
 
     Digits before the decimal point are always shown.
     """

@@ -113,9 +113,9 @@ class _Stream(io.FileIO):
 
 @contextlib.contextmanager
 def whole_folder(folder: Path, field: str) -> Iterator[Path]:
-    """Yields the path of a folder to make, which becomes `folder` only when it is complete.
+    """Yields a temporary path at which to make a folder, which is renamed to `folder` at the end.
 
-    After an error, the folder is removed.
+    After an error, the temporary folder is removed.
 
     Raises:
         InvalidArgument: `folder` exists; `field` is its argument.
@@ -148,7 +148,7 @@ def _is_replaceable(path: str | os.PathLike[str], target: Path) -> bool:
         stat.S_ISREG(status.st_mode)
         and os.access(path, os.W_OK)
         and os.access(target.parent, os.W_OK)
-        # False if /dev/stdout leads to a file that has lost its name.
+        # False if /dev/stdout leads to a deleted file.
         and target.exists()
         and os.path.samefile(path, target)
     )

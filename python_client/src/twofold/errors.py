@@ -18,7 +18,7 @@ TwofoldError
 │   ├── DeadlineExceeded         also TimeoutError
 │   ├── AuthenticationFailed     also PermissionError: the keys were not accepted
 │   ├── ServerDied               also ConnectionError: the private server ended
-│   ├── ServerStartFailed        also RuntimeError: no private server could be started
+│   ├── ServerStartFailed        also RuntimeError: the library or a private server can't start
 │   ├── ProtocolError            also RuntimeError: an answer from another kind of server
 │   ├── RecoveryFailed           also RuntimeError: the replay of a lost session gave other results
 │   └── ModelUnavailable         also ConnectionError: a chat model's endpoint sent no completion

@@ -78,9 +78,9 @@ class ConcentrationState(NamedTuple):
     matched: Array
     """uint32 (…, 4): the matched cards."""
     visible: Array
-    """uint32 (…, 4): the cards that lie face up, without matched ones."""
+    """uint32 (…, 4): the cards that are face up, excluding matched cards."""
     open_card: Array
-    """int32: the open card, whose pair is to be found; -1 if no card is open."""
+    """int32: the first card of the current turn; -1 between turns."""
     turns: Array
     """int32: the number of turns in the episode."""
     peeks: Array
@@ -134,10 +134,10 @@ class TimeStep(NamedTuple):
     info: dict[str, Array]
     """The infos of the vector environment, without their masks."""
     final_observation: Array | None
-    """With SAME_STEP: the observation before a new episode started, also for boards whose episode
-    goes on. None in the other modes."""
+    """With SAME_STEP: the observation before any new episode started, including for boards whose
+    episode continues. None in the other modes."""
     final_info: dict[str, Array] | None
-    """With SAME_STEP: the infos of the same moment. None in the other modes."""
+    """With SAME_STEP: the infos that belong to `final_observation`. None in the other modes."""
 
 
 def make(env: str, num_envs: int = 1, **arguments: Any) -> JaxEnv:
@@ -169,7 +169,7 @@ _POINTLESS = ("copy", "endpoint", "keys", "mask_key", "observation_key", "recove
 class JaxEnv:
     """Pure functions that reset and step boards, and expand them for a search.
 
-    Make one with `twofold.jax.make`. Arrays may have any number of leading axes, also none: a
+    Make one with `twofold.jax.make`. Arrays may have any number of leading axes, including none: a
     state indexed by a board's number is the state of that board.
 
     Attributes:
@@ -282,17 +282,17 @@ class JaxEnv:
         """Plays one action on each board.
 
         Args:
-            state: The states that the last reset or step has returned.
-            actions: Integers (…), 0 ... `num_actions` - 1, one for each board. If an array of JAX
-                contains another number, the program fails with JAX's error, whose message names the
-                board, and 255 for all numbers outside 0 ... 255.
+            state: The states that the last reset or step returned.
+            actions: Integers (…), 0 ... `num_actions` - 1, one for each board. If a JAX array
+                contains any other number, the program fails with an error from JAX. The message
+                names the board and the number, or 255 for any number outside 0 ... 255.
 
         Returns:
             The next states, and the time step.
 
         Raises:
-            InvalidArgument: An argument has a wrong dtype or shape, or actions outside JAX are out
-                of range; `lane` names the first one.
+            InvalidArgument: An argument has a wrong dtype or shape, or an action is out of range
+                and `actions` is not a JAX array; `lane` names the first such board.
         """
         self._check_type(state)
         if not all(isinstance(array, jax.Array) for array in state):
@@ -549,13 +549,13 @@ def _specs(layout: environment.PayloadLayout) -> dict[str, _Spec]:
 
 
 def _read(field: str, value: Any) -> Array:
-    """Returns integers as an array of numpy or JAX that jax.jit accepts."""
+    """Returns integers as a numpy or JAX array that jax.jit accepts."""
     if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)):
         try:
             return jnp.asarray(value)  # may be a list of arrays
         except _arguments.UNREADABLE as error:
             raise InvalidArgument(
-                f"{field} can't be read as an array of JAX: {error}", field=field
+                f"{field} can't be read as a JAX array: {error}", field=field
             ) from error
     array = _arguments.array(field, value)
     if array.dtype.kind not in "iu":
@@ -582,7 +582,7 @@ def _seed_words(method: str, key: Array | None, seeds: Any, lead: tuple[int, ...
             return jnp.stack([seeds, seeds >> 32], -1).astype(np.uint32)
         raise InvalidArgument(
             f"seeds are a JAX array of dtype {seeds.dtype} and shape {seeds.shape}; expected "
-            "uint32 (…, 2) with the low word first, or seeds outside JAX",
+            "uint32 (…, 2) with the low word first, or seeds that are not a JAX array",
             field="seeds",
         )
     if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool):
@@ -596,7 +596,7 @@ def _seed_words(method: str, key: Array | None, seeds: Any, lead: tuple[int, ...
 
 @functools.cache
 def _register() -> None:
-    """Registers the library's functions with XLA, once in a process."""
+    """Registers the library's functions with XLA, once per process."""
     loaded = library()
     for name in ("reset", "step", "afterstates", "spawn"):
         function = getattr(loaded, f"twofold_xla_{name}")

@@ -46,9 +46,10 @@ struct NTupleBlock {
         }
     }
 
-    /// Calls `body` for each of at most 64 lanes, with the legal action that has the highest reward + value of the
-    /// afterstate, and this sum. If several actions are equally good, it is the one with the lowest number. If no action
-    /// is legal, it is nil. All values are computed before the first call. Weight k is element `stride` * k of `weights`.
+    /// Calls `body` for each of at most 64 lanes with its best legal action. This is the action with the highest sum of
+    /// reward and afterstate value, which is passed as `value`. If several actions are equally good, `body` gets the
+    /// one with the lowest number. If no action is legal, `body` gets nil. All values are computed before the first
+    /// call. Weight k is element `stride` * k of `weights`.
     @inline(__always)
     func forEachBest(
         _ lanes: Range<Int>, of afterstates: AfterstateMemory, with weights: UnsafePointer<Float>,

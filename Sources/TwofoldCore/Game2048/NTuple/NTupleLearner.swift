@@ -36,7 +36,7 @@ package final class NTupleLearner: @unchecked Sendable {
         subscript(place: UInt32) -> UnsafeMutablePointer<Float> { elements + Self.stride &* Int(place) }
     }
 
-    /// Counts of what a call has played.
+    /// The counts of the moves and games in one call.
     package struct Counts: Sendable {
         /// The number of moves.
         package var moves = 0
@@ -178,7 +178,7 @@ package final class NTupleLearner: @unchecked Sendable {
         block.forEachBest(lanes, of: afterstates, with: weights.elements, stride: stride) { lane, best in
             let last = previous + lane &* cells
             if (0..<cells).contains(where: { last[$0] != 0 }) {
-                // After the end of a game, nothing more can be won.
+                // After the end of a game, no reward can follow.
                 correct(places + (lane &- first), towards: best?.value ?? 0, weights)
             }
             if let best {
@@ -216,7 +216,7 @@ package final class NTupleLearner: @unchecked Sendable {
         for feature in 0..<features.count {
             let weight = weights[places[64 &* feature]]
             let (sum, size) = (weight[1], weight[2])
-            // At most 1, because |E| > A if another worker has overwritten only one of the two.
+            // The ratio is limited to 1: |E| > A if another worker has overwritten only one of the two.
             weight[0] += size > 0 ? change * min(1, abs(sum) / size) : change
             weight[1] = sum + error
             weight[2] = size + abs(error)

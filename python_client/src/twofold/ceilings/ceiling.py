@@ -65,9 +65,9 @@ def concentration(
         **arguments: The arguments of the Concentration environment, which define the game.
 
     Raises:
-        InvalidArgument: An argument is invalid, or the game has too many states with this memory,
-            or an optimal player could play forever, because there is no step limit and a turn
-            without a pair costs nothing, or at most 1e-12 of the largest reward.
+        InvalidArgument: An argument is invalid, the game has too many states with this memory, or
+            an optimal player could play forever. The last case needs a game without a step limit in
+            which a turn without a pair costs nothing, or at most 1e-12 of the largest reward.
     """
     game = Concentration.of(**arguments)
     found = best_play(game, memory)

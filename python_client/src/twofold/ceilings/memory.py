@@ -59,10 +59,10 @@ class Memory:
         """Returns every way to take a remembered card out of the memory.
 
         Returns:
-            Four arrays with one entry per way (W in total), sorted by row: the row of `held`, int64
-            (W,); the choice, int64 (W,), which is the card's place in a bounded memory, or the
-            column of its symbol in an unbounded memory; the column of its symbol, int64 (W,); and
-            `held` without the card, int64 (W, symbols).
+            Four arrays with an entry for each of the W ways, sorted by row. The first three are
+            int64 (W,): the row of `held`, the choice, and the column of the card's symbol. The
+            choice is the card's place in a bounded memory, or the column of its symbol in an
+            unbounded one. The fourth array is `held` without the card, int64 (W, symbols).
         """
         if self.capacity is None:
             rows, column = np.nonzero(held)

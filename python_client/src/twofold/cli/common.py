@@ -30,7 +30,7 @@ class Result:
 
 
 def show(text: str, stream: TextIO) -> None:
-    """Prints text, unless it is empty. Then empties the stream, or silences it if that fails."""
+    """Prints text, unless it is empty. Then flushes the stream, or silences it if that fails."""
     try:
         print(text, end="\n" if text else "", file=stream, flush=True)
     except OSError:

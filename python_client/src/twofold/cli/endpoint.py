@@ -41,7 +41,7 @@ def add_arguments(
             nargs="?",
             default=argparse.SUPPRESS,
             metavar="ADDRESS",
-            help="address of the server (default: that of --endpoint)",
+            help="address of the server (default: the value of --endpoint)",
         )
     address.add_argument(
         "--endpoint",

@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_judging_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("with --strategy").add_argument
     add("--move-timeout", **numeric(Strategy.move_timeout, "time limit for one move"))
-    game_timeout = "time limit for all moves of one game together"
+    game_timeout = "total time limit for all moves of one game"
     add("--game-timeout", **numeric(Strategy.game_timeout, game_timeout))
     memory = "memory limit of the process that plays one game, in megabytes"
     add("--memory", **numeric(Strategy.memory_mb, memory, "MB"))

@@ -174,7 +174,7 @@ class HandshakeWatch:
         if self._is_unreachable:
             return ", where nothing accepts connections,"
         if self._broken:
-            cause = "require a key" if self._keys is None else "have another key than server_key"
+            cause = "require a key" if self._keys is None else "have a key other than server_key"
             return (
                 f", which disconnects during the handshake (it may {cause}, or have too many "
                 "connections),"

@@ -313,9 +313,9 @@ class Counts(NamedTuple):
     episodes: int
     """The number of episodes that ended."""
     score: int
-    """The sum of their scores."""
+    """The sum of these episodes' scores."""
     goals: int
-    """The number of them that reached the goal."""
+    """The number of these episodes that reached the goal."""
 
 
 class EmbeddedLearner:

@@ -50,9 +50,9 @@ rows = datasets.load_dataset("<this repository or folder>", split="train").with_
 rows[0]["observation"]
 ```
 
-A row is a transition. Some hundred steps of all lanes follow each other, in them lane after lane,
-and each lane's steps in order. An episode of a lane begins after a row that is `terminated` or
-`truncated`; the last one may be unfinished.
+A row is a transition. Rows come in blocks of a few hundred steps. A block contains the steps of
+lane 0 in order, then those of lane 1, and so on. After a row that is `terminated` or `truncated`,
+the lane begins its next episode. Each lane's last episode may be unfinished.
 
 | column | type | |
 |---|---|---|
@@ -63,7 +63,7 @@ and each lane's steps in order. An episode of a lane begins after a row that is 
 | `reward` | float32 | |
 | `terminated`, `truncated` | bool | |
 
-A trajectory is a function of these and of the actions; lane i has the seed `seed` + i:
+These values and the actions determine every trajectory. Lane i has the seed `seed` + i:
 
 ```json
 {metadata}

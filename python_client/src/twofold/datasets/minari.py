@@ -87,7 +87,7 @@ def to_minari(
                 description=description,
                 requirements=[f"twofold>={found['twofold']}"],
             )
-        # Minari lists no dataset whose id is not its folder's name, so no incomplete one.
+        # Minari lists only datasets whose id is their folder's name, so no incomplete one.
         metadata = temporary / "data" / "metadata.json"
         content = json.loads(metadata.read_text()) | {"dataset_id": dataset_id}
         metadata.write_text(json.dumps(content))
@@ -156,7 +156,7 @@ def _buffers(dataset: DatasetFile, progress: Progress | None) -> Iterator[list[A
 
 
 def _join(parts: list[dict[str, Array]]) -> dict[str, Array]:
-    """Joins consecutive parts of an episode to one."""
+    """Joins consecutive parts of an episode into one."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     joined |= {name: joined[name][-1:] for name in ("lane", "next_observation")}
     return joined | {"time": joined["time"][:1]}

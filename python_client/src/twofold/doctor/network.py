@@ -91,7 +91,7 @@ def _reach(endpoint: str, timeout: float) -> Finding:
         )
     except OSError as error:
         return failed("reach", f"{endpoint}: {error.strerror}", _START.format(endpoint=endpoint))
-    return ok("reach", f"{endpoint} takes connections")
+    return ok("reach", f"{endpoint} accepts connections")
 
 
 def _reach_path(endpoint: str) -> Finding:
@@ -109,7 +109,7 @@ def _reach_path(endpoint: str) -> Finding:
         return failed("reach", f"{path}: {error.strerror}", _START.format(endpoint=endpoint))
     finally:
         connection.close()
-    return ok("reach", f"{endpoint} takes connections")
+    return ok("reach", f"{endpoint} accepts connections")
 
 
 def _server(endpoint: str, keys: CurveKeys | None, timeout: float) -> Iterator[Finding]:

@@ -281,7 +281,7 @@ def plot(
 
 
 def plot_curve(seconds: Sequence[float], scores: Sequence[float], path: str | Path | None) -> Any:
-    """Plots the mean scores of a training over time, and returns the matplotlib Figure."""
+    """Plots the mean scores of a training run over time, and returns the matplotlib Figure."""
     figure = _matplotlib().Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     axes.plot(seconds, scores)

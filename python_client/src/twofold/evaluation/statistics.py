@@ -88,10 +88,11 @@ def bootstrap_ratio(values: NDArray[Any], counts: NDArray[Any]) -> Interval:
 def _tail(number: int) -> float:
     """Returns the share of resampled means on each side of the interval, for a sample of this size.
 
-    The means of resamples vary less than the means of other samples would, the more so the smaller
-    the sample. The expanded percentile interval (Hesterberg 2015) has as many standard errors as
-    Student's interval. The quantile of Student's t with `number` - 1 degrees of freedom is Fisher
-    and Cornish's expansion, which is within 0.2 % from five degrees on.
+    The means of resamples vary less than the means of new samples would, especially for small
+    samples. The expanded percentile interval (Hesterberg 2015) corrects the difference: it spans as
+    many standard errors as Student's interval. Fisher and Cornish's expansion approximates the
+    quantile of Student's t with `number` - 1 degrees of freedom. Its error is at most 0.2 % for
+    five or more degrees.
     """
     degrees = number - 1
     t = (

@@ -41,7 +41,7 @@ Choose one of them. End your reply with its name; the last direction that you na
 """The prompt for each move, with the fields {board} and {legal}."""
 
 # ASCII only, because Unicode has two more letters that match "i" regardless of case. Not \b, which
-# takes the underscores of Markdown's emphasis for letters.
+# treats the underscores of Markdown's emphasis as letters.
 _WORD = re.compile(rf"(?<![^\W_])((?ai:{'|'.join(DIRECTIONS)}))(?![^\W_])")
 
 _LONGEST_REPEATED = 1_000  # characters

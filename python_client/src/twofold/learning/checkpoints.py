@@ -1,8 +1,8 @@
-"""Checkpoints of a training: the network's file, with everything that a learner needs to continue.
+"""Checkpoints of a training run: the network, and everything that a learner needs to continue.
 
-In addition to the arrays of `twofold.policies.NTuple.save`, the file has for table k the places of
-the corrected weights (`places_k`) with their sums of errors (`errors_k`), and the boards (`state`)
-and, as JSON, the arguments and the progress (`training`).
+The file contains the arrays of `twofold.policies.NTuple.save`. For table k, it also contains the
+places of the corrected weights (`places_k`) and their sums of errors (`errors_k`). Finally, it
+contains the boards (`state`) and, as JSON, the arguments and the progress (`training`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def save(
         path: The file.
         learner: The learner.
         training: The entry `training`, which `load` returns.
-        report: A function that gets the file's `version` just before it appears.
+        report: A function to call with the file's `version` just before the file appears.
     """
     form = learner.form
     with _text.whole_file(path) as file:
@@ -193,7 +193,7 @@ def _numbers(arrays: Any, name: str, shape: tuple[int, ...]) -> NDArray[np.float
 def _reading(path: str | PathLike[str]) -> Iterator[Any]:
     """Opens a checkpoint, as `read_arrays` does. The `field` of its errors is "file"."""
     try:
-        with read_arrays(path, "checkpoint of a training") as arrays:
+        with read_arrays(path, "checkpoint of a training run") as arrays:
             yield arrays
     except InvalidArgument as error:
         error.field = "file"

@@ -19,16 +19,16 @@ PATTERNS: dict[str, tuple[tuple[int, ...], ...]] = {
         "szubert": "0123 4567 012456 45689a",
     }.items()
 }
-"""Published tuples for boards of 4 x 4, by name. Cells are numbered row by row."""
+"""Published tuples for 4 x 4 boards, by name. Cells are numbered row by row."""
 
 
 def default_tuples(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
     """Returns the tuples for boards of this size.
 
-    A board of 4 x 4 has the pattern "yeh". A board of at most six cells is a single tuple. The
-    tuples of other boards are their rectangles of 2 x 3 and 3 x 2 cells or, above 16 cells, their
-    squares of 2 x 2 cells, because the weights of that many rectangles would need gigabytes. Of
-    several tuples that are images of each other, there is one.
+    For 4 x 4, the tuples are the pattern "yeh". For at most six cells, a single tuple contains the
+    whole board. Other boards have a tuple for each rectangle of 2 x 3 or 3 x 2 cells. Above 16
+    cells, they have a tuple for each 2 x 2 square instead, because the weights of that many
+    rectangles would take gigabytes. If several tuples are images of each other, only one is kept.
     """
     if (rows, columns) == (4, 4):
         return PATTERNS["yeh"]

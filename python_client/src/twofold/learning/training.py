@@ -1,4 +1,4 @@
-"""The function `train`, which lets an n-tuple network learn 2048."""
+"""The function `train`, which trains an n-tuple network to play 2048."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 Patterns: TypeAlias = "str | Sequence[Sequence[int]] | None"
 
-# The boards of one thread. More boards make no learner faster, and new weights reach them later.
+# The default number of boards per thread. More boards make no learner faster, and new weights reach
+# each board later.
 _BOARDS_OF_A_THREAD = 64
 # The duration of one call of the library in seconds. Ctrl-C takes effect between two calls.
 _CALL_SECONDS = 0.1
@@ -57,7 +58,7 @@ class Progress(Protocol):
     """A function that `train` calls about ten times a second."""
 
     def __call__(self, done: float, total: float, steps: int, /) -> None:
-        """Reports the work done and all work, in seconds or in steps; and the steps so far."""
+        """Reports the work done and the total work, in seconds or steps, and the steps so far."""
         ...
 
 
@@ -71,8 +72,8 @@ class Training:
         steps: The steps of all boards together.
         episodes: The number of episodes that ended.
         curve: The mean score over time.
-        evaluations: The point of the curve and the evaluation for each of the intervals
-            `evaluate_every`, also before a resume.
+        evaluations: The evaluations that `evaluate_every` requested, including those before a
+            resume. Each comes with its point on the curve.
     """
 
     policy: NTuple
@@ -125,24 +126,24 @@ def train(
 
     The network learns the value of afterstates by TD(0) with temporal coherence: after each move,
     it moves the value of the last afterstate towards the highest reward + value of an afterstate on
-    the next board. The reward is the raw score. The page "A strong baseline in one
-    call" describes the method.
+    the next board. The reward is the raw score. The page "A strong baseline in one call" describes
+    the method.
 
     With one thread, the weights are a pure function of the arguments and the number of steps. Two
-    or more threads share the weights without locks, so each run gives other weights, which are as
-    good.
+    or more threads share the weights without locks, so each run gives different weights, which play
+    equally well.
 
     Args:
         patterns: The tuples of cells: a name from `twofold.learning.PATTERNS`, or a list of tuples
             of 1 ... 12 cells, numbered row by row (default: "yeh" on 4 x 4, one tuple of all cells
-            on at most 6 cells, squares of 2 x 2 on more than 16 cells, else rectangles of 2 x 3).
-            Each tuple has exponents ** cells weights, for all images of the board.
+            on at most 6 cells, squares of 2 x 2 on more than 16 cells, else rectangles of 2 x 3 and
+            3 x 2). Each tuple has exponents ** cells weights, which all images of the board share.
         seconds: The duration of training (default: 120, if `steps` is not given).
         steps: The number of steps of all boards together, rounded up to whole steps.
-        threads: The number of threads. They share the boards in blocks of 64, so two threads play
-            128 and 64 of 192 boards, and 64 boards keep only one thread busy.
-        num_envs: The number of boards (default: 64 for each thread, or as in the training to
-            resume).
+        threads: The number of threads. They share the boards in blocks of 64: of 192 boards, two
+            threads play 128 and 64, and 64 boards keep only one thread busy.
+        num_envs: The number of boards (default: 64 per thread, or with `resume`, the number in
+            `file`).
         seed: The seed of the first board; board i has seed + i.
         learning_rate: The factor of all corrections, above 0 and at most 1.
         initial_value: The value of every board before training. A high value, such as 320,000,
@@ -150,16 +151,17 @@ def train(
         exponents: The number of distinct exponents, 2 ... 32; larger exponents count as the
             largest.
         file: The file for the network and the state of the training. `twofold.policies.NTuple.load`
-            and the policy "ntuple:FILE" read it. If another training saves to it meanwhile, this
-            one is saved to a new file next to it, and ends with InvalidArgument.
+            and the policy "ntuple:FILE" read it. If another training run saves to it in the
+            meantime, this run saves to a new file next to it, and ends with InvalidArgument.
         save_every: The seconds of training between two saves. The file is also saved at the end,
             and when Ctrl-C interrupts the training.
-        resume: Whether to continue the training in `file`. `seconds` and `steps` include the
-            training before; all other arguments must be the same, except `threads`. Without
-            `resume`, an existing file is replaced.
+        resume: Whether to continue the training run in `file`. `seconds` and `steps` include the
+            earlier training. `patterns`, `num_envs`, `seed`, `learning_rate`, `initial_value`,
+            `exponents` and the rules must be the same. Without `resume`, an existing file is
+            replaced.
         evaluate_every: The seconds of training between two evaluations (default: none).
         episodes: The number of games in each evaluation (default: 500).
-        progress: A function for the progress, see `Progress`.
+        progress: A function to call about ten times a second; see `Progress`.
         evaluated: A function that receives each evaluation, and its point on the curve.
         **env_arguments: The rules of 2048, such as size=3 or four_probability=0.2.
 
@@ -218,7 +220,7 @@ def train(
     next_save = run.seconds + save_every
     try:
         while True:
-            # A resumed training may lack an evaluation that was interrupted.
+            # A resumed run may lack an evaluation that was interrupted.
             if evaluate_every is not None and run.has_passed(evaluate_every):
                 run.evaluate(games, evaluated)
             run.checked_seconds = run.seconds
@@ -239,7 +241,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Plan:
-    """The checked arguments that determine a training."""
+    """The checked arguments that determine a training run."""
 
     game: Game2048
     tuples: tuple[tuple[int, ...], ...]
@@ -304,7 +306,7 @@ class _Plan:
         return images * len(self.tuples)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the arguments that must be the same to continue a training."""
+        """Returns the arguments that must be the same to resume a training run."""
         rules = self.game.request.game2048
         return {
             "patterns": [list(cells) for cells in self.tuples],
@@ -360,7 +362,7 @@ def _tuples(patterns: Patterns, game: Game2048) -> tuple[tuple[int, ...], ...]:
 
 
 class _Run:
-    """The progress of a training."""
+    """The progress of a training run."""
 
     def __init__(
         self,
@@ -370,8 +372,8 @@ class _Run:
         version: list[int] | None,
     ) -> None:
         self.plan, self.learner = plan, learner
-        # The file, and its `checkpoints.version`: at the start, or after the last save. During a
-        # save, which may be interrupted, it can also be the second one.
+        # The file, and the versions (`checkpoints.version`) that it may have: the version at the
+        # start or after the last save and, if a save was interrupted, the version from that save.
         self.file, self.versions = file, [version]
         # `checked_seconds` is the part of `seconds` in which no evaluation is missing.
         self.seconds = self.checked_seconds = 0.0
@@ -475,10 +477,10 @@ class _Run:
             )
 
     def resume(self, file: str | PathLike[str], saved: dict[str, Any]) -> None:
-        """Continues the training in a file, whose `checkpoints.load` is `saved`.
+        """Continues the training run in a file. `saved` is the result of `checkpoints.load`.
 
         Raises:
-            InvalidArgument: The training had other arguments, or the file is damaged.
+            InvalidArgument: The run had different arguments, or the file is damaged.
             OSError: The file can't be read.
         """
         for name, value in self.plan.as_json().items():
@@ -497,7 +499,7 @@ class _Run:
         self.evaluations = [(Point(*point), found) for point, found in saved["evaluations"]]
 
     def result(self) -> Training:
-        """Returns the result. A last point of few episodes would say little, so it is left out."""
+        """Returns the result. Omits a last point of few episodes, which would say little."""
         ends = [0, 0, *(point.episodes for point in self.curve)]
         self.add_point(least=max(1, (ends[-1] - ends[-2]) / 2))
         counts = self.learner.counts

@@ -283,8 +283,8 @@ class OpenFunction(CheckedChooser):
             hint = ""
             if self.calls == 0:
                 hint = (
-                    f"; there are {len(lanes)} boards: if the policy has arrays for another number "
-                    "from an earlier use, its reset has to make them anew"
+                    f"; there are {len(lanes)} boards: if the policy has arrays for a different "
+                    "number of boards from an earlier use, its reset must make new arrays"
                 )
             raise self._error(f"reset raised {described(error)}{hint}") from error
         self.seconds += time.perf_counter() - start

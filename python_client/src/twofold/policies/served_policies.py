@@ -306,9 +306,9 @@ def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int) ->
 
     Entries may overlap, so the sizes of all arrays together could exceed the file's.
 
-    The zip's directory has no checksum, so damage there could hide an array: in its name, which
-    opening compares with the name in front of the array, or in a comment that contains the next
-    names.
+    The zip's directory has no checksum, so damage there could hide an array. If an array's name is
+    damaged, opening it fails, because the name in front of the array differs. A comment is refused,
+    because it could contain the directory's next entries.
     """
     if entry.comment:
         raise InvalidArgument(f"{entry.filename} has a comment")

@@ -143,10 +143,10 @@ def spawn(
 ) -> Spawned:
     """Draws a new tile for each board from a separate stream of random numbers.
 
-    It draws as environments do, with xoshiro128++ seeded by SplitMix64. The first word
-    w chooses the k-th empty cell, k = (w * empties) >> 32. The tile is a 4 if the second word is
-    below round(four_probability * 2^32). Equal seeds draw equal words, so use a new seed for
-    each row and each call.
+    The draws are the same as in environments: xoshiro128++ seeded by SplitMix64. The first word w
+    chooses the k-th empty cell, k = (w * empties) >> 32. The tile is a 4 if the second word is
+    below round(four_probability * 2^32). Equal seeds draw equal words, so use a new seed for each
+    row and each call.
 
     Args:
         afterstates: Exponents, any integer dtype, (…, rows, columns).
