@@ -8,8 +8,8 @@
 // Any thread may call any function. No argument can end the process, as long as each pointer points to the
 // stated number of bytes. A request for which the process has no memory is refused with RESOURCE_EXHAUSTED.
 // Calls of one session must follow each other: a second call is refused while the first is running. A session's
-// call takes at most about 0.1 s, unless a single step of all boards takes longer. `twofold_learn` plays all its
-// steps, however long they take.
+// call takes at most about 0.1 s, unless a single step, snapshot or restore of all boards takes longer, or the call
+// has to read a table of optimal values. `twofold_learn` plays all its steps, however long they take.
 //
 // Dispatch spreads batches over threads. If the process can't start threads, or has no free file descriptor, the
 // first large batches run on the calling thread. In a process that was forked after this library was used, all

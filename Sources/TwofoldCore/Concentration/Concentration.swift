@@ -63,24 +63,24 @@ public struct Concentration: Game {
         let size = "\(config.rows) x \(config.columns)"
         let sides = 1...16
         guard sides.contains(config.rows), sides.contains(config.columns) else {
-            throw .invalid("size", "size is \(size); each side has to be in 1...16")
+            throw .invalid("size", "size is \(size); each side must be in 1...16")
         }
         let cards = config.rows * config.columns
         guard cards.isMultiple(of: 2), cards <= CardSet.capacity else {
             throw .invalid(
                 "size",
-                "size is \(size); the number of cards, \(cards), has to be even and at most \(CardSet.capacity)"
+                "size is \(size); the number of cards, \(cards), must be even and at most \(CardSet.capacity)"
             )
         }
         let symbols = config.symbols ?? cards / 2
         guard symbols >= 1, cards.isMultiple(of: symbols), (cards / symbols).isMultiple(of: 2) else {
             throw .invalid(
                 "symbols",
-                "symbols is \(symbols); with \(cards) cards, each symbol has to be on the same even number of cards"
+                "symbols is \(symbols); with \(cards) cards, each symbol must be on the same even number of cards"
             )
         }
         guard config.peeks ?? 0 >= 0, config.peeks ?? 0 <= Int(Int32.max) else {
-            throw .invalid("peeks", "peeks is \(config.peeks ?? 0); it has to be in 0...2^31 - 1")
+            throw .invalid("peeks", "peeks is \(config.peeks ?? 0); it must be in 0...2^31 - 1")
         }
         self.config = config
         self.cards = cards
@@ -118,7 +118,7 @@ public struct Concentration: Game {
             counts[Int(symbol)] += 1
         }
         for symbol in 0..<self.symbols where counts[symbol] != Int32(copies) {
-            throw Reason("has symbol \(symbol) on \(counts[symbol]) cards; it has to be on \(copies) cards")
+            throw Reason("has symbol \(symbol) on \(counts[symbol]) cards; it must be on \(copies) cards")
         }
         state = CardTable(symbols: symbols)
     }

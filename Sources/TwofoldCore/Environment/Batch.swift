@@ -303,7 +303,7 @@ extension Batch {
             guard (input.mask?[lane] ?? 1) <= 2 else {
                 throw .invalid(
                     "reset_mask", lane: lane,
-                    "the mask of lane \(lane) is \(input.mask![lane]); it has to be 0, 1 or 2")
+                    "the mask of lane \(lane) is \(input.mask![lane]); it must be 0, 1 or 2")
             }
             guard input.resets(lane) else {
                 guard isSeeded else {

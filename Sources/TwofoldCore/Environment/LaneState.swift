@@ -35,11 +35,11 @@ extension Game {
         let words = record.streamWords(at: 0)
         guard words != (0, 0, 0, 0) else { throw Reason("has a random stream of zeros") }
         guard let phase = LanePhase(rawValue: record[16]) else {
-            throw Reason("has phase \(record[16]); it has to be in 0...2")
+            throw Reason("has phase \(record[16]); it must be in 0...2")
         }
         let length = Int32(littleEndian: record.loadUnaligned(fromByteOffset: 17, as: Int32.self))
         guard (0...maxRecordedCount).contains(length) else {
-            throw Reason("has episode_length \(length); it has to be in 0...2^30")
+            throw Reason("has episode_length \(length); it must be in 0...2^30")
         }
         let state = try decode(
             UnsafeRawBufferPointer(rebasing: record[recordHeadSize...]), isPlaying: phase == .playing)

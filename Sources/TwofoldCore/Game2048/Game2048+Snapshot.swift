@@ -41,11 +41,11 @@ extension Game2048 {
     public func decode(_ bytes: UnsafeRawBufferPointer, isPlaying: Bool) throws(Reason) -> State {
         let score = Int64(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: Int64.self))
         guard (0...Int64(Int32.max)).contains(score) else {
-            throw Reason("has score \(score); it has to be in 0...2^31 - 1")
+            throw Reason("has score \(score); it must be in 0...2^31 - 1")
         }
         let moves = Int32(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: Int32.self))
         guard (0...maxRecordedCount).contains(moves) else {
-            throw Reason("has \(moves) moves; the number has to be in 0...2^30")
+            throw Reason("has \(moves) moves; the number must be in 0...2^30")
         }
         var state = makeState()
         state.score = Int(score)

@@ -55,19 +55,19 @@ public struct Game2048: Game {
     /// Makes the game with these arguments. Throws if an argument is out of range. The error names the argument.
     public init(_ config: Config) throws(EnvironmentError) {
         guard Board.sides.contains(config.rows), Board.sides.contains(config.columns) else {
-            throw .invalid("size", "size is \(config.rows) x \(config.columns); each side has to be in 2...8")
+            throw .invalid("size", "size is \(config.rows) x \(config.columns); each side must be in 2...8")
         }
         guard config.goal >= 4, config.goal <= 1 << 31, config.goal.nonzeroBitCount == 1 else {
-            throw .invalid("goal", "goal is \(config.goal); it has to be a power of two in 4...2^31")
+            throw .invalid("goal", "goal is \(config.goal); it must be a power of two in 4...2^31")
         }
         guard (0...1).contains(config.fourProbability) else {
             throw .invalid(
-                "four_probability", "four_probability is \(config.fourProbability); it has to be in 0...1")
+                "four_probability", "four_probability is \(config.fourProbability); it must be in 0...1")
         }
         guard (1...config.rows * config.columns - 1).contains(config.startTiles) else {
             throw .invalid(
                 "start_tiles",
-                "start_tiles is \(config.startTiles); on \(config.rows) x \(config.columns) it has to be in "
+                "start_tiles is \(config.startTiles); on \(config.rows) x \(config.columns) it must be in "
                     + "1...\(config.rows * config.columns - 1)")
         }
         self.config = config

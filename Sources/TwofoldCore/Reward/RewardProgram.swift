@@ -117,7 +117,7 @@ extension RewardProgram.Line {
         guard given.count == 1, (0...1).contains(given[0]) else {
             let shown = given.count == 1 ? "\(given[0])" : "a list of \(given.count) numbers"
             throw .invalid(
-                "reward.\(name).gamma", "gamma of \(name) is \(shown); it has to be one number in 0...1")
+                "reward.\(name).gamma", "gamma of \(name) is \(shown); it must be one number in 0...1")
         }
         return given[0]
     }
@@ -135,7 +135,7 @@ extension RewardProgram.Line {
                 let kind = shape.isInteger ? "an integer" : "a number"
                 throw .invalid(
                     field,
-                    "entry \(index) of the table of \(name) is \(entry); it has to be \(kind) in "
+                    "entry \(index) of the table of \(name) is \(entry); it must be \(kind) in "
                         + "-\(Int(shape.limit))...\(Int(shape.limit))")
             }
         }
@@ -149,7 +149,7 @@ private func checked(_ value: Double, _ field: String, of owner: String) throws(
         let name = field.split(separator: ".").last!
         throw .invalid(
             field,
-            "\(name) of \(owner) is \(value); it has to be a number in -\(Int(limit))...\(Int(limit))")
+            "\(name) of \(owner) is \(value); it must be a number in -\(Int(limit))...\(Int(limit))")
     }
     return value
 }

@@ -68,7 +68,7 @@ package final class Authenticator {
         self.logger = logger
         // This thread would wait for the writer, and no signal would end it. (Reloading waits on another thread.)
         guard !CurveFiles.isPipe(path) else {
-            throw Reason("'\(path)' is a pipe, but the list has to be a regular file")
+            throw Reason("'\(path)' is a pipe, but the list must be a regular file")
         }
         names = try CurveFiles.readAllowed(path)
         lists = try explaining("can't make a mailbox") { () throws(SystemError) in try Mailbox() }

@@ -65,7 +65,8 @@ extension SessionMachine {
     }
 
     /// Ends all sessions and saves them in the directory, if there is one. A session is lost if one of its requests
-    /// is still running. While its create request is still running, a session does not exist yet.
+    /// is still running, if the memory is too small, or if it can't be written. While its create request is still
+    /// running, a session does not exist yet.
     package func endSessions(savingIn directory: StateDirectory?, logger: Logger, at now: Moment) {
         let file = directory?.newName
         var saved = 0

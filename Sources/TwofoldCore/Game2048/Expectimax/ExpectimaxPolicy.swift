@@ -37,17 +37,17 @@ public final class ExpectimaxPolicy: Policy {
             throw .invalid("policy", "the policy 'expectimax' plays 2048 on 4 x 4 only")
         }
         guard Self.depths.contains(depth) else {
-            throw .invalid("depth", "depth is \(depth); it has to be in 1...\(Self.depths.upperBound)")
+            throw .invalid("depth", "depth is \(depth); it must be in 1...\(Self.depths.upperBound)")
         }
         guard Self.extensions.contains(`extension`) else {
             throw .invalid(
                 "extension",
-                "extension is \(`extension`); it has to be in 0...\(Self.extensions.upperBound)")
+                "extension is \(`extension`); it must be in 0...\(Self.extensions.upperBound)")
         }
         guard Self.tableBytes.contains(tableBytes) else {
             throw .invalid(
                 "table_bytes",
-                "table_bytes is \(tableBytes); it has to be in \(Self.tableBytes.lowerBound)..."
+                "table_bytes is \(tableBytes); it must be in \(Self.tableBytes.lowerBound)..."
                     + "\(Self.tableBytes.upperBound)")
         }
         self.workers = workers

@@ -38,7 +38,7 @@ struct NTupleFeatures: Sendable {
             }
         }
         guard (2...32).contains(form.exponents) else {
-            throw .invalid("exponents", "exponents is \(form.exponents); it has to be in 2...32")
+            throw .invalid("exponents", "exponents is \(form.exponents); it must be in 2...32")
         }
         // The indices of the weights are UInt32.
         let maxBytes = min(maxBytes, 4 * Int(UInt32.max))
