@@ -155,10 +155,11 @@ def print_files() -> None:
 def make_tools() -> Path:
     """Makes a virtual environment with the tools, and returns its `bin` folder."""
     folder = WORK / "tools"
-    if not (folder / "installed").exists():
-        venv.create(folder, with_pip=True)
+    installed, wanted = folder / "installed", "\n".join((sys.version, *TOOLS))
+    if not installed.exists() or installed.read_text() != wanted:
+        venv.create(folder, with_pip=True, clear=True)
         run(folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", *TOOLS)
-        (folder / "installed").touch()
+        installed.write_text(wanted)
     return folder / "bin"
 
 

@@ -229,14 +229,14 @@ def test_expectimax_plays_far_better_than_greedy(make: Any) -> None:
 
 
 def test_a_long_search_takes_several_requests(server: Server) -> None:
-    with Server("--max-search-milliseconds", "200") as hasty:
+    with Server("--max-search-milliseconds", "200", "--threads", "1") as hasty:
         envs = twofold.Game2048VectorEnv(16, endpoint=hasty.ipc)
         patient = twofold.Game2048VectorEnv(16, endpoint=server.ipc)
         requests: list[int] = []
         for one in (envs, patient):
             one.reset(seed=3)
-        data = envs.rollout(1000, "expectimax", progress=requests.append)
-        assert_same(patient.rollout(1000, "expectimax"), data)
+        data = envs.rollout(400, "expectimax:3", progress=requests.append)
+        assert_same(patient.rollout(400, "expectimax:3"), data)
         assert len(requests) > 1
         # Each board takes longer than that, so there is no result, and nothing has changed.
         before = envs.observe()[0]
