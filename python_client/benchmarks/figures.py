@@ -48,7 +48,7 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     content = {
         "command": shlex.join(["python", script, *words]),
         "date": f"{datetime.date.today()}",
-        # The results may be those of an earlier commit.
+        # An earlier commit may have produced the stored results.
         "commit": None if "--report" in sys.argv else BEGAN,
         "machine": f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}",
         "rows": rows,
