@@ -78,9 +78,7 @@ extension Game2048.Config {
         case .UNRECOGNIZED(let number):
             throw .invalid("illegal_action", "illegal_action \(number) is not known to this server")
         }
-        if case .UNRECOGNIZED(let number) = wire.objective {
-            throw .invalid("objective", "objective \(number) is not known to this server")
-        }
+        _ = try OptimumProblem.Objective(wire.objective)
     }
 }
 
