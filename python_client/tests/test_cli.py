@@ -90,34 +90,25 @@ def test_the_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str]) -> N
     assert all(name in output for name in cli.SUBCOMMANDS)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "doctor tcp://a:5555 --endpoint tcp://b:5555",
-        "stats --endpoint tcp://a:5555 tcp://b:5555",
-    ],
-)
-def test_two_addresses_of_a_server_are_wrong_usage(
-    words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(words.split()) == 2
-    assert "not allowed with argument" in capsys.readouterr().err
+TWICE, EXCLUSIVE = r"argument --[a-z]+: given twice", "not allowed with argument"
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "text"),
     [
-        "evaluate random --against greedy --against fixed-order",
-        "evaluate --strategy a.py --strategy=b.py",
-        "evaluate random --episodes 2 --episodes 2",
-        "write-dataset random --transitions 9 --out a --out b",
+        ("evaluate random --against greedy --against fixed-order", TWICE),
+        ("evaluate --strategy a.py --strategy=b.py", TWICE),
+        ("evaluate random --episodes 2 --episodes 2", TWICE),
+        ("write-dataset random --transitions 9 --out a --out b", TWICE),
+        ("doctor tcp://a:5555 --endpoint tcp://b:5555", EXCLUSIVE),
+        ("stats --endpoint tcp://a:5555 tcp://b:5555", EXCLUSIVE),
     ],
 )
-def test_an_option_that_is_given_twice_is_wrong_usage(
-    words: str, capsys: pytest.CaptureFixture[str]
+def test_an_argument_that_is_given_twice_is_wrong_usage(
+    words: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(words.split()) == 2
-    assert re.search(r"argument --[a-z]+: given twice", capsys.readouterr().err)
+    assert re.search(text, capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

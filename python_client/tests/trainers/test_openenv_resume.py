@@ -140,26 +140,27 @@ def test_a_number_out_of_sequence_is_refused_and_plays_nothing(
     connection.close()
 
 
+def observed(connection: Connection, kind: str, data: dict[str, Any]) -> Any:
+    """Sends a message until its reply is an observation, which a busy machine may send too late."""
+    while True:
+        connection.send(kind, data)
+        reply = connection.receive()
+        if reply["type"] == "observation":
+            return reply["data"]["observation"]
+
+
 def test_after_a_step_without_an_answer_the_error_names_the_action_to_repeat(
     own_server: Server,
 ) -> None:
     with serving(endpoint=own_server.tcp, timeout=0.3) as url:
         connection = Connection(url)
-        while True:  # on a busy machine, the answer may be too late
-            connection.send("reset", {"seed": 1})
-            if connection.receive()["type"] == "observation":
-                break
+        observed(connection, "reset", {"seed": 1})
         with own_server.stopped():
             lost = connection.error("step", {"direction": "up", "step": 0})
             assert own_server.tcp in lost["message"]
             other = connection.error("step", {"direction": "left", "step": 0})
             assert other["message"] == "the last action got no answer; repeat 'up' first"
-        while True:  # on a busy machine, the answer may again be too late
-            connection.send("step", {"direction": "up", "step": 0})
-            reply = connection.receive()
-            if reply["type"] == "observation":
-                break
-        assert reply["data"]["observation"]["step"] == 1
+        assert observed(connection, "step", {"direction": "up", "step": 0})["step"] == 1
         connection.close()
 
 

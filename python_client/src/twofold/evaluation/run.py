@@ -219,8 +219,7 @@ class Plan:
                         f"{finished:,} of {len(part):,} games finished; long games are more likely "
                         "to be missing"
                     )
-                    part_played = setup.evaluation(seeds, start, is_whole=False)
-                    error.evaluation = part_played  # type: ignore[attr-defined]
+                    vars(error)["evaluation"] = setup.evaluation(seeds, start, is_whole=False)
                 raise
             return setup.evaluation(seeds, start, is_whole=True)
 
