@@ -101,23 +101,27 @@ def train_ntuple(options: argparse.Namespace, out: Path) -> Saved:
     return saved
 
 
-def train_native(options: argparse.Namespace, out: Path) -> Saved:
-    """Trains the n-tuple network of `twofold train`, with a thread for each core."""
-    saved: Saved = []
-    agent = out / "agent.npz"
-    words: list[object] = [sys.executable, "-m", "twofold", "train", agent, "--json", "--quiet"]
-    words += ["--threads", options.cores, "--seed", options.seed]
-    for minutes in options.minutes:
-        seconds = 60 * minutes
-        result = json.loads(run([*words, "--seconds", f"{seconds:g}"], out))
-        kept = agent.with_name(f"agent-{seconds:g}.npz")
-        shutil.copy(agent, kept)
-        # A step that starts a game plays no move.
-        moves = result["steps"] - result["episodes"]
-        saved.append({"file": kept.name, "seconds": result["seconds"], "moves": moves})
-        words += ["--resume"] if len(saved) == 1 else []
-    agent.unlink()
-    return saved
+def train_native(*network: object) -> Callable[[argparse.Namespace, Path], Saved]:
+    """Returns a function that trains with `twofold train` and these arguments of the network."""
+
+    def train(options: argparse.Namespace, out: Path) -> Saved:
+        saved: Saved = []
+        agent = out / "agent.npz"
+        words: list[object] = [sys.executable, "-m", "twofold", "train", agent, "--json", "--quiet"]
+        words += [*network, "--threads", options.cores, "--seed", options.seed]
+        for minutes in options.minutes:
+            seconds = 60 * minutes
+            result = json.loads(run([*words, "--seconds", f"{seconds:g}"], out))
+            kept = agent.with_name(f"agent-{seconds:g}.npz")
+            shutil.copy(agent, kept)
+            # A step that starts a game plays no move.
+            moves = result["steps"] - result["episodes"]
+            saved.append({"file": kept.name, "seconds": result["seconds"], "moves": moves})
+            words += ["--resume"] if len(saved) == 1 else []
+        agent.unlink()
+        return saved
+
+    return train
 
 
 def train_torch(name: str) -> Callable[[argparse.Namespace, Path], Saved]:
@@ -188,7 +192,16 @@ def train_tdl2048(options: argparse.Namespace, out: Path) -> Saved:
 
 AFTERSTATES = "greedy over afterstates, 1 ply"
 LEARNERS = (
-    Learner("train", "n-tuple network, `twofold train`", AFTERSTATES, "train_ntuple", train_native),
+    Learner(
+        "train", "n-tuple network, `twofold train`", AFTERSTATES, "train_ntuple", train_native()
+    ),
+    Learner(
+        "train8",
+        "8 tuples, optimistic, `twofold train`",
+        AFTERSTATES,
+        "train_ntuple",
+        train_native("--patterns", "matsuzaki", "--initial-value", 320_000),
+    ),
     Learner("ntuple", "n-tuple network, numpy", AFTERSTATES, "train_ntuple", train_ntuple),
     Learner("ppo", "PPO, masked", "most probable action", "ppo", train_torch("ppo"), python=TORCH),
     Learner(
@@ -306,7 +319,7 @@ def parse(words: list[str] | None) -> argparse.Namespace:
     add("--seed", type=int, default=1, help="seed of boards, weights and actions")
     add("--tdl-demo", type=Path, metavar="FILE", help="source file 2048.cpp of TDL2048-Demo")
     add("--tdl2048", type=Path, metavar="FOLDER", help="folder with the source of TDL2048")
-    add("--keep", action="store_true", help="keep the agents, up to 1 GB per learner")
+    add("--keep", action="store_true", help="keep the agents, up to 5 GB per learner")
     out = REPOSITORY / "runs" / "score_per_second"
     add("--out", type=Path, default=out, help="folder for results")
     add("--report", action="store_true", help="only print the table")
