@@ -89,7 +89,7 @@ fuzz: .build/system-packages ## Run libFuzzer on the library's C interface, with
 # memory than the machine has, which requires allocator_may_return_null.
 sanitize: .build/system-packages ## Run the Swift tests under AddressSanitizer, TwofoldCore's also under ThreadSanitizer (long).
 	ASAN_OPTIONS=allocator_may_return_null=1 \
-	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks-of-others.txt:print_suppressions=0 \
+	LSAN_OPTIONS='suppressions="$(CURDIR)/Tests/leaks-of-others.txt":print_suppressions=0' \
 	    swift test --configuration release --disable-xctest --sanitize=address \
 	    --scratch-path .build/asan --skip "leaks? no memory"
 	swift test --configuration release --disable-xctest --sanitize=thread \
