@@ -18,34 +18,23 @@ internal import TwofoldProtocol
 ///     │          │ 2       │ SavedSession │      │ bytes 0-23  │            │  proto/twofold/v1/state.proto
 ///     └──────────┴─────────┴──────────────┴──────┴─────────────┴────────────┘
 ///
-/// In a file of version 1, a single SavedSession starts at byte 16 and extends to the end of the file. The server
-/// reads such files but never writes them. Only one server at a time may use a directory.
+/// Only one server at a time may use a directory.
 package final class StateDirectory {
     fileprivate static let magic = Array("TWOFOLDT".utf8)
     /// The first bytes of a record whose session a server has restored. The record's checksum still assumes ``magic``.
     fileprivate static let restoredMagic = Array("TWOFOLDR".utf8)
     fileprivate static let version: UInt32 = 2
     fileprivate static let headSize = 28
-    /// The size of a version 1 record's head, in bytes.
-    fileprivate static let oldHeadSize = 16
     private static let suffix = ".sessions"
-    private static let oldSuffix = ".session"
     /// The maximum size of a saved session in bytes, which is protobuf's limit.
     fileprivate static let maxSize = Int(Int32.max)
 
     private let files: any StateFiles
 
-    /// Opens the directory. Removes incomplete files, which a server that wrote version 1 left behind if it was
-    /// killed while writing.
-    package init(_ files: any StateFiles) {
-        self.files = files
-        for name in files.names where name.hasSuffix(Self.oldSuffix + ".partial") { files.remove(name) }
-    }
+    package init(_ files: any StateFiles) { self.files = files }
 
     /// The names of the files that contain sessions.
-    var fileNames: [String] {
-        files.names.filter { $0.hasSuffix(Self.suffix) || $0.hasSuffix(Self.oldSuffix) }
-    }
+    var fileNames: [String] { files.names.filter { $0.hasSuffix(Self.suffix) } }
 
     /// An unused name for a new file.
     var newName: String {
@@ -110,25 +99,21 @@ package final class StateDirectory {
             }
             let isRestored = head.starts(with: StateDirectory.restoredMagic)
             if isRestored { head.replaceSubrange(..<StateDirectory.magic.count, with: StateDirectory.magic) }
-            guard head.count >= StateDirectory.oldHeadSize, head.starts(with: StateDirectory.magic) else {
+            guard head.starts(with: StateDirectory.magic) else {
                 throw Reason("it is not a saved session of a Twofold server")
             }
-            let crc = head.number(at: 12, as: UInt32.self)
+            guard head.count == StateDirectory.headSize else { throw Reason("it is incomplete") }
             let version = head.number(at: 8, as: UInt32.self)
-            if version == 1, offset == 0 {
-                let message = StateDirectory.oldHeadSize..<size
-                return Head(isRestored: isRestored, checksum: crc, message: message)
-            }
             guard version == StateDirectory.version else {
-                throw Reason(
-                    "it has version \(version); this server reads versions 1 and \(StateDirectory.version)")
+                throw Reason("it has version \(version); this server reads version \(StateDirectory.version)")
             }
-            guard head.count == StateDirectory.headSize,
-                checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self)
-            else { throw Reason("it is damaged, so the rest of its file can't be read either") }
+            guard checksum(head.prefix(24)) == head.number(at: 24, as: UInt32.self) else {
+                throw Reason("it is damaged, so the rest of its file can't be read either")
+            }
             let begin = offset + StateDirectory.headSize
             let count = head.number(at: 16, as: UInt64.self)
             guard count <= size - begin else { throw Reason("it is incomplete") }
+            let crc = head.number(at: 12, as: UInt32.self)
             return Head(isRestored: isRestored, checksum: crc, message: begin..<begin + Int(count))
         }
 
