@@ -411,20 +411,4 @@ import TwofoldTestSupport
             #expect(destroyed.load(ordering: .relaxed) == 1)
         }
     }
-
-    @Test func `a closed session is gone, its close can be repeated, and a rollout's reply is stored`() throws
-    {
-        let boards = try Boards(library, lanes: 4)
-        var rollout = RolloutRequest()
-        rollout.steps = 10
-        rollout.maxPayloadBytes = 1 << 20
-        rollout.random = .init()
-        let played = try boards.ask(.rollout(rollout))
-        let again = library.call(Request(.rollout(rollout), session: Data(boards.id), seq: boards.seq))
-        #expect(again.payload == played.payload && !played.payload.isEmpty)
-        try boards.ask(.close)
-        let close = Request(.close, session: Data(boards.id), seq: boards.seq)
-        #expect(try library.call(close).reply.result == .close(.init()))
-        #expect(library.step(boards.id, seq: boards.seq + 1, [0, 0, 0, 0]).error?.code == .notFound)
-    }
 }

@@ -9,92 +9,29 @@ import TwofoldTestSupport
 @testable import TwofoldServer
 @testable import ZeroMQ
 
-/// The frames after the delimiter of a message that is not a valid request.
-struct Garbage: CustomTestStringConvertible, Sendable {
-    let testDescription: String
-    let frames: @Sendable (_ session: Data, _ nextSeq: UInt64) -> [[UInt8]]
-    let field: String
-    let code: ErrorCode
-    /// Whether the server can read the request's seq, and therefore repeats it.
-    let echoesSeq: Bool
-
-    init(
-        _ name: String, _ field: String, _ code: ErrorCode = .invalidArgument, echoesSeq: Bool = true,
-        _ frames: @escaping @Sendable (Data, UInt64) -> [[UInt8]]
-    ) {
-        testDescription = name
-        self.field = field
-        self.code = code
-        self.echoesSeq = echoesSeq
-        self.frames = frames
-    }
-
-    private static func step(_ session: Data, _ seq: UInt64) -> [UInt8] {
-        Request(.step, session: session, seq: seq).bytes
-    }
-
-    /// All invalid messages, for a session of three boards.
-    static let all = [
-        Garbage("random bytes", "request", echoesSeq: false) { _, _ in [[0xff, 0x00, 0x80, 0x13, 0x37]] },
-        Garbage("a truncated header", "request", echoesSeq: false) { session, seq in
-            [step(session, seq).dropLast(), [0, 0, 0]].map { Array($0) }
-        },
-        Garbage("a string that is not UTF-8", "request", echoesSeq: false) { session, seq in
-            var bytes = Request(.create(lanes: 1), session: session, seq: seq).bytes
-            bytes[bytes.count - 10] = 0xff
-            return [bytes]
-        },
-        Garbage("an empty header", "op", echoesSeq: false) { _, _ in [[]] },
-        Garbage("an empty header and an empty payload", "op", echoesSeq: false) { _, _ in [[], []] },
-        Garbage("no op", "op") { session, seq in
-            var request = Request(.step, session: session, seq: seq)
-            request.op = nil
-            return [request.bytes]
-        },
-        Garbage("an op of a later version", "op") { session, seq in
-            var request = Request(.step, session: session, seq: seq)
-            request.op = nil
-            return [request.bytes + [0xba, 0x06, 0x00]]  // field 103, empty
-        },
-        Garbage("three frames", "frames", echoesSeq: false) { session, seq in
-            [step(session, seq), [0, 0, 0], [0]]
-        },
-        Garbage("three empty frames", "frames", echoesSeq: false) { _, _ in [[], [], []] },
-        Garbage("100 frames", "frames", echoesSeq: false) { session, seq in
-            [step(session, seq)] + [[UInt8]](repeating: [0, 0, 0], count: 99)
-        },
-        Garbage("a payload that is too short", "actions") { session, seq in [step(session, seq), [0, 0]] },
-        Garbage("no payload", "actions") { session, seq in [step(session, seq)] },
-        Garbage("a payload that is too long", "actions") { session, seq in
-            [step(session, seq), [UInt8](repeating: 0, count: 100_000)]
-        },
-        Garbage("action 7", "actions") { session, seq in [step(session, seq), [0, 0, 7]] },
-        Garbage("a session id of 15 bytes", "session") { session, seq in
-            [step(session.dropLast(), seq), [0, 0, 0]]
-        },
-        Garbage("no session id", "session") { _, seq in [step(Data(), seq), [0, 0, 0]] },
-        Garbage("another session id", "session", .notFound) { session, seq in
-            [step(Data(session.reversed()), seq), [0, 0, 0]]
-        },
-        Garbage("an older epoch", "epoch", .staleEpoch) { session, seq in
-            [Request(.step, session: session, epoch: 0, seq: seq).bytes, [0, 0, 0]]
-        },
-        Garbage("a later epoch", "session", .notFound) { session, seq in
-            [Request(.step, session: session, epoch: 2, seq: seq).bytes, [0, 0, 0]]
-        },
-        Garbage("a later seq", "seq", .outOfSequence) { session, seq in [step(session, seq + 1), [0, 0, 0]] },
-        Garbage("a create of the session", "session", .conflict) { session, seq in
-            [Request(.create(lanes: 3), session: session, seq: seq).bytes]
-        },
-        Garbage("an unknown environment", "environment_id", .notFound) { _, _ in
-            [Request(.create(lanes: 1) { $0.environmentID = "x" }, session: newSessionID(), seq: 1).bytes]
-        },
-        Garbage("more boards than memory", "num_envs", .resourceExhausted) { _, _ in
-            [Request(.create(lanes: .max), session: newSessionID(), seq: 1).bytes]
-        },
-        Garbage("another version of the protocol", "protocol_version", .unsupportedVersion) { _, seq in
-            [Request(.hello(HelloRequest()), seq: seq).bytes]
-        },
+/// Returns the frames after the delimiter of messages that are not valid requests, for a session of three boards.
+private func invalidMessages(_ session: Data, nextSeq: UInt64) -> [[[UInt8]]] {
+    func step(_ session: Data, _ seq: UInt64) -> [UInt8] { Request(.step, session: session, seq: seq).bytes }
+    let (header, zeros) = (step(session, nextSeq), [0, 0, 0] as [UInt8])
+    var notUTF8 = Request(.create(lanes: 1), session: session, seq: nextSeq).bytes
+    notUTF8[notUTF8.count - 10] = 0xff
+    var noOp = Request(.step, session: session, seq: nextSeq)
+    noOp.op = nil
+    return [
+        [[0xff, 0x00, 0x80, 0x13, 0x37]],
+        [Array(header.dropLast()), zeros],
+        [notUTF8],
+        [[]],
+        [noOp.bytes],
+        [header, zeros, [0]],
+        [header] + [[UInt8]](repeating: zeros, count: 99),
+        [header],
+        [header, [UInt8](repeating: 0, count: 100_000)],
+        [header, [0, 0, 7]],
+        [step(Data(session.reversed()), nextSeq), zeros],
+        [step(session, nextSeq + 1), zeros],
+        [Request(.create(lanes: 1) { $0.environmentID = "x" }, session: newSessionID(), seq: 1).bytes],
+        [Request(.hello(HelloRequest()), seq: nextSeq).bytes],
     ]
 }
 
@@ -128,32 +65,6 @@ struct Garbage: CustomTestStringConvertible, Sendable {
 
     private static let sendHighWaterMark: CInt = 23
 
-    @Test(arguments: Garbage.all, [Manner.reqWithIDs, .dealer])
-    func `an invalid message gets one error with the field, and the next valid request works`(
-        garbage: Garbage, manner: Manner
-    ) throws {
-        let server = try RunningServer(directory.ipc())
-        let player = try Player(try manner.peer(to: server.endpoint), lanes: 3)
-        let twin = try Player(try Peer(to: server.endpoint), lanes: 3)
-        try player.reset(seed: 8)
-        try twin.reset(seed: 8)
-        for turn in 0..<3 {
-            try player.peer.send(garbage.frames(player.id, player.seq + 1))
-            let answer = try player.peer.receive()
-            let error = try #require(answer.error)
-            #expect(error.code == garbage.code)
-            #expect(error.field == garbage.field)
-            #expect(!error.message.isEmpty)
-            #expect((answer.reply.seq != 0) == garbage.echoesSeq)
-            #expect(answer.payload == nil)
-            // The next reply belongs to this step, so the invalid message got only one reply.
-            #expect(try player.step(turn: turn) == twin.step(turn: turn))
-        }
-        let counters = try server.stop().counters
-        #expect(counters.refused == 3)
-        #expect(counters.dropped == 0)
-    }
-
     @Test func `a message without the delimiter is dropped and counted`() throws {
         let server = try RunningServer(directory.ipc())
         let peer = try Peer(.dealer, to: server.endpoint)
@@ -169,28 +80,6 @@ struct Garbage: CustomTestStringConvertible, Sendable {
         #expect(counters.dropped == 4)
         #expect(counters.executed == 2)
         #expect(counters.refused == 0)
-    }
-
-    @Test func `a message that ends with the delimiter is an error`() throws {
-        let server = try RunningServer(directory.ipc())
-        let peer = try Peer(.dealer, to: server.endpoint)
-        for frames in [[[]], [[7, 7], []]] as [[[UInt8]]] {
-            try peer.send(raw: frames)
-            let raw = try peer.receiveRaw()
-            #expect(Array(raw.dropLast()) == frames, "the reply has the route")
-            #expect(try Reply(bytes: raw.last ?? []).error.field == "frames")
-        }
-        #expect(try peer.ask(Request(.hello)).error == nil)
-    }
-
-    @Test func `a reply has the whole route through proxies`() throws {
-        let server = try RunningServer(directory.ipc())
-        let peer = try Peer(.dealer, to: server.endpoint)
-        let route: [[UInt8]] = [[1], [2, 2], [3, 3, 3], []]
-        try peer.send(raw: route + [Request(.hello, seq: 3).bytes])
-        let raw = try peer.receiveRaw()
-        #expect(Array(raw.dropLast()) == route)
-        #expect(try Reply(bytes: raw.last ?? []).seq == 3)
     }
 
     @Test func `ten thousand invalid messages neither stop the server nor leak memory`() throws {
@@ -262,8 +151,7 @@ struct Garbage: CustomTestStringConvertible, Sendable {
             // Small bytes are small field numbers in protobuf, so that the server can decode a part of them.
             return [[], dice.bytes(.random(in: 1...40, using: &dice)).map { $0 & 0x3f }]
         default:
-            let garbage = Garbage.all.randomElement(using: &dice)!
-            return [[]] + garbage.frames(player.id, player.seq + 1)
+            return [[]] + invalidMessages(player.id, nextSeq: player.seq + 1).randomElement(using: &dice)!
         }
     }
 }

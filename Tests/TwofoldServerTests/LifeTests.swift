@@ -123,18 +123,6 @@ enum Manner: CaseIterable {
         #expect(try server.stop().counters.resent == 20)
     }
 
-    @Test func `hello with another version is refused, and the next one works`() throws {
-        let server = try RunningServer(directory.ipc())
-        let peer = try Peer(to: server.endpoint)
-        var request = HelloRequest()
-        request.protocolVersion = 2
-        let refused = try peer.ask(Request(.hello(request), seq: 5))
-        #expect(refused.reply.seq == 5)
-        #expect(refused.error?.code == .unsupportedVersion)
-        #expect(refused.error?.field == "protocol_version")
-        #expect(try peer.ask(Request(.hello)).error == nil)
-    }
-
     @Test func `the configured limits are reported and enforced`() throws {
         let server = try RunningServer(directory.ipc()) {
             $0.service.limits.maxSessions = 2

@@ -13,22 +13,6 @@ import ZeroMQ
 @Suite struct ReplyMemoryTests {
     private let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
 
-    @Test func `a message and each copy of it keep the buffer`() throws {
-        var message: Message?
-        let first = try {
-            let buffer = try pool.take(size: 1000)
-            message = try Message(adopting: buffer.bytes, keeping: buffer)
-            return ObjectIdentifier(buffer)
-        }()
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first)
-        var copy: Message? = message!.copy()
-        message = nil
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) != first)
-        #expect(copy!.size == 1000)
-        copy = nil
-        #expect(try ObjectIdentifier(pool.take(size: 1000)) == first)
-    }
-
     @Test func `a reply keeps its buffer even after it was sent`() throws {
         var first: ObjectIdentifier?
         var reply: StoredReply? = try {

@@ -45,16 +45,4 @@ import ZeroMQ
         #expect(answer.payload?.count == Int(reply.arrays.size))
         try server.stop()
     }
-
-    @Test func `a repeated rollout is executed once`() throws {
-        let server = try RunningServer("tcp://127.0.0.1:0")
-        let player = try Player(Peer(to: server.endpoint), lanes: 8)
-        try player.reset(seed: 0)
-        let first = try player.ask(Self.rollout { $0.random = .init() })
-        let board = try player.repeatLast(over: player.peer)
-        #expect(board == first)
-        let next = try player.ask(Self.rollout { $0.random = .init() })
-        #expect(next.payload != first.payload)
-        try server.stop()
-    }
 }

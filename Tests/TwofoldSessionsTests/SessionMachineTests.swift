@@ -58,7 +58,7 @@ import TwofoldTestSupport
         let (old, new) = (Route(), Route())
         let work = try #require(take(.step, seq: 3, [0], from: old).first?.work)
         #expect(take(.step, seq: 3, [0], from: new).isEmpty)
-        #expect(machine.inProgress == 1)
+        #expect(machine.inProgress == 1 && machine.statistics.counters.parked == 1)
         let sent = finish(work).compactMap(\.sent)
         #expect(sent.count == 1 && sent[0].route === new)
         #expect(machine.inProgress == 0)

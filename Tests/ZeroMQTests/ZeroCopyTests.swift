@@ -178,37 +178,6 @@ import ZeroMQ
         #expect(buffers.allSatisfy { $0.releases.value == 1 })
     }
 
-    @Test func `an owner lives exactly as long as its message is in transit`() throws {
-        let context = try Context()
-        let endpoint = uniqueInproc()
-        let receiver = try Socket.bound(.dealer, to: endpoint, in: context)
-        let sender = try Socket.connected(.dealer, to: endpoint, in: context)
-        var buffer = Buffer(size: 100)
-        #expect(isKnownUniquelyReferenced(&buffer))
-        try sender.send(Message(adopting: buffer.bytes, keeping: buffer))
-        #expect(!isKnownUniquelyReferenced(&buffer))
-        do {
-            let received = try receiver.receive()
-            #expect(received.address == buffer.address)
-            #expect(!isKnownUniquelyReferenced(&buffer))
-        }
-        #expect(isKnownUniquelyReferenced(&buffer))
-    }
-
-    @Test func `an owner that only its message references is freed with the message`() throws {
-        weak var owner: Buffer?
-        do {
-            let message = try {
-                let buffer = Buffer(size: 100)
-                owner = buffer
-                return try Message(adopting: buffer.bytes, keeping: buffer)
-            }()
-            #expect(owner != nil)
-            #expect(message.bytes.first == 1)
-        }
-        #expect(owner == nil)
-    }
-
     @Test func `a message may be freed on another thread`() throws {
         let buffer = Buffer(size: 100)
         let releases = buffer.releases

@@ -2,11 +2,14 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from games import GAMES, MakeBatch
 from servers import Server
+
+import twofold
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -74,6 +77,20 @@ def endpoint(request: pytest.FixtureRequest) -> str:
         return "embedded"
     server: Server = request.getfixturevalue("server")
     return server.ipc if request.param == "ipc" else server.tcp
+
+
+@pytest.fixture
+def make(endpoint: str) -> Iterator[Callable[..., twofold.Game2048VectorEnv]]:
+    """A function that makes environments, which are closed after the test."""
+    made: list[twofold.Game2048VectorEnv] = []
+
+    def make(num_envs: int = 6, **arguments: Any) -> twofold.Game2048VectorEnv:
+        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, **arguments))
+        return made[-1]
+
+    yield make
+    for envs in made:
+        envs.close()
 
 
 @pytest.fixture(params=GAMES)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 import reference_concentration
 from exact_concentration import decks, fewest_turns, random_turns
-from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import twofold
@@ -35,26 +33,6 @@ def envs() -> Iterator[ConcentrationVectorEnv]:
 
 
 # ---- the environment as Gymnasium has it ---------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        {"preset": "popgym-easy"},
-        {"preset": "popgym-medium"},
-        {"preset": "popgym-hard"},
-        {"size": (2, 3), "peeks": 2, "observe_last_action": True, "deck_info": True},
-        {"size": 2, "obs": "dict", "illegal_action": "terminate"},
-    ],
-    ids=str,
-)
-def test_check_env_finds_nothing(arguments: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        env = gym.make(ID, **arguments)
-        check_env(env.unwrapped)
-        env.close()
 
 
 def test_make_vec_makes_the_playground() -> None:

@@ -16,6 +16,7 @@ import twofold
 from twofold import errors
 
 ID = "twofold/Game2048-v0"
+CONCENTRATION = "twofold/Concentration-v0"
 
 
 @pytest.fixture
@@ -36,11 +37,28 @@ def play(env: gym.Env[Any, Any], info: Any) -> tuple[int, float, bool, Any]:
             return steps, total, truncated, info
 
 
-@pytest.mark.parametrize("arguments", [{}, {"size": (2, 5)}, {"render_mode": "ansi"}], ids=str)
-def test_check_env_finds_nothing(arguments: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        (ID, {}),
+        (ID, {"size": (2, 5)}),
+        (ID, {"render_mode": "ansi"}),
+        (CONCENTRATION, {}),
+        (CONCENTRATION, {"preset": "popgym-easy"}),
+        (CONCENTRATION, {"preset": "popgym-medium"}),
+        (CONCENTRATION, {"preset": "popgym-hard"}),
+        (
+            CONCENTRATION,
+            {"size": (2, 3), "peeks": 2, "observe_last_action": True, "deck_info": True},
+        ),
+        (CONCENTRATION, {"size": 2, "obs": "dict", "illegal_action": "terminate"}),
+    ],
+    ids=str,
+)
+def test_check_env_finds_nothing(name: str, arguments: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = gym.make(ID, **arguments)
+        env = gym.make(name, **arguments)
         check_env(env.unwrapped)
         env.close()
 
@@ -221,7 +239,8 @@ def test_observe_returns_the_state_again(env: gym.Env[Any, Any]) -> None:
     again, info_again = env.unwrapped.observe()  # type: ignore[attr-defined]
     np.testing.assert_array_equal(observation, again)
     assert info.keys() == info_again.keys()
-    assert info["score"] == info_again["score"]
+    for name, value in info.items():
+        np.testing.assert_array_equal(value, info_again[name])
 
 
 def test_the_server_truncates_an_episode_at_the_environments_limit() -> None:

@@ -50,19 +50,6 @@ def line(process: "subprocess.Popen[str]") -> str:
 # ---- deadlines and interrupts --------------------------------------------------------------------
 
 
-def test_a_server_that_does_not_answer_is_a_deadline(
-    own_server: Server, make_batch: MakeBatch
-) -> None:
-    envs = make_batch(3, endpoint=own_server.ipc)
-    envs.reset(seed=0)
-    with (
-        own_server.stopped(),
-        hurried(envs),
-        pytest.raises(twofold.errors.DeadlineExceeded, match="stays pending"),
-    ):
-        envs.step([0, 1, 2])
-
-
 def test_a_deadline_after_a_refusal_does_not_report_the_time_of_the_last_try() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
     with context.socket(zmq.REP) as socket:
@@ -117,7 +104,10 @@ def test_repeating_an_unanswered_step_collects_its_reply(
                     with pytest.raises(KeyboardInterrupt):
                         envs.step(actions)
                 else:
-                    with hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded):
+                    with (
+                        hurried(envs),
+                        pytest.raises(twofold.errors.DeadlineExceeded, match="stays pending"),
+                    ):
                         envs.step(actions)
             observations, *_, infos = envs.step(actions)
             expected, *_ = twin.step(actions)
@@ -125,24 +115,6 @@ def test_repeating_an_unanswered_step_collects_its_reply(
             assert infos["episode_length"].tolist() == twin.observe()[1]["episode_length"].tolist()
         envs.close()
         twin.close()
-
-
-def test_another_call_first_finishes_the_unanswered_step(
-    own_server: Server, make_batch: MakeBatch
-) -> None:
-    envs = make_batch(3, endpoint=own_server.ipc)
-    twin = make_batch(3, endpoint=own_server.ipc)
-    envs.reset(seed=0)
-    twin.reset(seed=0)
-    with own_server.stopped(), hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded):
-        envs.step([0, 1, 2])
-    twin.step([0, 1, 2])
-    np.testing.assert_array_equal(envs.observe()[0], twin.observe()[0])
-    with own_server.stopped(), hurried(envs), pytest.raises(twofold.errors.DeadlineExceeded):
-        envs.step([1, 1, 1])
-    twin.step([1, 1, 1])
-    np.testing.assert_array_equal(envs.reset()[0], twin.reset()[0])
-    envs.close()
 
 
 def test_another_call_after_an_unanswered_reset_knows_its_seeds(
@@ -153,15 +125,6 @@ def test_another_call_after_an_unanswered_reset_knows_its_seeds(
         envs.reset(seed=77)
     envs.reset()
     assert envs.np_random_seed == 77
-    envs.close()
-
-
-def test_a_refused_request_is_not_pending(own_server: Server, make_batch: MakeBatch) -> None:
-    envs = make_batch(2, endpoint=own_server.ipc)
-    with pytest.raises(twofold.errors.FailedPrecondition):
-        envs.step([0, 0])
-    envs.reset(seed=0)
-    envs.step([0, 0])
     envs.close()
 
 
@@ -232,7 +195,7 @@ def test_a_garbage_collected_environment_is_closed(own_server: Server) -> None:
         observe = session.request(session=session_id, seq=3, observe={})
         assert session.call(observe).error.code == envelope.ERROR_CODE_OUT_OF_SEQUENCE
         del envs
-        assert session.call(observe).error.code != envelope.ERROR_CODE_OUT_OF_SEQUENCE
+        assert session.call(observe).error.code == envelope.ERROR_CODE_NOT_FOUND
 
 
 def test_ctrl_c_in_the_terminal_reaches_python_only() -> None:

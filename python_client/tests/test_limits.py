@@ -276,8 +276,9 @@ def an_idle_session_ends_and_another_stays(seconds: int) -> None:
 def test_a_single_environment_has_keepalive_too() -> None:
     env = twofold.Game2048Env()
     env.reset(seed=0)
+    before = env._batch.requests
     env.keepalive()
-    env.step(0)
+    assert env._batch.requests == before + 1
     env.close()
 
 

@@ -110,11 +110,14 @@ def test_actions_of_another_shape_are_refused(envs: Any, shape: tuple[int, ...])
 
 @given(mask=npst.arrays(np.bool_, NUM_ENVS).filter(np.any), seed=st.integers(0, 2**32))
 def test_a_masked_reset_changes_only_the_masked_boards(envs: Any, mask: Any, seed: int) -> None:
-    before, _ = envs.reset(seed=0)
-    after, _ = envs.reset(seed=seed, options={"reset_mask": mask})
+    envs.reset(seed=0)
+    before, *_ = envs.step([0, 1, 2, 3])
+    after, infos = envs.reset(seed=seed, options={"reset_mask": mask})
     for lane in range(NUM_ENVS):
         expected = Game(seed + lane).board if mask[lane] else tuple(before[lane].ravel().tolist())
         assert tuple(after[lane].ravel().tolist()) == expected
+    assert infos["episode_length"].tolist() == (~mask).astype(int).tolist()
+    assert infos["_score"].all(), "the boards that stay have infos too"
 
 
 @given(boards=npst.arrays(np.uint8, (NUM_ENVS, 4, 4), elements=st.integers(0, 25)))

@@ -27,20 +27,6 @@ MODES = ["next_step", "same_step", "disabled"]
 SALT = 0x706F6C6963790000
 
 
-@pytest.fixture
-def make(endpoint: str) -> Any:
-    """A function that makes environments, which are closed after the test."""
-    made = []
-
-    def make(num_envs: int, **arguments: Any) -> Any:
-        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, **arguments))
-        return made[-1]
-
-    yield make
-    for envs in made:
-        envs.close()
-
-
 @pytest.mark.parametrize(
     ("mode", "dialect"),  # pgx numbers the actions starting with left
     [("next_step", None), ("same_step", "pgx"), ("disabled", None)],

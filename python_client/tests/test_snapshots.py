@@ -3,7 +3,7 @@
 import copy
 import pickle
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal
 
 import exact
@@ -21,20 +21,6 @@ Make = Callable[..., twofold.Game2048VectorEnv]
 
 # The client handles replies in the same way on every carrier.
 in_this_process = pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
-
-
-@pytest.fixture
-def make(endpoint: str) -> Iterator[Make]:
-    """A function that makes environments, which are closed after the test."""
-    made: list[twofold.Game2048VectorEnv] = []
-
-    def make(num_envs: int = 6, **arguments: Any) -> twofold.Game2048VectorEnv:
-        made.append(twofold.Game2048VectorEnv(num_envs, endpoint=endpoint, **arguments))
-        return made[-1]
-
-    yield make
-    for envs in made:
-        envs.close()
 
 
 def play(envs: twofold.Game2048VectorEnv, first: int, last: int) -> list[bytes]:

@@ -432,7 +432,9 @@ def test_a_leading_tilde_has_no_special_meaning(
     with Server("--state-dir", "~/state") as server:
         envs = make(server.ipc)
         one_step(envs, 0)
-        restart(server)
+        server.terminate()
+        assert len(files(tmp_path / "~" / "state")) == 1
+        server.start_again()
         one_step(envs, 1)
         envs.close()
 

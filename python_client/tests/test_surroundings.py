@@ -91,6 +91,7 @@ def test_boards_in_the_process_use_the_same_clock(others: Others) -> None:
     envs = twofold.Game2048VectorEnv(16, endpoint="embedded")
     envs.reset(seed=1)
     envs.step(actions(1))
+    assert others.uses["now"] > 0
     envs.close()
 
 

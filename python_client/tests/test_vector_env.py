@@ -121,55 +121,6 @@ def test_a_step_agrees_with_the_reference(envs: twofold.Game2048VectorEnv) -> No
         assert not truncations.any()
 
 
-def test_next_step_autoreset_ignores_the_action_and_gives_no_reward() -> None:
-    envs = twofold.Game2048VectorEnv(4, endpoint="embedded", max_episode_steps=3)
-    envs.reset(seed=0)
-    for _ in range(3):
-        _, _, _, truncations, infos = envs.step([0, 1, 2, 3])
-    assert truncations.all()
-    observations, rewards, terminations, truncations, infos = envs.step([0, 1, 2, 3])
-    assert not (truncations | terminations | rewards.astype(bool)).any()
-    assert (infos["episode_length"] == 0).all()
-    assert ((observations > 0).sum(axis=(1, 2)) == 2).all()
-    envs.close()
-
-
-def test_with_autoreset_disabled_a_finished_board_waits_for_its_reset() -> None:
-    envs = twofold.Game2048VectorEnv(
-        3, endpoint="embedded", autoreset_mode="DISABLED", max_episode_steps=2
-    )
-    envs.reset(seed=0)
-    envs.step([0, 0, 0])
-    _, infos = envs.reset(options={"reset_mask": np.array([False, True, False])})
-    assert infos["episode_length"].tolist() == [1, 0, 1]
-    *_, truncations, infos = envs.step([1, 1, 1])
-    assert truncations.tolist() == [True, False, True]
-    with pytest.raises(errors.FailedPrecondition) as caught:
-        envs.step([0, 0, 0])
-    assert caught.value.lane == 0
-    options = {"reset_mask": truncations.copy()}
-    _, infos = envs.reset(options=options)
-    np.testing.assert_array_equal(options["reset_mask"], [True, False, True])
-    assert infos["episode_length"].tolist() == [0, 1, 0]
-    envs.step([0, 0, 0])
-    envs.close()
-
-
-@in_this_process
-def test_a_masked_reset_leaves_the_other_boards_unchanged(
-    envs: twofold.Game2048VectorEnv,
-) -> None:
-    envs.reset(seed=7)
-    before, *_ = envs.step([0, 1, 2, 3, 0, 1])
-    mask = np.array([True, False, False, True, False, False])
-    observations, infos = envs.reset(seed=100, options={"reset_mask": mask})
-    np.testing.assert_array_equal(observations[~mask], before[~mask])
-    for lane in (0, 3):
-        assert observations[lane].ravel().tolist() == list(Game(100 + lane).board)
-    assert infos["episode_length"].tolist() == [0, 1, 1, 0, 1, 1]
-    assert infos["_score"].all(), "the boards that stay have infos too"
-
-
 @in_this_process
 def test_boards_can_be_given(envs: twofold.Game2048VectorEnv) -> None:
     boards = np.zeros((6, 4, 4), np.int64)

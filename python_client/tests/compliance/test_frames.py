@@ -41,3 +41,8 @@ def test_a_route_through_proxies_comes_back_whole(session: Session) -> None:
     *frames, header = session.connection.receive_frames()
     assert frames == route
     assert envelope.Reply.FromString(header).seq == 9
+    # A message that ends with its delimiter is refused, over the same route.
+    session.connection.send_frames(*route)
+    *frames, header = session.connection.receive_frames()
+    assert frames == route
+    assert envelope.Reply.FromString(header).error.field == "frames"

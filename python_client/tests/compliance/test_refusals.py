@@ -79,6 +79,7 @@ def test_a_refused_create_leaves_its_id_free(new_session: Callable[[], Session])
     session = new_session()
     for error in (
         session.create(game2048={"goal": 3}).error,
+        session.create(num_envs=5000, game2048={"goal": 3}).error,  # on another thread
         session.ask(b"x", create={"num_envs": 3}).error,
     ):
         assert error.code == INVALID_ARGUMENT
