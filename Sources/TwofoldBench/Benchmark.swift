@@ -66,7 +66,7 @@ public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     for boards in plan.sizes {
         var contests: [(contestant: Contestant, threads: Int, play: RandomPlay, rates: [Double])] = []
         for contestant in Contestant.available
-        where contestant.isMeasured && contestant.rawValue.hasPrefix(plan.only) {
+        where contestant.isMeasured && contestant.name.hasPrefix(plan.only) {
             for threads in plan.threads {
                 let workers = Workers(threads: threads)
                 let batch = try contestant.makeBatch(lanes: boards, workers: workers)
@@ -83,7 +83,7 @@ public func benchmark(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
         for contest in contests {
             rows.append(
                 BenchmarkRow(
-                    game: contest.contestant.game, engine: contest.contestant.rawValue, boards: boards,
+                    game: contest.contestant.game, engine: contest.contestant.name, boards: boards,
                     threads: contest.threads, rates: contest.rates))
         }
     }
@@ -104,7 +104,7 @@ public func signatures(threads: [Int]) throws -> [BenchmarkSignature] {
                 let digits = String(signature, radix: 16)
                 signatures.append(
                     BenchmarkSignature(
-                        engine: contestant.rawValue, threads: threads, chunk: chunk,
+                        engine: contestant.name, threads: threads, chunk: chunk,
                         play: contestant.play,
                         signature: String(repeating: "0", count: 16 - digits.count) + digits))
             }

@@ -1,59 +1,35 @@
 internal import Platform
 internal import TwofoldCore
 
-/// An engine of the benchmark. The raw value is its name in the reports.
-enum Contestant: String, CaseIterable {
-    /// The kernel that steps 64 boards at a time, compiled for AVX2.
-    case avx2 = "kernel, AVX2"
-    /// The kernel that steps 64 boards at a time, compiled for any processor.
-    case baseline = "kernel, baseline"
-    /// The best scalar technique: see ``RowTableEngine``.
-    case rowTables = "row tables"
-    /// The engine that runs the readable rules.
-    case reference = "reference"
-    /// `avx2` with the reward `eightTerms`, the eight slowest terms.
-    case avx2Terms = "kernel, AVX2, eight reward terms"
-    /// `baseline` with the same reward.
-    case baselineTerms = "kernel, baseline, eight reward terms"
-    /// `reference` with the same reward; for the signature only.
-    case referenceTerms = "reference, eight reward terms"
-    /// `avx2` on 3 x 3 boards.
-    case avx2Small = "3 x 3, kernel, AVX2"
-    /// `baseline` on 3 x 3 boards.
-    case baselineSmall = "3 x 3, kernel, baseline"
-    /// `reference` on 3 x 3 boards; for the signature only.
-    case referenceSmall = "3 x 3, reference"
-    /// Concentration with its default arguments, played by its readable rules.
-    case concentration = "Concentration"
-
-    /// The engines that run on this processor.
-    static var available: [Contestant] {
-        allCases.filter { ![.avx2, .avx2Terms, .avx2Small].contains($0) || Platform.hasAVX2 }
-    }
-
-    /// Whether the benchmark measures the engine's speed.
-    var isMeasured: Bool { self != .referenceTerms && self != .referenceSmall }
-
+/// An engine of the benchmark, with the game and the reward that it plays.
+struct Contestant {
+    /// The name in the reports.
+    let name: String
+    /// The implementation of 2048's rules; nil for ``RowTableEngine``, the best scalar technique, and for Concentration.
+    var engine: Engine?
     /// The game, and its size if that is not the default.
-    var game: String {
-        switch self {
-        case .concentration: "Concentration"
-        case _ where isSmall: "2048 on 3 x 3"
-        default: "2048"
-        }
-    }
+    var game = "2048"
+    /// The declared reward; nil for the game's own.
+    var reward: RewardSpec?
+    /// Whether the benchmark measures the engine's speed. The other engines have only a signature.
+    var isMeasured = true
 
-    private var isSmall: Bool { self == .avx2Small || self == .baselineSmall || self == .referenceSmall }
-
-    /// The game and its reward; engines with the same `play` have the same signature.
-    var play: String {
-        switch self {
-        case .avx2, .baseline, .rowTables, .reference, .concentration, .avx2Small, .baselineSmall,
-            .referenceSmall:
-            game
-        case .avx2Terms, .baselineTerms, .referenceTerms: "\(game), eight reward terms"
-        }
-    }
+    private static let all = [
+        Contestant(name: "kernel, AVX2", engine: .avx2),
+        Contestant(name: "kernel, baseline", engine: .baseline),
+        Contestant(name: "row tables"),
+        Contestant(name: "reference", engine: .reference),
+        Contestant(name: "kernel, AVX2, eight reward terms", engine: .avx2, reward: eightTerms),
+        Contestant(name: "kernel, baseline, eight reward terms", engine: .baseline, reward: eightTerms),
+        Contestant(
+            name: "reference, eight reward terms", engine: .reference, reward: eightTerms, isMeasured: false),
+        Contestant(name: "3 x 3, kernel, AVX2", engine: .avx2, game: small),
+        Contestant(name: "3 x 3, kernel, baseline", engine: .baseline, game: small),
+        Contestant(name: "3 x 3, reference", engine: .reference, game: small, isMeasured: false),
+        Contestant(name: concentration, game: concentration),
+    ]
+    private static let small = "2048 on 3 x 3"
+    private static let concentration = "Concentration"
 
     /// A reward with all potentials of 2048, and with merges weighted by a table.
     private static let eightTerms = RewardSpec([
@@ -67,18 +43,20 @@ enum Contestant: String, CaseIterable {
         .init("tile_sum", weight: 0.001, gamma: 0.99),
     ])
 
+    /// The engines that run on this processor.
+    static var available: [Contestant] { all.filter { $0.engine != .avx2 || Platform.hasAVX2 } }
+
+    /// The game and its reward; engines with the same `play` have the same signature.
+    var play: String { reward == nil ? game : "\(game), eight reward terms" }
+
     func makeBatch(lanes: Int, workers: Workers) throws(EnvironmentError) -> Batch {
         var options = BatchOptions(lanes: lanes, workers: workers)
-        switch self {
-        case .avx2, .avx2Terms, .avx2Small: options.engine = .avx2
-        case .baseline, .baselineTerms, .baselineSmall: options.engine = .baseline
-        case .reference, .referenceTerms, .referenceSmall: options.engine = .reference
-        case .rowTables: return try RowTableEngine.makeBatch(options)
-        case .concentration: return try Batch(Concentration(.init()), options)
-        }
-        if play != game { options.reward = Contestant.eightTerms }
+        options.reward = reward
+        if game == Self.concentration { return try Batch(Concentration(.init()), options) }
+        guard let engine else { return try RowTableEngine.makeBatch(options) }
+        options.engine = engine
         var config = Game2048.Config()
-        if isSmall { (config.rows, config.columns) = (3, 3) }
+        if game == Self.small { (config.rows, config.columns) = (3, 3) }
         return try Game2048(config).makeBatch(options)
     }
 }

@@ -8,8 +8,6 @@ final class RandomPlay {
     private let batch: Batch
     private let workers: Workers
     private let stepReply: ArrayMemory
-    /// The arrays of `stepReply` that a reset fills, which come first.
-    private let resetReply: BatchArrays
     private let actions: UnsafeMutableRawBufferPointer
     private let actionCount: Int
     /// The number of times actions have been drawn so far.
@@ -23,11 +21,10 @@ final class RandomPlay {
         actionCount = batch.actions.count
         stepReply = try ArrayMemory(batch.stepArrays, lanes: lanes)
         stepReply.bytes.initializeMemory(as: UInt8.self, repeating: 0)
-        resetReply = BatchLayout(batch.resetArrays, lanes: lanes).arrays(in: stepReply.bytes)
         actions = .allocate(byteCount: lanes, alignment: 64)
         actions.initializeMemory(as: UInt8.self, repeating: 0)
         let seeds = (0..<lanes).map { UInt64($0).littleEndian }
-        try seeds.withUnsafeBytes { try batch.reset(ResetInput(seeds: $0), into: resetReply) }
+        try seeds.withUnsafeBytes { try batch.reset(ResetInput(seeds: $0), into: stepReply.arrays) }
     }
 
     deinit { actions.deallocate() }
@@ -55,7 +52,7 @@ final class RandomPlay {
             try batch.step(actions: UnsafeRawBufferPointer(actions), into: stepReply.arrays)
             absorb(&hash)
         }
-        try batch.reset(ResetInput(), into: resetReply)
+        try batch.reset(ResetInput(), into: stepReply.arrays)
         absorb(&hash)
         return hash
     }

@@ -5,8 +5,9 @@ internal import TwofoldCore
 public func benchmarkRollouts(_ plan: BenchmarkPlan) throws -> [BenchmarkRow] {
     var rows: [BenchmarkRow] = []
     for boards in plan.sizes where boards <= 65_536 {
-        for contestant in [Contestant.avx2, .baseline] where Contestant.available.contains(contestant) {
-            let name = "rollout, " + contestant.rawValue
+        for contestant in Contestant.available
+        where contestant.name.hasPrefix("kernel, ") && contestant.reward == nil {
+            let name = "rollout, " + contestant.name
             guard name.hasPrefix(plan.only) else { continue }
             let player = try RolloutPlayer(
                 contestant.makeBatch(lanes: boards, workers: Workers(threads: 1)))
