@@ -23,7 +23,7 @@ final class PackedBoards: @unchecked Sendable {
     /// The number of symmetries: 8 for a square board, 4 for any other board.
     let images: Int
     /// The bit position of each cell's exponent. Cells are numbered row by row.
-    let shifts: [UInt64]
+    let shifts: UnsafePointer<UInt64>
 
     /// A group of cells that an image moves by the same number of bits. Bits rotate within the 64-bit number.
     private struct Piece {
@@ -34,7 +34,6 @@ final class PackedBoards: @unchecked Sendable {
     private let pieces: UnsafeMutablePointer<Piece>
     /// The index after each image's last piece.
     private let ends: UnsafeMutablePointer<Int>
-    private let shiftTable: UnsafeMutablePointer<UInt64>
     private let actionTable: UnsafeMutablePointer<UInt8>
 
     var cells: Int { rows * columns }
@@ -46,9 +45,9 @@ final class PackedBoards: @unchecked Sendable {
         let order = Self.order(rows, columns)
         var shifts = [UInt64](repeating: 0, count: rows * columns)
         for (position, cell) in order.enumerated() { shifts[cell] = UInt64(4 * (order.count - 1 - position)) }
-        self.shifts = shifts
-        shiftTable = .allocate(capacity: shifts.count)
-        shiftTable.initialize(from: shifts, count: shifts.count)
+        let table = UnsafeMutablePointer<UInt64>.allocate(capacity: shifts.count)
+        table.initialize(from: shifts, count: shifts.count)
+        self.shifts = UnsafePointer(table)
 
         let symmetries = Symmetry.all(rows: rows, columns: columns)
         images = symmetries.count
@@ -77,7 +76,7 @@ final class PackedBoards: @unchecked Sendable {
     deinit {
         pieces.deallocate()
         ends.deallocate()
-        shiftTable.deallocate()
+        shifts.deallocate()
         actionTable.deallocate()
     }
 
@@ -99,7 +98,7 @@ final class PackedBoards: @unchecked Sendable {
     func pack(_ exponents: UnsafePointer<UInt8>) -> (board: UInt64, largest: UInt8) {
         var board: UInt64 = 0
         var largest: UInt8 = 0
-        let (shifts, cells) = (shiftTable, cells)
+        let (shifts, cells) = (shifts, cells)
         for cell in 0..<cells {
             board |= UInt64(exponents[cell] & 15) &<< shifts[cell]
             largest = max(largest, exponents[cell])
@@ -108,7 +107,7 @@ final class PackedBoards: @unchecked Sendable {
     }
 
     /// Returns the exponents of a board, row by row.
-    func exponents(_ board: UInt64) -> [UInt8] { shifts.map { UInt8(board >> $0 & 15) } }
+    func exponents(_ board: UInt64) -> [UInt8] { (0..<cells).map { UInt8(board >> shifts[$0] & 15) } }
 
     /// Returns 8 times the canonical number of a board, plus the index of the image with that number.
     @inline(__always)

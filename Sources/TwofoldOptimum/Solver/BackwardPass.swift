@@ -10,7 +10,7 @@ internal import TwofoldCore
 final class BackwardPass {
     private let rules: OptimumRules
     private let workers: Workers
-    /// The boards of each layer.
+    /// The boards of each layer, in ascending order of the tile sums.
     private let boards: LayerLog
     /// The boards' values, in the same order: four Floats and a Double for each board.
     private let log: LayerLog
@@ -36,8 +36,7 @@ final class BackwardPass {
     /// value of a new game.
     func run(_ report: (_ tileSum: Int, _ states: Int) -> Void) throws(SystemError) -> Double {
         var done = 0
-        let layers = boards.layers.filter { $0.tileSum != 0 }.sorted { $0.tileSum > $1.tileSum }
-        for (index, layer) in layers.enumerated() {
+        for (index, layer) in boards.layers.reversed().enumerated() {
             let states = try boards.rows(of: layer)
             if index < log.layers.count, log.layers[index].rows != layer.rows {
                 // These values belong to other boards, and all later layers depend on them.

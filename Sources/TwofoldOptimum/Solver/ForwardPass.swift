@@ -43,21 +43,17 @@ final class ForwardPass {
             terminal += layer.ended
             report(sum, states)
         }
-        if log.layers.last?.tileSum != 0 {
-            try log.append(tileSum: 0, rows: try LayerRows([]))
-        }
         playable.seal()
     }
 
     /// Reads the layers of the log and marks their boards as found, then expands the last two layers again to
-    /// find their successors. If a layer's boards do not fit the problem, that layer and all later ones are
-    /// cut off.
+    /// find their successors. The last layers of a complete log have none. If a layer's boards do not fit the problem,
+    /// that layer and all later ones are cut off.
     private func resume() throws(SystemError) {
         for (index, layer) in log.layers.enumerated() {
             let rows = try log.rows(of: layer)
             let before = index == 0 ? 0 : log.layers[index - 1].tileSum
-            let isEnd = layer.tileSum == 0 && layer.rows == 0 && index == log.layers.count - 1
-            guard isEnd || layer.tileSum > before && areBoards(rows, layer.tileSum) else {
+            guard layer.tileSum > before, areBoards(rows, layer.tileSum) else {
                 try log.cut(to: index)
                 break
             }
@@ -68,9 +64,7 @@ final class ForwardPass {
             states += layer.rows + layer.ended
             terminal += layer.ended
         }
-        let last = log.layers.map(\.tileSum).max() ?? 0
-        // A layer with tile sum 0 marks the end of the log.
-        guard log.layers.last?.tileSum != 0 || last == 0 else { return }
+        let last = log.layers.last?.tileSum ?? 0
         for (board, _) in rules.starts() where rules.tileSum(board) > last {
             if playable.insert(rules.numbers.number(board)) {
                 waiting[rules.tileSum(board), default: []].append(board)

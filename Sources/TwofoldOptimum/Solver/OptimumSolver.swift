@@ -104,7 +104,8 @@ public struct OptimumSolver: Sendable {
         header.results.states = forward.states
         header.results.terminal = forward.terminal
         header.results.value = value
-        header.results.errorBound = Self.errorBound(writer.largestValue, layers: boards.layers.count)
+        // The value of a new game is a sum, too: over the start boards.
+        header.results.errorBound = Self.errorBound(writer.largestValue, sums: boards.layers.count + 1)
         // Choosing actions by the rounded values changes the result by at most one rounding per move.
         guard abs(play.value - value) <= header.results.errorBound * Double(boards.layers.count) else {
             throw OptimumFailure(
@@ -114,10 +115,11 @@ public struct OptimumSolver: Sendable {
         return try writer.finish(header, at: path)
     }
 
-    /// Returns the maximum error of a value: half a unit in the last place of a Float, plus the rounding errors of all
-    /// layers' sums in Double. Each sum adds at most 18 products, so each product is rounded fewer than 32 times.
-    private static func errorBound(_ largest: Double, layers: Int) -> Double {
-        largest * (0x1p-24 + Double(layers) * 32 * 0x1p-53)
+    /// Returns the maximum error of a value: half a unit in the last place of a Float, plus the rounding errors of the
+    /// sums in Double that the value depends on. Each sum adds at most 18 products, so each product is rounded fewer
+    /// than 32 times.
+    private static func errorBound(_ largest: Double, sums: Int) -> Double {
+        largest * (0x1p-24 + Double(sums) * 32 * 0x1p-53)
     }
 }
 

@@ -25,7 +25,7 @@ struct PlayPass {
         }
         for (board, probability) in rules.starts() { arrive(board, probability) }
         var done = 0
-        for layer in boards.layers.filter({ $0.tileSum != 0 }).sorted(by: { $0.tileSum < $1.tileSum }) {
+        for layer in boards.layers {
             let states = try boards.rows(of: layer)
             for index in 0..<states.boardCount {
                 let board = states.board(index)

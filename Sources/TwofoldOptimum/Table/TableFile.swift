@@ -66,10 +66,9 @@ struct TableWriter: ~Copyable {
 
     /// Writes the records of all boards.
     func fill(_ workers: Workers, boards: LayerLog, values: LayerLog) throws(SystemError) {
-        let layers = boards.layers.filter { $0.tileSum != 0 }.sorted { $0.tileSum > $1.tileSum }
         let (ranked, records) = (playable.ranked, table.recordBase)
         let (file, rules) = (file, rules)
-        for (layer, valued) in zip(layers, values.layers) {
+        for (layer, valued) in zip(boards.layers.reversed(), values.layers) {
             let (states, rows) = (try boards.rows(of: layer), try values.rows(of: valued))
             workers.run(lanes: states.boardCount, nanosecondsPerLane: 100) { range, _ in
                 for index in range {

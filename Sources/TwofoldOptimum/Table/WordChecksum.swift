@@ -12,8 +12,9 @@ enum WordChecksum {
         sum = product &<< 29 | product &>> 35
     }
 
-    /// Returns the checksum of some bytes. The bytes after the last complete word are padded with zeros.
+    /// Returns the checksum of some bytes, whose number is a multiple of 8.
     static func of(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
+        precondition(bytes.count % 8 == 0)
         var (a, b, c, d): (UInt64, UInt64, UInt64, UInt64) = (1, 2, 3, 4)
         var index = 0
         func word(_ at: Int) -> UInt64 {
@@ -26,18 +27,9 @@ enum WordChecksum {
             add(word(index + 24), to: &d)
             index += 32
         }
-        var rest: [UInt64] = [0, 0, 0, 0]
-        for (offset, byte) in bytes[index...].enumerated() {
-            rest[offset / 8] |= UInt64(byte) << UInt64(offset % 8 * 8)
-        }
-        for (word, used) in zip(rest, stride(from: index, to: index + 32, by: 8)) where used < bytes.count {
-            switch used % 32 {
-            case 0: add(word, to: &a)
-            case 8: add(word, to: &b)
-            case 16: add(word, to: &c)
-            default: add(word, to: &d)
-            }
-        }
+        if index < bytes.count { add(word(index), to: &a) }
+        if index + 8 < bytes.count { add(word(index + 8), to: &b) }
+        if index + 16 < bytes.count { add(word(index + 16), to: &c) }
         var sum: UInt64 = 5
         for word in [UInt64(bytes.count), a, b, c, d] { add(word, to: &sum) }
         return sum
