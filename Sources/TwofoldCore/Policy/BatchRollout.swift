@@ -23,23 +23,30 @@ public struct BatchRollout {
     /// The arrays with one row for each ended episode in SAME_STEP; empty in the other modes.
     public let finalArrays: [ArraySpec]
 
+    /// The place in a rollout to which a step writes one of the batch's arrays.
+    private enum Destination: Equatable {
+        case frame(Int)
+        case step(Int)
+        case discarded
+    }
+
     private let batch: Batch
     private let observation: ArrayKey<UInt8>
     private let actionMask: ArrayKey<Int8>
     private let action: ArrayKey<UInt8>
     private let valid: ArrayKey<Bool>
     private let endedStep: ArrayKey<UInt64>
-    private let destinations: [RolloutRows.Destination]
+    private let destinations: [Destination]
 
     /// Makes a rollout that also reports the infos with these names. Throws if the batch lacks any of these infos.
     public init(_ batch: Batch, infos names: [String]) throws(EnvironmentError) {
         let (keys, lanes, specs) = (batch.keys, [batch.lanes], batch.stepArrays)
-        var destinations = specs.map { _ in RolloutRows.Destination.discarded }
+        var destinations = specs.map { _ in Destination.discarded }
         var (frames, steps, finals) = (ArrayList(), ArrayList(), ArrayList())
         @discardableResult
         func add<Element>(
             _ key: ArrayKey<Element>, to list: inout ArrayList,
-            as destination: (Int) -> RolloutRows.Destination
+            as destination: (Int) -> Destination
         ) -> ArrayKey<Element> {
             let spec = specs[key.index]
             let added = list.add(spec.name, Element.self, shape: lanes + spec.shape)
@@ -102,9 +109,23 @@ public struct BatchRollout {
         let (lanes, autoreset) = (batch.lanes, batch.autoreset)
         let actionCount = batch.actions.count
         if case .actions(let actions) = source { try check(actions, actionCount) }
-        let rows = try RolloutRows(batch, destinations, frames: frames, steps: steps)
+        // For an array that the rollout does not report, the batch writes to memory that nothing reads.
+        let specs = batch.stepArrays
+        let discarded = try ArrayMemory(specs, lanes: lanes)
+        defer { withExtendedLifetime(discarded) {} }
+        /// Returns the arrays to which the batch writes one step: row `frame` of the frame arrays, and row `step` of
+        /// the step arrays.
+        func arrays(frame: Int, step: Int) -> BatchArrays {
+            BatchArrays(specs) { index in
+                switch destinations[index] {
+                case .frame(let array): frames.address(array: array, lane: frame)
+                case .step(let array): steps.address(array: array, lane: step)
+                case .discarded: discarded.arrays.address(array: index, lane: 0)
+                }
+            }
+        }
         // This also writes the infos of step 0, but the first step overwrites them.
-        try batch.observe(into: rows.arrays(frame: 0, step: 0))
+        try batch.observe(into: arrays(frame: 0, step: 0))
 
         var progress = Progress()
         while progress.steps < count {
@@ -131,12 +152,12 @@ public struct BatchRollout {
                 }
             }
             batch.phases.writePlaying(lanes, to: steps.address(valid, lane: step))
-            let arrays = rows.arrays(frame: step + 1, step: step)
+            let reply = arrays(frame: step + 1, step: step)
             try batch.step(
-                actions: UnsafeRawBufferPointer(start: actions, count: lanes), into: arrays,
+                actions: UnsafeRawBufferPointer(start: actions, count: lanes), into: reply,
                 skippingFinished: true)
             if autoreset == .sameStep {
-                progress.finals += restartEnded(arrays, step: step, into: finals, at: progress.finals)
+                progress.finals += restartEnded(reply, step: step, into: finals, at: progress.finals)
             }
             progress.steps += 1
         }
