@@ -56,16 +56,17 @@ struct ToyGame: Game {
         return Transition(isTerminated: state.place == 5)
     }
 
-    func write(_ state: State, isTerminated: Bool, _ infos: Infos, to row: GameRow) {
-        for place in 0..<6 { row.observation(place == state.place ? 1 : 0, at: place) }
+    func write(_ state: State, isTerminated: Bool, _ keys: BatchKeys, _ infos: Infos, to row: LaneRow) {
+        for place in 0..<6 { row.store(place == state.place ? 1 : 0, keys.observation, at: place) }
         for action in 0..<4 {
-            row.actionMask(!isTerminated && (action != 0 || state.place > 0), action: action)
+            let isLegal = !isTerminated && (action != 0 || state.place > 0)
+            row.store(isLegal ? 1 : 0, keys.actionMask, at: action)
         }
-        row.info(Float(state.place) / 2, infos.half)
-        row.info(state.place == 0, infos.isFirst)
-        row.info(state.visits[0], infos.visits)
-        row.info(state.visits[1], infos.visits, at: 1)
-        row.info(UInt8(state.place), infos.place)
+        row.store(Float(state.place) / 2, infos.half)
+        row.store(state.place == 0, infos.isFirst)
+        row.store(state.visits[0], infos.visits)
+        row.store(state.visits[1], infos.visits, at: 1)
+        row.store(UInt8(state.place), infos.place)
     }
 
     func writeAfterstates(

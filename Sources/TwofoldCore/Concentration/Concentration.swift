@@ -187,26 +187,30 @@ public struct Concentration: Game {
 
     public var afterstates: AfterstateArrays? { nil }
 
-    public func write(_ state: CardTable, isTerminated: Bool, _ infos: Infos, to row: GameRow) {
+    public func write(
+        _ state: CardTable, isTerminated: Bool, _ keys: BatchKeys, _ infos: Infos, to row: LaneRow
+    ) {
+        let (observation, mask) = (row[keys.observation], row[keys.actionMask])
         for card in 0..<cards {
             let isMatched = state.matched.contains(card)
             if state.visible.contains(card) || (isMatched && config.matchedCards == .faceUp) {
-                row.observation(state[symbol: card], at: card)
+                observation.store(state[symbol: card], at: card)
             } else {
-                row.observation(isMatched ? removedCode : faceDownCode, at: card)
+                observation.store(isMatched ? removedCode : faceDownCode, at: card)
             }
-            row.actionMask(!isTerminated && state.canTurn(card), action: card)
+            mask.store(!isTerminated && state.canTurn(card) ? 1 : 0, at: card)
         }
-        if config.peeks != 0 { row.actionMask(!isTerminated && canPeek(state), action: cards) }
+        if config.peeks != 0 { mask.store(!isTerminated && canPeek(state) ? 1 : 0, at: cards) }
         if config.observesLastAction {
-            row.observation(state.lastAction < 0 ? UInt8(actionCount) : UInt8(state.lastAction), at: cards)
+            observation.store(
+                state.lastAction < 0 ? UInt8(actionCount) : UInt8(state.lastAction), at: cards)
         }
-        row.info(Int32(state.pairs), infos.pairs)
-        row.info(state.turns, infos.turns)
-        row.info(state.peeks, infos.peeks)
-        row.info(state.open, infos.openCard)
+        row.store(Int32(state.pairs), infos.pairs)
+        row.store(state.turns, infos.turns)
+        row.store(state.peeks, infos.peeks)
+        row.store(state.open, infos.openCard)
         if let deck = infos.deck {
-            for card in 0..<cards { row.info(state[symbol: card], deck, at: card) }
+            for card in 0..<cards { row.store(state[symbol: card], deck, at: card) }
         }
     }
 

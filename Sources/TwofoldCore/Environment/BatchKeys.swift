@@ -5,7 +5,7 @@
 ///     └───────────────────────────────── step arrays ─────────────────────────────────────┘
 ///
 /// Requested extra infos follow the step arrays.
-package struct BatchKeys: Sendable {
+public struct BatchKeys: Sendable {
     package let observation: ArrayKey<UInt8>
     package let actionMask: ArrayKey<Int8>
     package let episodeLength: ArrayKey<Int32>

@@ -44,10 +44,10 @@ public protocol Game: Sendable {
     /// Plays one action, in `0 ..< actions.count`, on a board whose episode has not terminated.
     func step(_ state: inout State, action: Int, generator: inout Generator) -> Transition
 
-    /// Writes the observation, the legal actions and the infos of a board.
+    /// Writes the observation, the legal actions and the infos of a board. The batch writes the episode's length.
     ///
     /// If `isTerminated` is true, the episode has ended by the rules, so no action is legal.
-    func write(_ state: State, isTerminated: Bool, _ infos: Infos, to row: GameRow)
+    func write(_ state: State, isTerminated: Bool, _ keys: BatchKeys, _ infos: Infos, to row: LaneRow)
 
     /// Writes the afterstates of a board to its rows in the arrays of ``afterstates``.
     func writeAfterstates(
@@ -120,32 +120,5 @@ public struct Rule: Equatable, Sendable {
     init(_ name: String, _ value: some Any) {
         self.name = name
         self.value = String(describing: value)
-    }
-}
-
-/// The rows of one lane that the game itself fills.
-public struct GameRow {
-    private let row: LaneRow
-    private let observation: ArrayRow<UInt8>
-    private let actionMask: ArrayRow<Int8>
-
-    @inline(__always)
-    init(_ row: LaneRow, _ keys: BatchKeys) {
-        self.row = row
-        (observation, actionMask) = (row[keys.observation], row[keys.actionMask])
-    }
-
-    /// Writes one byte of the observation.
-    @inline(__always)
-    public func observation(_ value: UInt8, at index: Int) { observation.store(value, at: index) }
-
-    /// Writes the action mask's element for one action.
-    @inline(__always)
-    public func actionMask(_ isLegal: Bool, action: Int) { actionMask.store(isLegal ? 1 : 0, at: action) }
-
-    /// Writes one element of an info's array.
-    @inline(__always)
-    public func info<Element>(_ value: Element, _ key: ArrayKey<Element>, at element: Int = 0) {
-        row.store(value, key, at: element)
     }
 }

@@ -181,7 +181,7 @@ final class GameEngine<Rules: Game>: BatchEngine {
 
     @inline(__always)
     private func write(_ lane: Lane, isTerminated: Bool, to row: LaneRow) {
-        game.write(lane.state, isTerminated: isTerminated, infos, to: GameRow(row, keys))
+        game.write(lane.state, isTerminated: isTerminated, keys, infos, to: row)
         row.store(lane.episodeLength, keys.episodeLength)
     }
 }

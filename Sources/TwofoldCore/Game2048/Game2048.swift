@@ -163,16 +163,19 @@ public struct Game2048: Game {
         AfterstateArrays(actions: 4, shape: [config.rows, config.columns])
     }
 
-    public func write(_ state: State, isTerminated: Bool, _ infos: Infos, to row: GameRow) {
-        for cell in 0..<state.board.count { row.observation(state.board[cell], at: cell) }
+    public func write(
+        _ state: State, isTerminated: Bool, _ keys: BatchKeys, _ infos: Infos, to row: LaneRow
+    ) {
+        let (observation, mask) = (row[keys.observation], row[keys.actionMask])
+        for cell in 0..<state.board.count { observation.store(state.board[cell], at: cell) }
         let legal = isTerminated ? LegalActions() : state.legalActions
         for direction in Direction.allCases {
-            row.actionMask(legal.contains(direction), action: Int(direction.rawValue))
+            mask.store(legal.contains(direction) ? 1 : 0, at: Int(direction.rawValue))
         }
-        row.info(Int32(clamping: state.score), infos.score)
-        row.info(state.board.maxExponent, infos.maxExponent)
-        row.info(state.moves, infos.moves)
-        row.info(isGoalReached(state), infos.goalReached)
+        row.store(Int32(clamping: state.score), infos.score)
+        row.store(state.board.maxExponent, infos.maxExponent)
+        row.store(state.moves, infos.moves)
+        row.store(isGoalReached(state), infos.goalReached)
     }
 
     /// Writes the afterstate of each action. An illegal action leaves the board unchanged, with reward 0. The mask is 0

@@ -125,8 +125,7 @@ final class KernelEngine: BatchEngine {
 
     func observe(lane: Int, into arrays: BatchArrays) {
         let (state, row) = (blocks.lane(lane), arrays.row(lane))
-        game.write(
-            state.state, isTerminated: phases[lane] == .terminated, infos, to: GameRow(row, keys))
+        game.write(state.state, isTerminated: phases[lane] == .terminated, keys, infos, to: row)
         row.store(state.episodeLength, keys.episodeLength)
     }
 
