@@ -104,7 +104,7 @@ extension ServedEnvironment {
         }
         let input = RestoreInput(
             lanes: try laneNumbers(named), rows: try rowNumbers(rows, count: count, held: held),
-            seeds: seeds, records: records, recordSize: snapshotFormat.recordSize, returns: returns)
+            seeds: seeds, records: records, returns: returns)
         return (input, streams)
     }
 

@@ -50,7 +50,7 @@ import Testing
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: end, alignment: 16)
         defer { memory.deallocate() }
         memory.initializeMemory(as: UInt8.self, repeating: 0xc3)
-        try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: count))
+        try body(BatchArrays(specs) { memory.baseAddress! + offsets[$0] })
         var results: Results = [:]
         for (spec, offset) in zip(specs, offsets) {
             let size = spec.bytesPerLane * count

@@ -352,7 +352,7 @@ private final class CallerArrays {
 
     deinit { memory.deallocate() }
 
-    var arrays: BatchArrays { BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes) }
+    var arrays: BatchArrays { BatchArrays(specs) { memory.baseAddress! + offsets[$0] } }
     var bytes: [UInt8] { Array(memory) }
 
     /// Whether nothing was written before, between and after the arrays.

@@ -64,7 +64,7 @@ extension NTupleNetwork {
                     offsets.append(end)
                     end += spec.bytesPerLane * rows + 3
                 }
-                return (memory, BatchArrays(memory, specs: specs, offsets: offsets, lanes: rows))
+                return (memory, BatchArrays(specs) { memory.baseAddress! + offsets[$0] })
             }
             let (frameMemory, frames) = room(rollout.frameArrays, steps + 1)
             let (stepMemory, rows) = room(rollout.stepArrays, steps)

@@ -21,8 +21,7 @@ extension TestBatch {
         try records.withUnsafeBytes { records in
             try (bytes ?? []).withUnsafeBytes { bytes in
                 let input = RestoreInput(
-                    lanes: lanes, rows: rows, seeds: seeds == nil ? nil : bytes, records: records,
-                    recordSize: environment.recordSize)
+                    lanes: lanes, rows: rows, seeds: seeds == nil ? nil : bytes, records: records)
                 try call(environment.resetArrays) { try environment.restore(input, into: $0) }
             }
         }

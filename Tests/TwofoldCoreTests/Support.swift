@@ -98,7 +98,10 @@ final class TestBatch {
 
     /// Restarts ended lanes like a carrier with SAME_STEP. The final arrays have the same layout as the other arrays.
     private func restartEndedLanes(in arrays: BatchArrays) {
-        let ended = environment.endedLanes(in: arrays)
+        let keys = environment.keys
+        let ended = (0..<lanes).filter { lane in
+            [keys.terminated, keys.truncated].contains { arrays.address($0, lane: lane).load(as: Bool.self) }
+        }
         if ended.isEmpty { return }
         let specs = environment.finalArrays
         let size = specs.reduce(1) { $0 + $1.bytesPerLane * ended.count + TestBatch.gap }
@@ -111,10 +114,10 @@ final class TestBatch {
             offsets.append(end)
             end += spec.bytesPerLane * ended.count + TestBatch.gap
         }
-        environment.restart(
-            ended, in: arrays,
-            keeping: BatchArrays(memory, specs: specs, offsets: offsets, lanes: ended.count))
-        finals.lanes = Array(ended)
+        let count = environment.restartEnded(
+            in: arrays, keeping: BatchArrays(specs) { memory.baseAddress! + offsets[$0] })
+        if count != ended.count { Issue.record("\(count) lanes were restarted instead of \(ended.count)") }
+        finals.lanes = ended
         for (spec, offset) in zip(specs, offsets) {
             finals.arrays[spec.name] = Array(memory[offset..<offset + spec.bytesPerLane * ended.count])
         }
@@ -147,7 +150,7 @@ final class TestBatch {
             end += spec.bytesPerLane * lanes + TestBatch.gap
         }
         (reported, finals) = ([], Finals())
-        try body(BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes))
+        try body(BatchArrays(specs) { memory.baseAddress! + offsets[$0] })
         for (spec, offset) in zip(specs, offsets) {
             reported.append((spec, offset))
             let size = spec.bytesPerLane * lanes

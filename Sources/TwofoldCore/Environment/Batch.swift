@@ -19,7 +19,7 @@ public final class Batch {
     /// The arrays that ``step(actions:into:skippingFinished:)`` fills: first the arrays of a reset, then the arrays
     /// that only a step has.
     public let stepArrays: [ArraySpec]
-    /// The arrays that ``restart(_:in:keeping:)`` fills for each ended episode: the lane's number, the arrays of a
+    /// The arrays that ``restartEnded(in:keeping:)`` fills for each ended episode: the lane's number, the arrays of a
     /// reset, and some extra infos, which here describe the final board. In the step's own arrays, the infos with the
     /// same names describe the new board.
     public let finalArrays: [ArraySpec]
@@ -158,13 +158,14 @@ public final class Batch {
     /// `finals` holds the ``finalArrays`` with one row for each element of `lanes`, and receives the final rows of the
     /// old episodes. In `arrays`, the first rows of the new episodes replace the reset arrays and the extra infos that
     /// `finals` also has. The step's reward, flags and other extra infos stay in `arrays`.
-    public func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
+    private func restart(_ lanes: [Int], in arrays: BatchArrays, keeping finals: BatchArrays) {
         let (engine, passes, phases, returns, keys) = (engine, passes, phases, returns, keys)
         let finalLane = finalLane
+        // The reset arrays follow the lane's number.
+        let finalRows = finals.dropping(arrays: finalLane.index + 1, rows: 0)
         forEach(of: lanes) { row, lane in
             finals.row(row).store(UInt64(lane).littleEndian, finalLane)
-            finals.keep(
-                keys.resetCount, from: arrays, lane: lane, asArray: finalLane.index + 1, row: row)
+            finalRows.copyRows(row..<row + 1, of: keys.resetCount, from: arrays, startingAt: lane)
             for pass in passes { pass.keepFinal(lane, in: finals, row: row) }
             engine.start(lane, seed: nil, from: nil)
             phases[lane] = .playing
@@ -219,21 +220,26 @@ public final class Batch {
     /// Writes a record of ``recordSize`` bytes for each of these lanes. The record holds everything that the lane's
     /// future depends on, except ``returns``.
     public func snapshot(
-        _ lanes: [Int], into records: UnsafeMutableRawBufferPointer
+        _ lanes: [Int], into memory: UnsafeMutableRawBufferPointer
     ) throws(EnvironmentError) {
         try checkSeeded()
-        let engine = engine
-        let records = RecordOutput(memory: records, recordSize: recordSize)
-        forEach(of: lanes) { index, lane in engine.store(lane, into: records[index]) }
+        let (engine, size) = (engine, recordSize)
+        precondition(memory.count == lanes.count * size)
+        let records = BatchArrays([ArraySpec("records", .uint8, shape: [size])]) { _ in memory.baseAddress! }
+        forEach(of: lanes) { index, lane in
+            let record = records.address(array: 0, lane: index)
+            engine.store(lane, into: UnsafeMutableRawBufferPointer(start: record, count: size))
+        }
     }
 
     /// Restores lanes from the records of a snapshot, and writes the current observations and infos of all lanes.
     public func restore(_ input: RestoreInput, into arrays: BatchArrays) throws(EnvironmentError) {
         try check(input)
         isSeeded = true
-        let (engine, phases, returns) = (engine, phases, returns)
+        let (engine, phases, returns, size) = (engine, phases, returns, recordSize)
         forEach(of: input.lanes) { index, lane in
-            phases[lane] = engine.load(lane, from: input.record(index), seed: input.seed(index))
+            let record = input.record(index, bytes: size)
+            phases[lane] = engine.load(lane, from: record, seed: input.seed(index))
             returns?[lane] = input.episodeReturn(index)
         }
         observeNew(into: arrays)
@@ -335,7 +341,7 @@ extension Batch {
         }
         for (index, lane) in input.lanes.enumerated() {
             do throws(Reason) {
-                try engine.check(input.record(index))
+                try engine.check(input.record(index, bytes: recordSize))
             } catch {
                 throw .invalid(
                     "blob", lane: lane, "record \(input.rows[index]) for lane \(lane) \(error)")
@@ -351,14 +357,6 @@ extension Batch {
 ///
 ///     step ──► ended lanes ──► keep their final rows, restart them, write their new rows ──► reply
 extension Batch {
-    /// Returns the lanes whose episodes ended in the step that filled `arrays`, in ascending order. If `range` is
-    /// given, looks only at the lanes in that range. Pass the result to ``restart(_:in:keeping:)``.
-    public func endedLanes(in arrays: BatchArrays, among range: Range<Int>? = nil) -> [Int] {
-        var ended: [Int] = []
-        arrays.forEachEnded(keys, among: range ?? 0..<lanes) { ended.append($0) }
-        return ended
-    }
-
     /// Returns the number of lanes whose episodes ended in the step that filled `arrays`.
     public func endedCount(in arrays: BatchArrays) -> Int {
         var count = 0
@@ -371,7 +369,8 @@ extension Batch {
     public func restartEnded(in arrays: BatchArrays, keeping finals: BatchArrays) -> Int {
         var count = 0
         for first in stride(from: 0, to: lanes, by: endedAtATime) {
-            let ended = endedLanes(in: arrays, among: first..<min(lanes, first + endedAtATime))
+            var ended: [Int] = []
+            arrays.forEachEnded(keys, among: first..<min(lanes, first + endedAtATime)) { ended.append($0) }
             guard !ended.isEmpty else { continue }
             restart(ended, in: arrays, keeping: finals.dropping(arrays: 0, rows: count))
             count += ended.count

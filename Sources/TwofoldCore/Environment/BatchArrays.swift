@@ -14,15 +14,6 @@ public struct BatchArrays: @unchecked Sendable {
 
     @usableFromInline let arrays: [Rows]
 
-    /// Makes the arrays of `specs`. Array i starts at `offsets[i]` in `memory`.
-    public init(_ memory: UnsafeMutableRawBufferPointer, specs: [ArraySpec], offsets: [Int], lanes: Int) {
-        precondition(specs.count == offsets.count)
-        for (spec, offset) in zip(specs, offsets) {
-            precondition(offset >= 0 && offset + spec.bytesPerLane * lanes <= memory.count)
-        }
-        arrays = zip(specs, offsets).map { Rows(base: memory.baseAddress! + $1, stride: $0.bytesPerLane) }
-    }
-
     /// Makes the arrays of `specs`. `address` returns the address of an array.
     package init(_ specs: [ArraySpec], at address: (_ array: Int) -> UnsafeMutableRawPointer) {
         arrays = specs.indices.map { Rows(base: address($0), stride: specs[$0].bytesPerLane) }
@@ -49,17 +40,6 @@ public struct BatchArrays: @unchecked Sendable {
         for array in 0..<(count ?? other.arrays.count) {
             address(array: array, lane: rows.lowerBound).copyMemory(
                 from: other.address(array: array, lane: first), byteCount: rows.count * arrays[array].stride)
-        }
-    }
-
-    /// Copies one lane's row from each of the first `count` arrays of `step`. Writes the copies to row `row` of these
-    /// arrays, starting with array `first`.
-    @inline(__always)
-    func keep(_ count: Int, from step: BatchArrays, lane: Int, asArray first: Int, row: Int) {
-        for array in 0..<count {
-            address(array: first + array, lane: row)
-                .copyMemory(
-                    from: step.address(array: array, lane: lane), byteCount: step.arrays[array].stride)
         }
     }
 

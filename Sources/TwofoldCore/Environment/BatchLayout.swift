@@ -46,12 +46,13 @@ public struct BatchLayout: Sendable {
     /// Returns the arrays as views into `memory`, which must have at least ``size`` bytes. Fills the gaps between the
     /// arrays with zeros.
     public func arrays(in memory: UnsafeMutableRawBufferPointer) -> BatchArrays {
+        precondition(memory.count >= size)
         var end = start
         for range in ranges {
             memory[end..<range.lowerBound].initializeMemory(as: UInt8.self, repeating: 0)
             end = range.upperBound
         }
-        return BatchArrays(memory, specs: specs, offsets: offsets, lanes: lanes)
+        return BatchArrays(specs) { memory.baseAddress! + offsets[$0] }
     }
 }
 

@@ -38,7 +38,7 @@ public enum AutoresetMode: Sendable {
     /// The next step ignores its action and returns the new episode's first observation, with reward 0.
     case nextStep
     /// The last step of an episode already returns the new episode's first observation, together with the final rows of
-    /// the old episode. See ``Batch/endedLanes(in:among:)``.
+    /// the old episode. See ``Batch/restartEnded(in:keeping:)``.
     case sameStep
     /// The lane waits until it is reset. A step before the reset throws an error.
     case disabled

@@ -12,28 +12,25 @@ public struct RestoreInput: @unchecked Sendable {
     public var seeds: UnsafeRawBufferPointer?
     /// The records, without gaps between them.
     public var records: UnsafeRawBufferPointer
-    /// The size of one record in bytes.
-    public var recordSize: Int
     /// The return so far in each record's episode; nil if the snapshot has no returns.
     public var returns: SavedReturns?
 
     /// Makes a request that restores these lanes from these records.
     public init(
         lanes: [Int], rows: [Int], seeds: UnsafeRawBufferPointer?, records: UnsafeRawBufferPointer,
-        recordSize: Int, returns: SavedReturns? = nil
+        returns: SavedReturns? = nil
     ) {
         self.lanes = lanes
         self.rows = rows
         self.seeds = seeds
         self.records = records
-        self.recordSize = recordSize
         self.returns = returns
     }
 
-    /// Returns the record for `lanes[index]`.
-    func record(_ index: Int) -> UnsafeRawBufferPointer {
-        let start = rows[index] * recordSize
-        return UnsafeRawBufferPointer(rebasing: records[start..<start + recordSize])
+    /// Returns the record of `bytes` bytes for `lanes[index]`.
+    func record(_ index: Int, bytes: Int) -> UnsafeRawBufferPointer {
+        let start = rows[index] * bytes
+        return UnsafeRawBufferPointer(rebasing: records[start..<start + bytes])
     }
 
     /// Returns the episode return for `lanes[index]`; 0 if the snapshot has no returns.
@@ -42,18 +39,5 @@ public struct RestoreInput: @unchecked Sendable {
     /// Returns the new seed for `lanes[index]`; nil if the lane continues the stream in its record.
     public func seed(_ index: Int) -> UInt64? {
         seeds.map { UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
-    }
-}
-
-/// The memory for a snapshot's records.
-///
-/// `@unchecked Sendable` because workers write different records, and the owner keeps the memory alive during the call.
-struct RecordOutput: @unchecked Sendable {
-    let memory: UnsafeMutableRawBufferPointer
-    let recordSize: Int
-
-    subscript(index: Int) -> UnsafeMutableRawBufferPointer {
-        let start = index * recordSize
-        return UnsafeMutableRawBufferPointer(rebasing: memory[start..<start + recordSize])
     }
 }

@@ -120,8 +120,7 @@ package final class NTupleLearner: @unchecked Sendable {
     /// Continues from a state that ``save(into:)`` has written.
     package func restore(_ state: UnsafeRawBufferPointer) throws(EnvironmentError) {
         let lanes = Array(0..<batch.lanes)
-        let input = RestoreInput(
-            lanes: lanes, rows: lanes, seeds: nil, records: state, recordSize: batch.recordSize)
+        let input = RestoreInput(lanes: lanes, rows: lanes, seeds: nil, records: state)
         try batch.restore(input, into: steps.arrays)
         let rest = state[(batch.lanes * batch.recordSize)...]
         UnsafeMutableRawPointer(previous).copyMemory(
