@@ -55,6 +55,14 @@ public struct KernelBlock {
         (memory + offset).assumingMemoryBound(to: Int32.self)
     }
 
+    /// The four words of a lane's generator.
+    @inlinable public subscript(generator lane: Int) -> (UInt32, UInt32, UInt32, UInt32) {
+        get { (words[lane], words[lane + 64], words[lane + 128], words[lane + 192]) }
+        nonmutating set {
+            (words[lane], words[lane + 64], words[lane + 128], words[lane + 192]) = newValue
+        }
+    }
+
     /// Sets a lane's counts to 0 at the start of an episode.
     @inlinable public func begin(_ lane: Int) {
         (score[lane], length[lane], moves[lane]) = (0, 0, 0)

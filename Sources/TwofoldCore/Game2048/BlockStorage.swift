@@ -71,14 +71,13 @@ final class BlockStorage: @unchecked Sendable {
     /// Returns a lane's state in the type that the readable rules use.
     func lane(_ lane: Int) -> LaneState<Game2048.State> {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
-        let words = block.words + column
         var board = Board(rows: rows, columns: columns)
         for cell in 0..<board.count { board[cell] = block.cells[cell * KernelBlock.lanes + column] }
         let state = Game2048.State(
             board: board, score: Int(block.score[column]), moves: block.moves[column],
             legalActions: board.legalActions)
         return LaneState(
-            state: state, generator: Generator(words: (words[0], words[64], words[128], words[192])),
+            state: state, generator: Generator(words: block[generator: column]),
             episodeLength: block.length[column])
     }
 
@@ -87,16 +86,10 @@ final class BlockStorage: @unchecked Sendable {
         let (block, column) = (block(of: lane), lane % KernelBlock.lanes)
         let board = new.state.board
         for cell in 0..<board.count { block.cells[cell * KernelBlock.lanes + column] = board[cell] }
-        seed(lane, with: new.generator)
+        block[generator: column] = new.generator.words
         block.score[column] = Int32(clamping: new.state.score)
         block.moves[column] = new.state.moves
         block.length[column] = new.episodeLength
-    }
-
-    /// Replaces a lane's random stream with the stream of `generator`.
-    func seed(_ lane: Int, with generator: Generator) {
-        let words = block(of: lane).words + lane % KernelBlock.lanes
-        (words[0], words[64], words[128], words[192]) = generator.words
     }
 
     /// Starts an episode in a lane from `board`. If `board` is nil, draws the start tiles.
@@ -164,10 +157,7 @@ extension BlockStorage {
         let generators = states.address(array: StateArray.generator, lane: first)
         for lane in 0..<lanes.count {
             let generator = generators.loadUnaligned(fromByteOffset: 16 * lane, as: SIMD4<UInt32>.self)
-            let words = block.words + lane
-            (words[0], words[64], words[128], words[192]) = (
-                generator.x, generator.y, generator.z, generator.w
-            )
+            block[generator: lane] = (generator.x, generator.y, generator.z, generator.w)
         }
         let boards = states.address(array: StateArray.board, lane: first)
         guard lanes.count < KernelBlock.lanes else {
@@ -189,9 +179,9 @@ extension BlockStorage {
         let generators = rest.address(array: StateArray.generator, lane: first)
         let block = block(of: first)
         for lane in 0..<lanes.count {
-            let words = block.words + lane
+            let words = block[generator: lane]
             generators.storeBytes(
-                of: SIMD4(words[0], words[64], words[128], words[192]), toByteOffset: 16 * lane,
+                of: SIMD4(words.0, words.1, words.2, words.3), toByteOffset: 16 * lane,
                 as: SIMD4<UInt32>.self)
         }
     }

@@ -147,7 +147,8 @@ public struct BoardRules: Sendable {
         }
         try forEachBlock(boards, kernel, spawnArrays, into: arrays) { memory, range, arrays, row in
             for index in range {
-                memory.seed(index - range.lowerBound, Generator(seed: UInt64(littleEndian: seeds[index])))
+                memory.block[generator: index - range.lowerBound] =
+                    Generator(seed: UInt64(littleEndian: seeds[index])).words
             }
             kernel.spawn(
                 memory.block, fourThreshold: law.threshold, boards: arrays.address(keys.boards, lane: row),
@@ -223,11 +224,12 @@ public struct BoardRules: Sendable {
                 _ memory: BlockMemory, _ range: Range<Int>, _ arrays: BatchArrays, _ row: Int
             ) -> Void
     ) throws(EnvironmentError) {
+        let layout = BlockMemory.layout(specs, cells: cells)
         do throws(OutOfMemory) {
-            _ = try MemoryPromise.make(workers.threads * BlockMemory.size(specs, cells: cells))
+            _ = try MemoryPromise.make(workers.threads * layout.size)
         } catch { throw EnvironmentError(error) }
         workers.run(lanes: boards.count, nanosecondsPerLane: nanosecondsPerBoard) { range, _ in
-            let memory = BlockMemory(specs, cells: cells)
+            let memory = BlockMemory(layout, cells: cells)
             for first in stride(from: range.lowerBound, to: range.upperBound, by: KernelBlock.lanes) {
                 let mine = first..<min(first + KernelBlock.lanes, boards.count)
                 kernel.load(memory.whole(boards, mine), into: memory.block, scratch: memory.scratch)
@@ -264,42 +266,32 @@ public struct BoardInput: @unchecked Sendable {
 }
 
 /// A worker's memory for running the kernel on boards outside any environment: one block, scratch memory, and spare
-/// rows of input and results for a group of fewer than 64 boards.
+/// rows of input and then of results for a group of fewer than 64 boards.
 ///
 /// The worker that made this unsafe memory owns it.
 private final class BlockMemory {
-    let block: KernelBlock
-    let scratch: KernelScratch
+    private let memory: UnsafeMutableRawBufferPointer
     private let cells: Int
-    private let input: UnsafeMutableRawPointer
-    private let tailMemory: UnsafeMutableRawBufferPointer
     let tail: BatchArrays
 
-    /// Returns the size of a worker's memory in bytes.
-    static func size(_ specs: [ArraySpec], cells: Int) -> Int {
-        KernelBlock.size + KernelScratch.size + (cells + 1) * KernelBlock.lanes
-            + ArrayMemory.size(specs, lanes: KernelBlock.lanes)
+    private static let inputOffset = KernelBlock.size + KernelScratch.size
+
+    /// Returns the layout of the spare rows of results, which end the memory.
+    static func layout(_ specs: [ArraySpec], cells: Int) -> BatchLayout {
+        BatchLayout(specs, lanes: KernelBlock.lanes, from: inputOffset + (cells + 1) * KernelBlock.lanes)
     }
 
-    init(_ specs: [ArraySpec], cells: Int) {
+    init(_ layout: BatchLayout, cells: Int) {
         self.cells = cells
-        block = KernelBlock(.allocate(byteCount: KernelBlock.size, alignment: 64))
-        block.memory.initializeMemory(as: UInt8.self, repeating: 0, count: KernelBlock.size)
-        for lane in 0..<KernelBlock.lanes { block.begin(lane) }
-        scratch = KernelScratch(.allocate(byteCount: KernelScratch.size, alignment: 64))
-        input = .allocate(byteCount: (cells + 1) * KernelBlock.lanes, alignment: 64)
-        input.initializeMemory(as: UInt8.self, repeating: 0, count: (cells + 1) * KernelBlock.lanes)
-        tailMemory = .allocate(
-            byteCount: ArrayMemory.size(specs, lanes: KernelBlock.lanes), alignment: 64)
-        tail = BatchLayout(specs, lanes: KernelBlock.lanes).arrays(in: tailMemory)
+        memory = .allocate(byteCount: layout.size, alignment: 64)
+        memory.initializeMemory(as: UInt8.self, repeating: 0)
+        tail = layout.arrays(in: memory)
     }
 
-    deinit {
-        block.memory.deallocate()
-        scratch.memory.deallocate()
-        input.deallocate()
-        tailMemory.deallocate()
-    }
+    deinit { memory.deallocate() }
+
+    var block: KernelBlock { KernelBlock(memory.baseAddress!) }
+    var scratch: KernelScratch { KernelScratch(memory.baseAddress! + KernelBlock.size) }
 
     /// Returns the address of the boards in `range`. If `range` has fewer than 64, returns the address of a copy that
     /// is padded to 64 boards.
@@ -317,12 +309,8 @@ private final class BlockMemory {
         _ source: UnsafeRawPointer, bytes: Int, _ count: Int, at offset: Int
     ) -> UnsafeRawPointer {
         guard count < KernelBlock.lanes else { return source }
-        (input + offset).copyMemory(from: source, byteCount: bytes * count)
-        return UnsafeRawPointer(input + offset)
-    }
-
-    func seed(_ lane: Int, _ generator: Generator) {
-        let words = block.words + lane
-        (words[0], words[64], words[128], words[192]) = generator.words
+        let copy = memory.baseAddress! + Self.inputOffset + offset
+        copy.copyMemory(from: source, byteCount: bytes * count)
+        return UnsafeRawPointer(copy)
     }
 }

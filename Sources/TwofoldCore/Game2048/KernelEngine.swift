@@ -119,7 +119,9 @@ final class KernelEngine: BatchEngine {
     // MARK: single lanes, because few lanes of a block start at the same time
 
     func start(_ lane: Int, seed: UInt64?, from board: UnsafeRawBufferPointer?) {
-        if let seed { blocks.seed(lane, with: Generator(seed: seed)) }
+        if let seed {
+            blocks.block(of: lane)[generator: lane % KernelBlock.lanes] = Generator(seed: seed).words
+        }
         blocks.start(lane, from: board, rules: rules)
     }
 
