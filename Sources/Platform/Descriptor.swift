@@ -131,22 +131,6 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 }
 
-/// Returns the names of all files in a directory, in no particular order.
-///
-/// The corresponding C function is `readdir`.
-package func fileNames(in directory: String) throws(SystemError) -> [String] {
-    guard let stream = opendir(directory) else { throw SystemError(code: errno, name: "opendir") }
-    defer { closedir(stream) }
-    var names: [String] = []
-    while let entry = readdir(stream) {
-        names.append(
-            withUnsafeBytes(of: &entry.pointee.d_name) {
-                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
-            })
-    }
-    return names
-}
-
 /// Returns true if the descriptor is readable or its peer has hung up. Never waits.
 ///
 /// The corresponding C function is `poll`.

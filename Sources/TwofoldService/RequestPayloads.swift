@@ -1,4 +1,4 @@
-internal import TwofoldCore
+package import TwofoldCore
 internal import TwofoldProtocol
 
 // The functions that check the payload frames of requests and split them into arrays.
@@ -123,8 +123,11 @@ extension ServedEnvironment {
         }
         return rows
     }
+}
 
-    func refusePayload(_ payload: UnsafeRawBufferPointer?) throws(EnvironmentError) {
-        guard payload == nil else { throw .invalid("payload", "this request takes no payload frame") }
+extension EnvironmentError {
+    /// The refusal of a payload in a request that must not have one.
+    package static var noPayload: EnvironmentError {
+        .invalid("payload", "this request takes no payload frame")
     }
 }

@@ -159,7 +159,7 @@ final class Rollouts {
         request.network = saved.network
         _ = try take(request, nil)
         guard !saved.weights.isEmpty else { return }
-        try withBytes(of: saved.weights) { (bytes) throws(EnvironmentError) in
+        try saved.weights.bytes.withUnsafeBytes { (bytes) throws(EnvironmentError) in
             try network!.add(bytes, at: 0)
         }
     }

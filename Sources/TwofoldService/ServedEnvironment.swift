@@ -115,11 +115,11 @@ public final class ServedEnvironment {
             case .step:
                 return try step(stepActions(payload), replyMemory)
             case .observe:
-                try refusePayload(payload)
+                guard payload == nil else { throw .noPayload }
                 try environment.observe(into: resetLayout.arrays(in: replyMemory(resetLayout.size)))
                 return (.observe(.init()), resetLayout.size)
             case .afterstates:
-                try refusePayload(payload)
+                guard payload == nil else { throw .noPayload }
                 guard afterstatesLayout.size > 0 else {
                     throw .invalid("op", "this environment has no afterstates")
                 }
@@ -127,7 +127,7 @@ public final class ServedEnvironment {
                     into: afterstatesLayout.arrays(in: replyMemory(afterstatesLayout.size)))
                 return (.afterstates(.init()), afterstatesLayout.size)
             case .keepalive:
-                try refusePayload(payload)
+                guard payload == nil else { throw .noPayload }
                 return (.keepalive(.init()), 0)
             case .snapshot:
                 return try snapshot(laneNumbers(payload), replyMemory)
@@ -137,7 +137,7 @@ public final class ServedEnvironment {
                 rollouts.restore(input, streams)
                 return (.restore(.init()), resetLayout.size)
             case .close:
-                try refusePayload(payload)
+                guard payload == nil else { throw .noPayload }
                 return (.close(.init()), 0)
             case .rollout(let request):
                 let (reply, size) = try rollouts.run(request, payload, replyMemory: replyMemory)
@@ -193,7 +193,7 @@ public final class ServedEnvironment {
         guard !saved.lanes.isEmpty else { return }
         var restore = RestoreRequest()
         restore.count = UInt64(lanes)
-        try withBytes(of: saved.lanes) { (lanes) throws(ServiceError) in
+        try saved.lanes.bytes.withUnsafeBytes { (lanes) throws(ServiceError) in
             _ = try written { (memory) throws(ServiceError) in
                 try execute(.restore(restore), payload: lanes, replyMemory: memory)
             }
@@ -242,15 +242,4 @@ public final class ServedEnvironment {
         snapshotFormat.seal(memory, lanes: lanes.count)
         return (.snapshot(.init()), memory.count)
     }
-}
-
-/// Calls `body` with the bytes of `data`.
-func withBytes<Result, Failure: Error>(
-    of data: Data, _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
-) throws(Failure) -> Result {
-    // because: Data's own method loses the error's type.
-    let result = data.withUnsafeBytes { bytes in
-        Swift.Result { () throws(Failure) in try body(bytes) }
-    }
-    return try result.get()
 }

@@ -12,7 +12,7 @@ package import TwofoldService
 /// A caller may pass its actions as wider integers, such as int64. Each integer then represents one byte.
 ///
 /// `@unchecked Sendable` because nothing changes the bytes while a frame refers to them.
-package struct Frame: @unchecked Sendable {
+package struct Frame: Equatable, @unchecked Sendable {
     /// The size in bytes up to which a copied request is not counted in a memory budget.
     package static let smallBytes = 4096
 
@@ -56,10 +56,9 @@ package struct Frame: @unchecked Sendable {
 
     /// Creates a frame with a copy of the data. Throws if the process has too little memory.
     init(keeping data: Data) throws(ServiceError) {
-        let copy = data.withUnsafeBytes { bytes in
-            Result { () throws(ServiceError) in try Frame(ofCaller: bytes).kept() }
+        self = try data.bytes.withUnsafeBytes { (bytes) throws(ServiceError) in
+            try Frame(ofCaller: bytes).kept()
         }
-        self = try copy.get()
     }
 
     /// Memory that is owned only by frames.
@@ -84,20 +83,13 @@ package struct Frame: @unchecked Sendable {
 
     /// Returns true if both frames represent the same bytes, even with integers of different widths. An integer
     /// that does not fit into a byte is unequal to everything.
-    package func isSame(as other: Frame) -> Bool {
-        guard count == other.count else { return false }
-        if width == 1, other.width == 1 { return count == 0 || memcmp(start!, other.start!, count) == 0 }
-        return (0..<count).allSatisfy { lane in
-            if let mine = self[lane], let theirs = other[lane] { mine == theirs } else { false }
+    package static func == (left: Frame, right: Frame) -> Bool {
+        guard left.count == right.count else { return false }
+        if left.width == 1, right.width == 1 {
+            return left.count == 0 || memcmp(left.start!, right.start!, left.count) == 0
         }
-    }
-
-    /// Returns true if both frames are nil, or if both represent the same bytes.
-    static func areSame(_ one: Frame?, _ other: Frame?) -> Bool {
-        switch (one, other) {
-        case (nil, nil): true
-        case (let one?, let other?): one.isSame(as: other)
-        default: false
+        return (0..<left.count).allSatisfy { lane in
+            if let mine = left[lane], let theirs = right[lane] { mine == theirs } else { false }
         }
     }
 

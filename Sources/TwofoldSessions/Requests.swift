@@ -41,11 +41,6 @@ extension ServiceError {
             "\(limit) requests of this kind are in progress, which is this server's maximum; "
                 + "repeat the request later")
     }
-
-    /// The refusal of a payload in a request that must not have one.
-    package static var noPayload: ServiceError {
-        ServiceError(.invalidArgument, field: "payload", "this request takes no payload frame")
-    }
 }
 
 extension MemoryBudget {

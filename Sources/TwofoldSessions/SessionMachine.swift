@@ -100,7 +100,7 @@ package final class SessionMachine {
         }
         switch op {
         case .hello(let hello):
-            guard payload == nil else { throw .noPayload }
+            guard payload == nil else { throw ServiceError(.noPayload) }
             let reply = StoredReply(.hello(try service.hello(hello)), seq: request.seq)
             countExecuted(.hello, arrived: route.arrived, at: clock.now())
             effects.append(.greeted(hello.client))
@@ -116,7 +116,7 @@ package final class SessionMachine {
             begin(work, &effects)
         case .stats where keys == nil, .resume where keys == nil: throw .oneClient
         case .stats:
-            guard payload == nil else { throw .noPayload }
+            guard payload == nil else { throw ServiceError(.noPayload) }
             guard statsInProgress < Self.maxStats else { throw .tooMany(Self.maxStats) }
             let stats = stats(for: route.client, at: route.arrived)
             statsInProgress += 1
@@ -126,7 +126,7 @@ package final class SessionMachine {
                     from: route),
                 &effects)
         case .resume:
-            guard payload == nil else { throw .noPayload }
+            guard payload == nil else { throw ServiceError(.noPayload) }
             try resume(request, from: route, at: route.arrived, into: &effects)
         default:
             let verdict = try ledger.admit(request, op, header, payload, from: route)

@@ -58,14 +58,6 @@ package final class StoredReply: Sendable {
 
     // MARK: between two runs of a server
 
-    /// The header and payload, as a protobuf message for saving.
-    package var saved: SavedFrames {
-        var saved = SavedFrames()
-        saved.header = Data(header)
-        if let payload { saved.payload = payload.withBytes { Data($0) } }
-        return saved
-    }
-
     /// Restores a saved reply. Copies its payload to memory from `pool`.
     package init(_ saved: SavedFrames, _ pool: PayloadPool) throws(MemoryBudget.Exhausted) {
         seq = 0
@@ -77,5 +69,14 @@ package final class StoredReply: Sendable {
         let buffer = try pool.take(size: saved.payload.count)
         saved.payload.withUnsafeBytes { buffer.bytes.copyMemory(from: $0) }
         payload = buffer.frame(saved.payload.count)
+    }
+}
+
+extension SavedFrames {
+    /// Copies a header and a payload for saving.
+    init(_ header: Data, _ payload: Frame?) {
+        self.init()
+        self.header = header
+        if let payload { self.payload = payload.withBytes { Data($0) } }
     }
 }

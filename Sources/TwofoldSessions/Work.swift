@@ -49,9 +49,6 @@ package final class Work: @unchecked Sendable {
     /// The session's entry; nil for a request without a session. The reference is unowned because the entry owns
     /// the work in progress.
     unowned let entry: SessionLedger.Entry?
-    /// Whether the request has a session. A slow thread may read this property when the ledger and the entry no
-    /// longer exist.
-    private let isOfSession: Bool
     let kind: RequestKind
     let seq: UInt64
     /// The moment at which the first copy of the request arrived.
@@ -82,7 +79,6 @@ package final class Work: @unchecked Sendable {
     ) {
         self.subject = subject
         self.entry = entry
-        isOfSession = entry != nil
         self.kind = kind
         self.seq = seq
         arrived = route.arrived
@@ -161,7 +157,7 @@ package final class Work: @unchecked Sendable {
     ) -> Result<StoredReply, ServiceError> {
         do throws(ServiceError) {
             // A caller may change its memory during the call, or get the reply in the same memory.
-            kept = (isOfSession ? try header.kept() : header, try payload?.kept())
+            kept = (try header.kept(), try payload?.kept())
             guard let payload = kept.payload else {
                 return .success(try execute(nil, service, budget, memory))
             }
@@ -186,7 +182,7 @@ package final class Work: @unchecked Sendable {
             steps = host.steps(of: result)
             return StoredReply(result, seq: seq, payload: frame)
         case .create(let create):
-            guard payload == nil else { throw .noPayload }
+            guard payload == nil else { throw ServiceError(.noPayload) }
             let host = try EnvironmentHost(create, service, budget)
             self.host = host
             return StoredReply(.create(host.environment.createReply), seq: seq)

@@ -4,13 +4,7 @@ extension Duration {
     /// Rounds up; otherwise, a thread that waits for a deadline would wake too early and then poll in a busy loop. A
     /// duration that is too long for the type becomes the maximum value.
     var millisecondsRoundedUp: Int64 {
-        let (seconds, attoseconds) = components
-        let attosecondsPerMillisecond: Int64 = 1_000_000_000_000_000
-        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1000)
-        if overflow { return seconds < 0 ? .min : .max }
-        var part = attoseconds / attosecondsPerMillisecond
-        if attoseconds > 0, attoseconds % attosecondsPerMillisecond != 0 { part += 1 }
-        let (sum, tooMuch) = whole.addingReportingOverflow(part)
-        return tooMuch ? (seconds < 0 ? .min : .max) : sum
+        let (whole, rest) = attoseconds.quotientAndRemainder(dividingBy: 1_000_000_000_000_000)
+        return Int64(clamping: rest > 0 ? whole + 1 : whole)
     }
 }

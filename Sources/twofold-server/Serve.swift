@@ -112,12 +112,12 @@ struct Serve: ParsableCommand {
         logger.info(
             "stopped",
             metadata: [
-                "received": .stringConvertible(Int(counters.received)),
-                "executed": .stringConvertible(Int(counters.executed)),
-                "refused": .stringConvertible(Int(counters.refused)),
-                "resent": .stringConvertible(Int(counters.resent)),
-                "parked": .stringConvertible(Int(counters.parked)),
-                "dropped": .stringConvertible(Int(counters.dropped)),
+                "received": .stringConvertible(counters.received),
+                "executed": .stringConvertible(counters.executed),
+                "refused": .stringConvertible(counters.refused),
+                "resent": .stringConvertible(counters.resent),
+                "parked": .stringConvertible(counters.parked),
+                "dropped": .stringConvertible(counters.dropped),
             ])
         if statistics.sessionsLost > 0 { throw ExitCode.failure }
     }

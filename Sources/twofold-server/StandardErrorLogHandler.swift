@@ -63,40 +63,29 @@ struct StandardErrorLogHandler: LogHandler {
     private func jsonLine(
         _ time: String, _ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata
     ) -> String {
-        var fields = metadata.mapValues(Field.init)
-        fields["time"] = .text(time)
-        fields["level"] = .text("\(level)")
-        fields["message"] = .text("\(message)")
+        var fields = metadata
+        fields["time"] = "\(time)"
+        fields["level"] = "\(level)"
+        fields["message"] = "\(message)"
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         // Strings and finite numbers always encode.
-        return String(decoding: try! encoder.encode(fields), as: UTF8.self)
+        return String(decoding: try! encoder.encode(fields.mapValues(Field.init)), as: UTF8.self)
     }
 }
 
 /// The value of a field in a JSON log line.
-private enum Field: Encodable {
-    case text(String)
-    case number(Int)
-    case fraction(Double)
+private struct Field: Encodable {
+    private let value: any Encodable
 
     /// Converts a metadata value. A number stays a number; any other value becomes text.
     init(_ value: Logger.MetadataValue) {
-        if case .stringConvertible(let number as Int) = value {
-            self = .number(number)
-        } else if case .stringConvertible(let number as Double) = value {
-            self = .fraction(number)
+        if case .stringConvertible(let number as any Encodable & Numeric) = value {
+            self.value = number
         } else {
-            self = .text("\(value)")
+            self.value = "\(value)"
         }
     }
 
-    func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        switch self {
-        case .text(let text): try container.encode(text)
-        case .number(let number): try container.encode(number)
-        case .fraction(let number): try container.encode(number)
-        }
-    }
+    func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
 }

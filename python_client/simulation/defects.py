@@ -54,9 +54,7 @@ IN_SWIFT = (
     Defect(
         "a repeat is not compared with the request",
         ENTRY,
-        "guard self.header.isSame(as: header), Frame.areSame(self.payload, payload) else {\n"
-        "                throw .conflict(seq)\n"
-        "            }\n",
+        "guard self.header == header, self.payload == payload else { throw .conflict(seq) }\n",
         "",
     ),
     Defect(
@@ -204,8 +202,8 @@ IN_SWIFT = (
     Defect(
         "the library does not compare a repeat's actions",
         f"{SESSIONS}/Frame.swift",
-        "let theirs = other[lane] { mine == theirs } else { false }",
-        "let theirs = other[lane] { mine <= theirs || mine > theirs } else { false }",
+        "let theirs = right[lane] { mine == theirs } else { false }",
+        "let theirs = right[lane] { mine <= theirs || mine > theirs } else { false }",
     ),
     Defect(
         "a step that the library refuses stays in progress",
@@ -334,9 +332,9 @@ IN_SWIFT = (
         "            saved.lastSeq = max(1, open.last.seq - 1)\n",
     ),
     Defect(
-        "a saved reply loses its payload",
+        "a saved request or reply loses its payload",
         f"{SESSIONS}/StoredReply.swift",
-        "        if let payload { saved.payload = payload.withBytes { Data($0) } }\n",
+        "        if let payload { self.payload = payload.withBytes { Data($0) } }\n",
         "",
     ),
     Defect(

@@ -11,9 +11,7 @@ package import ZeroMQ
 ///     ┌───────┬───────────┬────────┬─────────┐
 ///     │ route │ delimiter │ header │ payload │
 ///     └───────┴───────────┴────────┴─────────┘
-///
-/// `@unchecked Sendable` because only the socket thread uses the frames.
-package final class Envelope: @unchecked Sendable {
+package final class Envelope {
     /// The index of the endpoint that received the message.
     package let endpoint: Int
     private var frames: Multipart

@@ -45,7 +45,7 @@ final class SystemStateFiles: StateFiles {
         self.lock = lock
     }
 
-    var names: [String] { (try? fileNames(in: path))?.sorted() ?? [] }
+    var names: [String] { (try? FileManager.default.contentsOfDirectory(atPath: path))?.sorted() ?? [] }
 
     func size(_ name: String) -> Int? {
         try? Descriptor(opening: path + "/" + name, O_RDONLY | O_NONBLOCK).regularFileSize

@@ -162,9 +162,7 @@ extension SessionLedger {
         private func park(
             _ header: Frame, _ payload: Frame?, from route: Route, for work: Work
         ) throws(ServiceError) -> Verdict {
-            guard work.header.isSame(as: header), Frame.areSame(work.payload, payload) else {
-                throw .conflict(work.seq)
-            }
+            guard work.header == header, work.payload == payload else { throw .conflict(work.seq) }
             work.reroute(to: route)
             return .parked
         }
@@ -272,8 +270,9 @@ extension SessionLedger {
             saved.lastSeq = open.last.seq
             saved.requests = UInt64(requests)
             saved.create = open.create
-            saved.lastRequest = open.last.request
-            saved.lastReply = open.last.reply.saved
+            let (last, reply) = (open.last, open.last.reply)
+            saved.lastRequest = SavedFrames(last.header.withBytes { Data($0) }, last.payload)
+            saved.lastReply = SavedFrames(Data(reply.header), reply.payload)
             try open.host.environment.save(into: &saved)
             return saved
         }
@@ -310,9 +309,7 @@ extension SessionLedger {
 
         /// Decides what to do with another request that has the same seq. Throws an error to refuse it.
         func repeated(_ header: Frame, _ payload: Frame?) throws(ServiceError) -> Verdict {
-            guard self.header.isSame(as: header), Frame.areSame(self.payload, payload) else {
-                throw .conflict(seq)
-            }
+            guard self.header == header, self.payload == payload else { throw .conflict(seq) }
             return .resend(reply)
         }
 
@@ -327,14 +324,6 @@ extension SessionLedger {
         /// The size of the request's and the reply's frames, in bytes.
         var bytes: Int {
             header.count + (payload?.count ?? 0) + reply.header.count + (reply.payload?.count ?? 0)
-        }
-
-        /// The request's header and payload, as a protobuf message for saving.
-        var request: SavedFrames {
-            var saved = SavedFrames()
-            saved.header = header.withBytes { Data($0) }
-            if let payload { saved.payload = payload.withBytes { Data($0) } }
-            return saved
         }
     }
 }

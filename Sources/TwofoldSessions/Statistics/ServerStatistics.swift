@@ -72,21 +72,5 @@ public struct ServerStatistics: Equatable, Sendable {
 
 extension ErrorCode {
     /// The code's name in the protocol, without the prefix; for example "INVALID_ARGUMENT".
-    var name: String {
-        switch self {
-        case .unspecified: "UNSPECIFIED"
-        case .invalidArgument: "INVALID_ARGUMENT"
-        case .notFound: "NOT_FOUND"
-        case .failedPrecondition: "FAILED_PRECONDITION"
-        case .outOfSequence: "OUT_OF_SEQUENCE"
-        case .conflict: "CONFLICT"
-        case .staleEpoch: "STALE_EPOCH"
-        case .permissionDenied: "PERMISSION_DENIED"
-        case .resourceExhausted: "RESOURCE_EXHAUSTED"
-        case .unsupportedVersion: "UNSUPPORTED_VERSION"
-        case .shuttingDown: "SHUTTING_DOWN"
-        case .internal: "INTERNAL"
-        case .UNRECOGNIZED(let number): "\(number)"
-        }
-    }
+    var name: String { "\(self)".map { $0.isUppercase ? "_\($0)" : $0.uppercased() }.joined() }
 }

@@ -7,22 +7,9 @@ internal import TwofoldService
 /// and another thread adds the rest.
 struct StatsWork {
     private var reply: StatsReply
-    private let sessions: [Session]
+    /// The sessions, in no particular order, without their ids and their clients' names.
+    private var sessions: [(id: SessionID, owner: Client, stats: SessionStats)] = []
     private let names: [String: String]
-    private let now: Moment
-
-    /// A copy of a session's values from the ledger.
-    private struct Session {
-        let id: SessionID
-        let owner: Client
-        let environmentID: String
-        let boards: Int
-        let requests: Int
-        let begin: Moment
-        let idleSince: Moment
-        let bytes: Int
-        let isBusy: Bool
-    }
 
     /// Copies the values of the client's sessions, or of all sessions if the client has no key.
     fileprivate init(
@@ -31,17 +18,18 @@ struct StatsWork {
     ) {
         self.reply = reply
         self.names = names
-        self.now = now
-        var sessions: [Session] = []
         sessions.reserveCapacity(client == .anonymous ? ledger.openCount : 0)
         for entry in ledger.openEntries where client == .anonymous || entry.owner == client {
-            sessions.append(
-                Session(
-                    id: entry.id, owner: entry.owner, environmentID: entry.environmentID,
-                    boards: entry.boards, requests: entry.requests, begin: entry.begin,
-                    idleSince: entry.idleSince, bytes: entry.bytes, isBusy: entry.isBusy))
+            var stats = SessionStats()
+            stats.environmentID = entry.environmentID
+            stats.boards = UInt64(entry.boards)
+            stats.requests = UInt64(entry.requests)
+            stats.age = Double(now.nanoseconds - entry.begin.nanoseconds) / 1e9
+            stats.idle = Double(now.nanoseconds - entry.idleSince.nanoseconds) / 1e9
+            stats.bytes = UInt64(entry.bytes)
+            stats.busy = entry.isBusy
+            sessions.append((entry.id, entry.owner, stats))
         }
-        self.sessions = sessions
     }
 
     /// Returns the complete reply. Adds the sessions, oldest first, and the values from the operating system.
@@ -49,17 +37,10 @@ struct StatsWork {
         var reply = reply
         reply.usage.residentBytes = UInt64(ProcessUsage.residentBytes)
         reply.usage.descriptors = UInt64(ProcessUsage.descriptors)
-        reply.sessions = sessions.sorted { $0.begin < $1.begin }.map { session in
-            var stats = SessionStats()
-            stats.id = "\(session.id)"
-            if case .key(let key) = session.owner { stats.client = names[key] ?? "" }
-            stats.environmentID = session.environmentID
-            stats.boards = UInt64(session.boards)
-            stats.requests = UInt64(session.requests)
-            stats.age = (now - session.begin) / .seconds(1)
-            stats.idle = (now - session.idleSince) / .seconds(1)
-            stats.bytes = UInt64(session.bytes)
-            stats.busy = session.isBusy
+        reply.sessions = sessions.sorted { $0.stats.age > $1.stats.age }.map { id, owner, stats in
+            var stats = stats
+            stats.id = "\(id)"
+            if case .key(let key) = owner { stats.client = names[key] ?? "" }
             return stats
         }
         return reply

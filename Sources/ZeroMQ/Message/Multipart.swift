@@ -75,7 +75,3 @@ public struct Multipart: ~Copyable {
         storage = larger
     }
 }
-
-/// `@unchecked Sendable` because the storage has one owner and its frames are Sendable, which the compiler can't
-/// see through the pointer.
-extension Multipart: @unchecked Sendable {}
