@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twofold import _arguments
+from twofold.client.session.states import Operation
 from twofold.client.surroundings import SYSTEM
 from twofold.errors import InvalidArgument
 
@@ -130,15 +131,21 @@ class BoardSeeds:
         return first if is_common and not self.unknown.any() else -1
 
     def plan(
-        self, payload: bytes | None, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None
+        self,
+        payload: bytes | None,
+        lanes: NDArray[np.bool_],
+        seeds: NDArray[np.uint64] | None,
+        unreturned: Operation | None,
     ) -> None:
         """Records that the request with this payload gives new streams to `lanes`, bool (N,).
 
         `seeds`, uint64 (N,), are the lanes' seeds; None if the streams come from a snapshot.
+        `unreturned` is the session's newest request if no call has returned its result.
         """
-        # Some plans belong to requests that were never sent. The last five plans include that of a
-        # pending request.
-        self._plans = [*self._plans[-4:], (payload, lanes, seeds)]
+        # The other plans belong to requests that were executed, or were never sent.
+        pending = None if unreturned is None else unreturned.payload
+        kept = [plan for plan in self._plans if plan[0] == pending]
+        self._plans = [*kept[-1:], (payload, lanes, seeds)]
 
     def done(self, operation: object, payload: bytes | None) -> None:
         """Applies the plan of an executed reset or restore. Safe to call twice."""

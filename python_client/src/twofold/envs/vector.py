@@ -195,7 +195,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         else:
             seeded, seeds = mask, first_seeds
         request, payload = reset_request(mask, seeded, seeds, boards)
-        self._seeds.plan(payload, seeded, seeds)
+        self._seeds.plan(payload, seeded, seeds, self._session.state.unreturned)
         results = self._renew("reset", request, payload, mask, self._target)
         if isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
@@ -408,7 +408,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
         """
         asked = snapshots.restore_request(self.num_envs, blob, lanes, rows, seed)
         request, payload, replaced, seeds = asked
-        self._seeds.plan(payload, replaced, seeds)
+        self._seeds.plan(payload, replaced, seeds, self._session.state.unreturned)
         return self._renew("restore", request, payload, replaced)
 
     def fork(
