@@ -1,6 +1,7 @@
 """KeyboardInterrupts and signal handlers at chosen bytecodes of the package's own code."""
 
 import dis
+import functools
 import inspect
 import sys
 import types
@@ -16,9 +17,10 @@ _PACKAGE = str(Path(twofold.__file__).parent)
 class InterruptAt:
     """Raises KeyboardInterrupt before the n-th bytecode of the package that a call executes.
 
-    Real interrupts occur only between some bytecodes; this one can occur between any two. It omits
-    the last bytecode of the outermost function, its return, because an interrupt there looks the
-    same as an interrupt just after the call.
+    Real interrupts occur only between some bytecodes; this one can occur between nearly any two. It
+    omits a NOP, where no real interrupt occurs: the NOP of an inner `try` is outside the outer one.
+    It also omits the last bytecode of the outermost function, its return, because an interrupt
+    there looks the same as an interrupt just after the call.
 
     Args:
         moment: The bytecode's number, from 0.
@@ -28,7 +30,6 @@ class InterruptAt:
     def __init__(self, moment: int, handler: Callable[[], object] | None = None) -> None:
         self._left, self._handler = moment, handler
         self._outermost: types.FrameType | None = None
-        self._outermost_code = b""
         self.has_fired = False
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -47,9 +48,7 @@ class InterruptAt:
             return None
         if self._is_dropped(frame):
             return None
-        if self._outermost is None:
-            # Read only once, because Python builds a new `co_code` at each access.
-            self._outermost, self._outermost_code = frame, frame.f_code.co_code
+        self._outermost = self._outermost or frame
         # In this order, because Python 3.13 traces the bytecodes of frames with a trace function.
         frame.f_trace, frame.f_trace_opcodes, frame.f_trace_lines = self._look, True, False
         return self._look
@@ -57,7 +56,8 @@ class InterruptAt:
     def _look(self, frame: types.FrameType, event: str, _: object) -> Any:
         if event != "opcode" or self.has_fired:
             return self._look
-        if frame is self._outermost and self._is_return(frame.f_lasti):
+        name = dis.opname[_bytecodes_of(frame.f_code)[frame.f_lasti]]
+        if name == "NOP" or (frame is self._outermost and name.startswith("RETURN_")):
             return self._look
         # Python 3.14 traces how a generator is closed, and drops the exceptions from there.
         if frame.f_lineno is None and frame.f_code.co_flags & inspect.CO_GENERATOR:
@@ -71,10 +71,6 @@ class InterruptAt:
         self._left -= 1
         return self._look
 
-    def _is_return(self, place: int) -> bool:
-        """Returns True if the outermost function has its return at this place."""
-        return dis.opname[self._outermost_code[place]].startswith("RETURN_")
-
     def _is_dropped(self, frame: types.FrameType | None) -> bool:
         """Returns True if a destructor is running. Python drops a destructor's exceptions."""
         while frame is not None and frame is not self._outermost:
@@ -82,3 +78,9 @@ class InterruptAt:
                 return True
             frame = frame.f_back
         return False
+
+
+@functools.cache
+def _bytecodes_of(code: types.CodeType) -> bytes:
+    """Returns the bytecodes of a function, which Python builds anew at each access."""
+    return code.co_code

@@ -11,11 +11,14 @@ import pytest
 from gymnasium.error import AlreadyPendingCallError
 from loops import flat, interrupt, notes_of, number
 from opcodes import InterruptAt
+from raw import RawSession
 from servers import Server
 
 import twofold
 from twofold.client import stateless
+from twofold.client.carrier import NO_PAYLOAD
 from twofold.client.curve import HandshakeWatch
+from twofold.v1 import envelope_pb2 as envelope
 
 
 def through_interrupts(
@@ -38,6 +41,7 @@ def through_interrupts(
             told = at.call(deed, envs, moment)
             assert not at.has_fired, "the interrupt was swallowed"
         except KeyboardInterrupt:
+            assert not envs._session.lock._is_owned(), f"other threads wait, bytecode {moment}"
             told = deed(envs, moment)
         assert result(told) == result(deed(twin, moment)), f"after bytecode {moment}"
         if not at.has_fired:
@@ -63,6 +67,52 @@ def test_an_interrupt_at_any_bytecode_of_a_step_loses_nothing(endpoint: str, mod
         return envs
 
     assert through_interrupts(make, lambda envs, turn: envs.step(actions(turn)), number) > 200
+
+
+def test_a_step_whose_late_copy_was_executed_can_be_repeated_after_an_interrupt(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server refuses the second copy of a step, and executes the first, which arrives later."""
+    envs, twin = (twofold.Game2048VectorEnv(3, endpoint=server.ipc) for _ in range(2))
+    envs.reset(seed=1)
+    twin.reset(seed=1)
+    carrier = envs._session.link.carrier
+    execute = carrier.step
+    refusal = {"code": envelope.ERROR_CODE_RESOURCE_EXHAUSTED, "message": "too little memory"}
+
+    def refuse(*arguments: Any) -> Any:
+        execute(*arguments)
+        return envelope.Reply(error=refusal), NO_PAYLOAD
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(carrier), "was_repeated", True)
+        patch.setattr(carrier, "step", refuse)
+        patch.setattr(envs._results, "of_step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            envs.step(actions(0))
+    for turn in range(3):
+        assert number(envs.step(actions(turn))) == number(twin.step(actions(turn)))
+    envs.close()
+    twin.close()
+
+
+def test_a_close_after_an_interrupt_at_any_bytecode_of_a_close_ends_the_session(
+    server: Server,
+) -> None:
+    with RawSession(server.ipc) as session:
+        moment, has_fired = 0, True
+        while has_fired:
+            envs = twofold.Game2048VectorEnv(1, endpoint=server.ipc)
+            at = InterruptAt(moment)
+            with contextlib.suppress(KeyboardInterrupt):
+                at.call(envs._session.close)
+            envs.close()
+            observe = session.request(session=envs._session.link.id, seq=3, observe={})
+            code = session.call(observe).error.code
+            assert code == envelope.ERROR_CODE_NOT_FOUND, f"after bytecode {moment}"
+            has_fired = at.has_fired
+            moment += 1
+    assert moment > 50
 
 
 def test_a_second_interrupt_while_the_first_is_handled_loses_nothing(

@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from loops import actions, assert_same, interrupt, make, number
+from raw import statistics_of
 from servers import PATIENCE, Server
 
 import twofold
@@ -155,6 +156,23 @@ def test_workers_play_in_their_process_and_on_a_server_at_once(
     assert len({number(envs.step(actions(1))) for envs in mine}) == 1
     for envs in mine:
         envs.close()
+
+
+def keep_boards(endpoint: str) -> None:
+    """Makes boards that live as long as the process."""
+    global _kept
+    _kept = make(endpoint)
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_workers_boards_end_with_it(method: str, own_server: Server) -> None:
+    context: Any = multiprocessing.get_context(method)
+    worker = context.Process(target=keep_boards, args=(own_server.ipc,))
+    worker.start()
+    worker.join(PATIENCE)
+    assert worker.exitcode == 0
+    counters = statistics_of(own_server.ipc).counters
+    assert (counters.sessions_created, counters.sessions_closed) == (1, 1)
 
 
 def test_gymnasiums_async_workers_share_a_server(server: Server) -> None:

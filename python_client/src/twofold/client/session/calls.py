@@ -120,16 +120,26 @@ class Calls(abc.ABC):
 
     def _is_interrupting(self) -> bool:
         """Returns True if this call interrupts another one on the same thread."""
-        if not self.is_busy:
-            return False
         # An interrupted call may leave `is_busy` true, but is no longer on the stack.
+        return self.is_busy and self._count_calls() == 2
+
+    def _release_leaked(self) -> None:
+        """Releases the lock if an interrupt has left it taken by this thread's only call.
+
+        An interrupt can come after the lock was taken in `enter`, or before its release.
+        """
+        while self.lock._is_owned() and self._count_calls() == 1:  # type: ignore[attr-defined]
+            self.lock.release()
+
+    def _count_calls(self) -> int:
+        """Returns the number of calls to this session on the thread's stack, at most 2."""
         calls = 0
         frame: FrameType | None = sys._getframe()
         while frame is not None and calls < 2:
             if frame.f_code is _CALL and frame.f_locals.get("session") is self:
                 calls += 1
             frame = frame.f_back
-        return calls == 2
+        return calls
 
     def end_request(self) -> None:
         """Records that the caller knows the newest request's outcome, so no call repeats it."""
@@ -189,9 +199,9 @@ def _guarded(
     @functools.wraps(method)
     def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         session: Calls = args[0]._session  # type: ignore[attr-defined]
-        call = session.enter(is_wait)
         kept: State | None = None
         try:
+            call = session.enter(is_wait)
             try:
                 session.is_busy = is_busy
                 result = method(*args, **kwargs)
@@ -212,6 +222,7 @@ def _guarded(
             if kept is not None:  # an interrupt came at the end of the lines above
                 with session.lock:
                     session.failed(call, error, kept)
+            session._release_leaked()
             raise
 
     return guarded

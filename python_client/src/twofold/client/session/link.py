@@ -124,10 +124,13 @@ class Link:
                 are_copies_out = True
                 self._holder = self._surroundings.random_bytes(16)
                 executed = self._shut_copies_out(slot, seq, deadline, into)
-                if isinstance(error, Conflict) and executed is None:
-                    # The sequence number is free.
+                if isinstance(error, Conflict):
+                    # The session's last reply, if it has this number, answers another request.
+                    self._holder = None
+                    if executed is not None:
+                        raise error
                     continue
-                if executed is None or isinstance(error, Conflict):
+                if executed is None:
                     raise error
                 return executed
             # Another server may replace a server that is stopping.
@@ -166,10 +169,12 @@ class Link:
             raise
         # The order matters: after an interrupt in between, the client only resumes once more.
         self._set_spec(reply.resume.epoch, self.spec)
-        self._holder = None
         last = envelope.Reply.FromString(reply.resume.last_reply)
         if reply.resume.last_seq != seq or not last.HasField(slot):
+            self._holder = None
             return None
+        # `_holder` stays set, so that a repeat resumes, too: with the new epoch, the server would
+        # take the repeat for another request.
         if into is None:
             payload = payload.copy()
         else:

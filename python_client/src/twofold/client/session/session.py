@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import multiprocessing
+import multiprocessing.util
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -127,6 +129,7 @@ class Session(Calls):
         self.spec: environment.CreateReply = self.link.spec
         self.server_version = self.link.carrier.server_version
         _open_sessions.add(self)
+        _close_at_exit_of(system.generation)
 
     # ---- requests, under the lock that `enter` takes ---------------------------------------------
 
@@ -383,9 +386,14 @@ class Session(Calls):
         """
         if self._owner is not system.generation:
             return
-        # The order matters: a call that keeps the lock for too long then ends the session itself.
-        self._owner = None
-        self.end(timeout)
+        try:
+            # The order matters: a call that keeps the lock for too long then ends the session itself.
+            self._owner = None
+            self.end(timeout)
+        except BaseException:
+            # An interrupt. The next `close` finishes what this one has begun.
+            self._owner = system.generation
+            raise
 
     @override
     def end(self, timeout: float = _CLOSE_DEADLINE) -> None:
@@ -394,9 +402,9 @@ class Session(Calls):
             return
         try:
             if not self._has_ended:
-                self._has_ended = True
                 with contextlib.suppress(Exception):
                     self._say_goodbye(deadline)
+                self._has_ended = True
         finally:
             self.state = states.Closed(self.last_seq)
             self.link.carrier.close()
@@ -438,3 +446,10 @@ def _close_at_exit() -> None:
 
 
 atexit.register(_close_at_exit)
+
+
+@functools.cache
+def _close_at_exit_of(generation: object) -> None:
+    """Registers `_close_at_exit` in a child process of multiprocessing, which may skip atexit."""
+    if multiprocessing.parent_process() is not None:
+        multiprocessing.util.Finalize(None, _close_at_exit, exitpriority=0)
