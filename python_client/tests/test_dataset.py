@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import reference
@@ -15,6 +16,7 @@ from servers import Server
 import twofold
 from twofold import cli, errors
 from twofold.datasets import file_format
+from twofold.games.game2048 import Game2048
 
 arrow: Any = pytest.importorskip("pyarrow")
 parquet: Any = pytest.importorskip("pyarrow.parquet")
@@ -109,6 +111,32 @@ def test_the_file_records_arguments_seed_and_versions(tmp_path: Path) -> None:
     assert metadata["environment"] == "twofold/Game2048-v0"
     assert metadata["server"]
     assert parquet.ParquetFile(path).num_row_groups > 4
+
+
+@pytest.mark.parametrize("kwargs", [{"size": 3}, {"size": (2, 8)}, {"dialect": "pgx"}], ids=str)
+def test_arguments_of_a_registered_environment_are_recorded(
+    kwargs: dict[str, Any], tmp_path: Path
+) -> None:
+    spec = gym.spec("twofold/Game2048-v0")
+    gym.register(
+        "Mine-v0", spec.entry_point, vector_entry_point=spec.vector_entry_point, kwargs=kwargs
+    )
+    try:
+        path = write(tmp_path, env="Mine-v0")
+        data = read(path)
+        metadata = twofold.datasets.verify(path, endpoint="embedded")
+    finally:
+        del gym.registry["Mine-v0"]
+    assert metadata["arguments"].keys() == kwargs.keys()
+    masks = twofold.rules.legal(data["observation"], endpoint="embedded")
+    assert (Game2048.of(**kwargs).in_user_order(masks, 1) == data["action_mask"]).all()
+
+
+def test_a_file_with_too_few_rows_is_found_without_a_replay(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    rewrite(path, transitions=5000)
+    with pytest.raises(errors.InvalidDataset, match="transitions; its metadata says 5000"):
+        read(path)
 
 
 def test_the_file_records_the_reward_itself_and_not_the_name_of_its_file(tmp_path: Path) -> None:
@@ -422,6 +450,8 @@ def test_an_illegal_action_is_reported_with_lane_and_step(tmp_path: Path) -> Non
         ({"policy": "clever"}, "policy"),
         ({"progress": 5}, "progress"),
         ({"executor": 5}, "executor"),
+        ({"policy_timeout": 0}, "policy_timeout"),
+        ({"policy_timeout": None}, "policy_timeout"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], field: str, tmp_path: Path) -> None:

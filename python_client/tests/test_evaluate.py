@@ -23,6 +23,7 @@ import twofold
 from twofold import cli, errors
 from twofold.evaluation import report as reports
 from twofold.evaluation import statistics
+from twofold.evaluation.results import Comparison
 from twofold.evaluation.run import join
 from twofold.policies import PerfectMemory, PolicyWithMemory, SB3Policy
 from twofold.policies.baselines import RandomPolicy
@@ -327,13 +328,17 @@ class Reporting(gym.Env[Any, Any]):
 
 
 @pytest.mark.parametrize("num_envs", [1, 3])
-@pytest.mark.parametrize("name", ["score", "moves"])
+@pytest.mark.parametrize("name", ["score", "moves", "max_exponent"])
 @pytest.mark.parametrize(
     "is_reported",
-    [lambda step, is_last: step == 0, lambda step, is_last: not is_last],
-    ids=["in the reset", "before the last step"],
+    [
+        lambda step, is_last: step == 0,
+        lambda step, is_last: not is_last,
+        lambda step, is_last: step < 7,
+    ],
+    ids=["in the reset", "before the last step", "in short games"],
 )
-def test_an_info_that_the_last_step_lacks_does_not_count(
+def test_an_info_that_a_last_step_lacks_does_not_count(
     num_envs: int, name: str, is_reported: Callable[[int, bool], bool]
 ) -> None:
     envs = gym.vector.SyncVectorEnv([lambda: Reporting(is_reported, name)] * num_envs)
@@ -342,6 +347,7 @@ def test_an_info_that_the_last_step_lacks_does_not_count(
     assert len(set(result.lengths)) == 3
     np.testing.assert_array_equal(result.scores, result.lengths)
     np.testing.assert_array_equal(result.moves, result.lengths)
+    assert result.max_exponents is None
 
 
 def test_observations_may_be_tuples() -> None:
@@ -908,6 +914,12 @@ def test_names_in_a_report_do_not_control_the_terminal() -> None:
         assert all(line.isprintable() for line in report.split("\n"))
     assert "?[2J?31m?evil?name on" in str(result)
     assert "against ?]0;other?, the same" in str(comparison)
+
+
+def test_rounding_errors_of_added_rewards_are_no_difference() -> None:
+    comparison = Comparison.of_scores("a", np.full(6, 0.1 + 0.2), "b", np.full(6, 0.3))
+    assert (comparison.wins, comparison.ties, comparison.difference) == (0, 6, 0)
+    assert not comparison.is_significant
 
 
 def test_a_saved_evaluation_loads_unchanged() -> None:

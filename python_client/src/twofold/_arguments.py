@@ -63,6 +63,11 @@ def real(
     return number
 
 
+def policy_timeout(value: object) -> float:
+    """Returns the time limit for one call of a policy as a float, in seconds."""
+    return real("policy_timeout", value, 1e-3, 1e9, "seconds, 0.001 ... 1,000,000,000")
+
+
 def probability(value: object) -> float:
     """Returns `four_probability` as a float in 0 ... 1."""
     return real("four_probability", value, 0, 1, "0 ... 1")

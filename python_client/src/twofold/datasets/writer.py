@@ -77,6 +77,7 @@ def write(
     if seed is None:
         seed = draw_seed(num_envs)
     seed = _arguments.integer("seed", seed, 0, 2**64 - 1)
+    policy_timeout = _arguments.policy_timeout(policy_timeout)
     chosen = resolve(policy)
     env_arguments = read_arguments(env_arguments)
     plan = Plan(
@@ -117,18 +118,18 @@ class Plan:
         most = max(1, file_format.GROUP_ROWS // self.num_envs)
         return max(0, min(most, -(-(self.transitions - rows) // self.num_envs)))
 
-    def metadata(self, server: str) -> dict[str, Any]:
-        """Returns the file's metadata, given the service's version."""
+    def metadata(self, facts: Facts) -> dict[str, Any]:
+        """Returns the file's metadata."""
         return {
             "format": file_format.FORMAT,
             "version": file_format.VERSION,
             "environment": self.env,
-            "arguments": self.recorded,
+            "arguments": self.recorded | facts.arguments,
             "num_envs": self.num_envs,
             "seed": self.seed,
             "policy": self.policy.name,
             "twofold": VERSION,
-            "server": server,
+            "server": facts.server,
         }
 
 
@@ -141,10 +142,14 @@ class Executor(Protocol):
 
 
 class Facts(NamedTuple):
-    """Facts that only the environment knows: cells per board, and the service's version."""
+    """Facts that only the environment knows."""
 
     cells: int
+    """The number of cells of a board."""
     server: str
+    """The service's version."""
+    arguments: dict[str, Any]
+    """The game's arguments as JSON, including those with which the environment was registered."""
 
 
 class Lanes:
@@ -160,8 +165,10 @@ class Lanes:
         self._envs = file_format.env_of_2048(envs)
         self._first, self.time = lanes.start, 0
         game = self._envs.game
-        self.facts = Facts(game.rows * game.columns, self._envs.server_version)
         try:
+            self.facts = Facts(
+                game.rows * game.columns, self._envs.server_version, as_json(game.arguments)
+            )
             self._opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
             if isinstance(self._opened, OpenFunction):
                 self._opened.first_lane = lanes.start
@@ -195,7 +202,7 @@ def write_file(
     of steps. `progress` is called after each row group.
     """
     schema = file_format.schema(facts.cells)
-    metadata = plan.metadata(facts.server)
+    metadata = plan.metadata(facts)
     entry = {file_format.METADATA_KEY: json.dumps(metadata).encode()}
     rows = time = 0
     with (

@@ -49,9 +49,11 @@ class GameResults(Observer):
             "moves": np.zeros(total, np.int64),
             "length": np.zeros(total, np.int64),
             "max_exponent": np.zeros(total, np.uint8),
+            "reward": np.zeros(total, np.float64),
         }
+        # The results that every ended game has.
+        self._names = set(self._results)
         self._has_whole_scores = True
-        self._has_tiles = False
         self._failures: list[GameFailed] = []
 
     def add(self, segment: Segment, schedule: Schedule) -> None:
@@ -60,8 +62,9 @@ class GameResults(Observer):
             return
         for name, values in segment.results.items():
             self._results[name][schedule.episode[segment.ended]] = values
-        self._has_whole_scores &= segment.results["score"].dtype.kind in "iu"
-        self._has_tiles |= "max_exponent" in segment.results
+        self._names &= segment.results.keys()
+        if "score" in segment.results:
+            self._has_whole_scores &= segment.results["score"].dtype.kind in "iu"
         self.finished[schedule.episode[segment.ended]] = True
         self._failures += segment.failures
 
@@ -70,14 +73,21 @@ class GameResults(Observer):
         return tuple(sorted(self._failures, key=lambda failure: failure.episode or 0))
 
     def fields(self) -> dict[str, Any]:
-        """Returns the results of the finished games as keyword arguments for `Evaluation`."""
-        results = {name: values[self.finished] for name, values in self._results.items()}
-        scores = results["score"]
+        """Returns the results of the finished games as keyword arguments for `Evaluation`.
+
+        If a game has no score, the scores of all games are sums of rewards.
+        """
+        results = {name: self._results[name][self.finished] for name in self._names}
+        scores = results.get("score")
+        if scores is None:
+            scores = results["reward"]
+        elif self._has_whole_scores:
+            scores = scores.astype(np.int64)
         return {
-            "scores": scores.astype(np.int64) if self._has_whole_scores else scores,
-            "moves": results["moves"],
+            "scores": scores,
+            "moves": results.get("moves", results["length"]),
             "lengths": results["length"],
-            "max_exponents": results["max_exponent"] if self._has_tiles else None,
+            "max_exponents": results.get("max_exponent"),
         }
 
 

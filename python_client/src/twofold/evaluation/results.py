@@ -384,7 +384,10 @@ class Comparison:
     def of_scores(first: str, a: Array, second: str, b: Array) -> Comparison:
         """Compares two policies by their scores `a` and `b`, (E,) each, in the same games."""
         a, b = a.astype(np.float64), b.astype(np.float64)
-        wins, losses = int((a > b).sum()), int((a < b).sum())
+        difference = a - b
+        # Rounding errors of added rewards are no difference.
+        difference[np.isclose(a, b, rtol=1e-12, atol=1e-12)] = 0
+        wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
         ties = len(a) - wins - losses
         is_varied = a.std() > 0 and b.std() > 0
         return Comparison(
@@ -392,8 +395,8 @@ class Comparison:
             second=second,
             episodes=len(a),
             means=(float(a.mean()), float(b.mean())),
-            difference=float((a - b).mean()),
-            difference_interval=bootstrap_mean(a - b),
+            difference=float(difference.mean()),
+            difference_interval=bootstrap_mean(difference),
             wins=wins,
             ties=ties,
             win_interval=wilson(wins, len(a) - ties),

@@ -194,9 +194,7 @@ class Plan:
     env_arguments: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        _arguments.real(
-            "policy_timeout", self.policy_timeout, 1e-3, 1e9, "seconds, 0.001 ... 1,000,000,000"
-        )
+        _arguments.policy_timeout(self.policy_timeout)
 
     def play(self, progress: Progress | None, part: range | None = None) -> Evaluation:
         """Plays all episodes, or only those in the range `part`."""

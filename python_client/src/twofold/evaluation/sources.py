@@ -115,15 +115,8 @@ class Steps:
         )
 
     def _results(self, ended: NDArray[np.intp]) -> dict[str, Array]:
-        infos, has = self._infos, self._has
-        results = {
-            "score": (infos["score"] if has["score"] else self._rewards)[ended],
-            "moves": (infos["moves"] if has["moves"] else self._lengths)[ended],
-            "length": self._lengths[ended],
-        }
-        if has["max_exponent"]:
-            results["max_exponent"] = infos["max_exponent"][ended]
-        return results
+        reported = {name: self._infos[name][ended] for name, has in self._has.items() if has}
+        return {**reported, "length": self._lengths[ended], "reward": self._rewards[ended]}
 
 
 def _is_reported(infos: Mapping[str, Any], name: str, lanes: NDArray[np.intp]) -> bool:
