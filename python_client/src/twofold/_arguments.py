@@ -99,8 +99,8 @@ def text(name: str, value: object) -> str:
 
 
 def elements(name: str, value: object, expected: str) -> list[Any]:
-    """Returns the elements of `value`, which must be iterable and not a string."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    """Returns the elements of `value`, which must be iterable and not a string or a mapping."""
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
         raise wrong(name, value, expected)
     return list(value)
 
@@ -117,12 +117,18 @@ def executor(value: object, method: str) -> None:
         raise wrong("executor", value, "an object such as RayExecutor()")
 
 
-def options(value: object) -> dict[str, Any]:
-    """Returns the options of a reset as a dict, which is empty for None."""
+def options(value: object, *known: str) -> dict[str, Any]:
+    """Returns the options of a reset as a dict, which is empty for None; `known` are the names."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
         raise wrong("options", value, "a dict")
+    unknown = value.keys() - set(known)
+    if unknown:
+        raise InvalidArgument(
+            f"unknown options {sorted(map(str, unknown))}; expected only {' or '.join(known)}",
+            field="options",
+        )
     return dict(value)
 
 

@@ -91,30 +91,12 @@ class ConcentrationState(NamedTuple):
     """uint8 (…, rows, columns): the symbol of each card."""
 
 
-class _Layout(NamedTuple):
-    """The state of a game for the library."""
-
-    state: type[Any]
-    shapes: Mapping[str, tuple[int, ...]]
-    """The shape of a board's row in each array that has more than one element for it."""
-    dtypes: Mapping[str, Any]
-    """The dtype of each array that is not int32."""
-    names: Mapping[str, str] = {}
-    """The names in the library's replies, where they differ."""
-
-
-_WORDS = {"generator": (4,)}
-_HEAD = {"generator": np.uint32, "phase": np.uint8}
-_LAYOUTS = {
-    "twofold/Game2048-v0": _Layout(
-        Game2048State, _WORDS, {**_HEAD, "board": np.uint8}, {"board": "observation"}
-    ),
-    "twofold/Concentration-v0": _Layout(
-        ConcentrationState,
-        {**_WORDS, "matched": (4,), "visible": (4,)},
-        {**_HEAD, "matched": np.uint32, "visible": np.uint32, "deck": np.uint8},
-    ),
+_STATES: dict[str, Any] = {
+    "twofold/Game2048-v0": Game2048State,
+    "twofold/Concentration-v0": ConcentrationState,
 }
+# The names of a state's fields in the library's replies, where they differ.
+_NAMES = {"board": "observation"}
 
 
 class TimeStep(NamedTuple):
@@ -155,10 +137,7 @@ def make(env: str, num_envs: int = 1, **arguments: Any) -> JaxEnv:
         InvalidArgument: An argument is wrong; `field` names it.
         TransportError: The library was not found, or can't start.
     """
-    if env not in BY_ID:
-        raise InvalidArgument(
-            f"env is {env!r}; expected one of {', '.join(map(repr, BY_ID))}", field="env"
-        )
+    _arguments.choice("env", env, BY_ID)
     return JaxEnv(env, _arguments.integer("num_envs", num_envs, 1, 2**31 - 1), arguments)
 
 
@@ -220,12 +199,13 @@ class JaxEnv:
         self._reset_arrays = _specs(spec.reset)
         self._step_arrays = _specs(spec.step)
         self._afterstates = _specs(spec.afterstates)
+        self._state_type = _STATES[env]
         self._state = self._state_specs()
         # The fields that are results of their own. The others are arrays of a reset.
         self._rest = {
             name: spec
             for name, spec in self._state.items()
-            if self._reset_arrays.get(self._name(name)) != spec
+            if self._reset_arrays.get(_NAMES.get(name, name)) != spec
         }
         _register()
 
@@ -234,17 +214,18 @@ class JaxEnv:
         _register()  # a pickled environment arrives in another process
 
     def _state_specs(self) -> dict[str, _Spec]:
-        layout = _LAYOUTS[self.game.environment_id]
-        shapes = {**layout.shapes, "board": (self.game.rows, self.game.columns)}
-        shapes["deck"] = shapes["board"]
-        return {
-            name: _Spec(shapes.get(name, ()), np.dtype(layout.dtypes.get(name, np.int32)))
-            for name in layout.state._fields
+        words = _Spec((4,), np.dtype(np.uint32))
+        board = _Spec((self.game.rows, self.game.columns), np.dtype(np.uint8))
+        number = _Spec((), np.dtype(np.int32))
+        specs = {
+            "generator": words,
+            "phase": _Spec((), np.dtype(np.uint8)),
+            "matched": words,
+            "visible": words,
+            "board": board,
+            "deck": board,
         }
-
-    def _name(self, field: str) -> str:
-        """Returns the library's name of a field of the state."""
-        return _LAYOUTS[self.game.environment_id].names.get(field, field)
+        return {name: specs.get(name, number) for name in self._state_type._fields}
 
     # ---- reset and step --------------------------------------------------------------------------
 
@@ -319,7 +300,7 @@ class JaxEnv:
         places = {name: place for place, name in enumerate(specs)}
         # XLA may write a result where its argument was, which saves a copy in loops.
         aliases = {
-            argument + 1: places[name if name in self._rest else self._name(name)]
+            argument + 1: places[name if name in self._rest else _NAMES.get(name, name)]
             for argument, name in enumerate(self._state)
         }
         results = self._call(
@@ -335,7 +316,8 @@ class JaxEnv:
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             last = None
         fields = {
-            name: results[name if name in self._rest else self._name(name)] for name in self._state
+            name: results[name if name in self._rest else _NAMES.get(name, name)]
+            for name in self._state
         }
         names = [
             name
@@ -348,23 +330,21 @@ class JaxEnv:
             reward=results["reward"],
             terminated=results["terminated"],
             truncated=results["truncated"],
-            action_mask=self._user_order(results["action_mask"]),
+            action_mask=self.game.in_user_order(results["action_mask"], -1),
             info={name: results[name] for name in names},
             final_observation=last and self._observation(last["observation"], lead),
             final_info=last
             and {
-                name: self._user_order(last[name]) if name == "action_mask" else last[name]
-                for name in self._reset_arrays
-                if name != "observation"
+                **{name: last[name] for name in self._reset_arrays if name != "observation"},
+                "action_mask": self.game.in_user_order(last["action_mask"], -1),
             },
         )
-        return _LAYOUTS[self.game.environment_id].state(**fields), timestep
+        return self._state_type(**fields), timestep
 
     def _check_type(self, state: Any) -> None:
-        layout = _LAYOUTS[self.game.environment_id]
-        if not isinstance(state, layout.state):
+        if not isinstance(state, self._state_type):
             raise InvalidArgument(
-                f"state is of type {type(state).__name__}; expected {layout.state.__name__}",
+                f"state is of type {type(state).__name__}; expected {self._state_type.__name__}",
                 field="state",
             )
 
@@ -399,10 +379,6 @@ class JaxEnv:
         # The library refuses 255, so a number that is not a byte never becomes a legal action.
         return jnp.where((actions >= 0) & (actions < 256), numbers, 255).astype(np.uint8)
 
-    def _user_order(self, mask: Array) -> Array:
-        order = self.game.server_order
-        return mask if order is None else mask[..., order]
-
     def _observation(self, boards: Array, lead: tuple[int, ...]) -> Array:
         form = self._form.form
         if form == "array":
@@ -434,9 +410,8 @@ class JaxEnv:
     @functools.partial(jax.jit, static_argnums=0)
     def _expand(self, boards: Array) -> tuple[Array, Array, Array]:
         results = self._call("afterstates", self._afterstates, boards.shape[:-2], boards)
-        order, lead = self.game.server_order, boards.ndim - 2
-        if order is not None:
-            results = {name: jnp.take(of, order, axis=lead) for name, of in results.items()}
+        axis = boards.ndim - 2
+        results = {name: self.game.in_user_order(of, axis) for name, of in results.items()}
         return results["boards"], results["rewards"], results["mask"]
 
     def spawn(

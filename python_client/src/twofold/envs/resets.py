@@ -17,12 +17,6 @@ from twofold.v1 import environment_pb2 as environment
 
 def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
     """Returns a mask of the boards that a reset with these options restarts, bool (N,)."""
-    unknown = options.keys() - {"reset_mask", "boards"}
-    if unknown:
-        raise InvalidArgument(
-            f"unknown options {sorted(map(str, unknown))}; expected reset_mask or boards",
-            field="options",
-        )
     mask = options.get("reset_mask")
     if mask is None:
         return np.ones(num_envs, np.bool_)

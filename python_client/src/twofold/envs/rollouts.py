@@ -55,16 +55,12 @@ def rollout(
         raise InvalidArgument("pass either policy or actions=, but not both", field="policy")
     game, num_envs = results.game, results.num_envs
     played = None if actions is None else _actions_to_play(session, actions, steps)
-    seeds, is_seeded = board_seeds(policy_seed, num_envs, "policy_seed")
+    seeds, _ = board_seeds(policy_seed, num_envs, "policy_seed", may_omit=False)
     served = chooser.policy if isinstance(chooser, OpenServed) else None
     if policy_seed is not None and served is None:
         raise InvalidArgument(
             "policy_seed applies to server-side policies only; omit it for a function or actions=",
             field="policy_seed",
-        )
-    if policy_seed is not None and not is_seeded.all():
-        raise InvalidArgument(
-            "policy_seed contains None; expected an integer for each board", field="policy_seed"
         )
     names = [_arguments.text("infos", name) for name in infos]
     arrays = storage(out, steps, names, session.spec.step)

@@ -75,9 +75,7 @@ def seed_array(seeds: object) -> NDArray[np.uint64]:
     if isinstance(seeds, (list, tuple)):
         # numpy would make floats of a list with numbers below and above 2^63.
         listed = _arguments.array("seeds", seeds, object)
-        flat, is_given = board_seeds(listed.reshape(-1).tolist(), listed.size, "seeds")
-        if not is_given.all():
-            raise InvalidArgument("seeds contain None; expected an integer", field="seeds")
+        flat, _ = board_seeds(listed.reshape(-1).tolist(), listed.size, "seeds", may_omit=False)
         return flat.reshape(listed.shape)
     array = _arguments.array("seeds", seeds)
     given = _arguments.integers("seeds", array, array.shape)
@@ -186,7 +184,7 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def board_seeds(
-    seed: Seed, num_envs: int, name: str = "seed"
+    seed: Seed, num_envs: int, name: str = "seed", *, may_omit: bool = True
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Returns the seed of each board, and a mask of the boards that have one.
 
@@ -194,6 +192,7 @@ def board_seeds(
         seed: An int for seed + i, a sequence with one int (or None) for each board, or None.
         num_envs: The number of boards N.
         name: The argument's name.
+        may_omit: Whether a sequence may contain None.
 
     Returns:
         uint64 (N,), 0 for boards without a seed, and bool (N,).
@@ -215,7 +214,7 @@ def board_seeds(
     seeds = np.zeros(num_envs, np.uint64)
     has_seed = np.ones(num_envs, np.bool_)
     for lane, entry in enumerate(entries):
-        if entry is None:
+        if entry is None and may_omit:
             has_seed[lane] = False
             continue
         try:

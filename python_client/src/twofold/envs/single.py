@@ -79,12 +79,7 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         """
         if seed is not None:
             seed = _arguments.integer("seed", seed, 0)
-        options = _arguments.options(options)
-        board = options.pop("board", None)
-        if options:
-            raise InvalidArgument(
-                f"unknown options {sorted(map(str, options))}; expected only board", field="options"
-            )
+        board = _arguments.options(options, "board").get("board")
         batch_options = None
         if board is not None:
             shape = self._batch._board_space.shape or ()

@@ -52,11 +52,7 @@ def restore_request(
         parts.append(numbers.astype("<u8").tobytes())
     new_seeds = None
     if seed is not None:
-        seeds, is_seeded = board_seeds(seed, count)
-        if not is_seeded.all():
-            raise InvalidArgument(
-                "seed contains None; expected an integer for each board", field="seed"
-            )
+        seeds, _ = board_seeds(seed, count, may_omit=False)
         parts.append(seeds.astype("<u8").tobytes())
         new_seeds = np.zeros(num_envs, np.uint64)
         new_seeds[replaced.astype(np.intp)] = seeds

@@ -184,7 +184,7 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
     def _reset_once(self, seed: Seed, options: dict[str, Any] | None) -> tuple[ObsT, InfosT]:
         """Resets the boards. Only methods decorated with `exactly_once` may call it."""
         seeds, seeded = board_seeds(seed, self.num_envs)
-        options = _arguments.options(options)
+        options = _arguments.options(options, "reset_mask", "boards")
         mask = reset_mask(options, self.num_envs)
         boards = options.get("boards")
         if boards is not None:

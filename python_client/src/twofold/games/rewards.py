@@ -14,7 +14,7 @@ from twofold.v1 import environment_pb2 as environment
 Reward = Union[Mapping[str, Any], Sequence[Any], "os.PathLike[str]", str, None]
 """The type of `reward=`; the page "Rewards" lists the terms."""
 
-_FORMS = "expected a dict or a list of terms, or the path of a JSON file that contains one of these"
+_FORMS = "a dict or a list of terms, or the path of a JSON file that contains one of these"
 _BESIDE_TERMS = ("scale", "clip")
 _CODED = (
     "; to compute a reward in Python, write a gymnasium.vector.VectorWrapper (for gymnasium.make, "
@@ -70,7 +70,7 @@ def read_reward(reward: Reward) -> Reward:
             kept: Reward = _without_iterators(reward)
         except RecursionError:
             raise InvalidArgument(
-                f"reward is nested too deeply; {_FORMS}", field="reward"
+                f"reward is nested too deeply; expected {_FORMS}", field="reward"
             ) from None
         return kept
     path = os.fspath(reward)
@@ -78,7 +78,8 @@ def read_reward(reward: Reward) -> Reward:
         text = _text.read(path, "reward")
     except OSError as error:
         raise InvalidArgument(
-            f"reward is {path!r}, which can't be read: {error.strerror}; {_FORMS}", field="reward"
+            f"reward is {path!r}, which can't be read: {error.strerror}; expected {_FORMS}",
+            field="reward",
         ) from error
     try:
         content = json.loads(text)
@@ -87,7 +88,7 @@ def read_reward(reward: Reward) -> Reward:
             f"the reward file {path!r} is not JSON: {error}", field="reward"
         ) from error
     if not isinstance(content, (dict, list)):
-        raise InvalidArgument(f"reward is {content!r}; {_FORMS}", field="reward")
+        raise _arguments.wrong("reward", content, _FORMS)
     return content
 
 
@@ -100,9 +101,9 @@ def _without_iterators(value: Any) -> Any:
 
 def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
     """Returns the names of extra infos, as a list of strings."""
-    names = None if isinstance(extra_infos, str) else _as_list(extra_infos)
-    if names is None or not all(isinstance(name, str) for name in names):
-        expected = 'a tuple of names, such as ("chance",)'
+    expected = 'a tuple of names, such as ("chance",)'
+    names = _arguments.elements("extra_infos", extra_infos, expected)
+    if not all(isinstance(name, str) for name in names):
         raise _arguments.wrong("extra_infos", extra_infos, expected)
     for index, name in enumerate(names):
         if _arguments.text("extra_infos", name) in names[:index]:
@@ -113,11 +114,8 @@ def extra_info_names(extra_infos: Iterable[str]) -> list[str]:
 def _terms(terms: object) -> list[environment.RewardTerm]:
     if isinstance(terms, Mapping):
         return [_term(name, value) for name, value in terms.items()]
-    listed = None if isinstance(terms, str) else _as_list(terms)
-    if listed is None:
-        hint = _CODED if callable(terms) else ""
-        raise InvalidArgument(f"reward is {terms!r}; {_FORMS}{hint}", field="reward")
-    return [_listed_term(entry) for entry in listed]
+    expected = _FORMS + _CODED if callable(terms) else _FORMS
+    return [_listed_term(entry) for entry in _arguments.elements("reward", terms, expected)]
 
 
 def _listed_term(entry: object) -> environment.RewardTerm:
@@ -176,17 +174,11 @@ def _numbers(field: str, value: object) -> list[float]:
 
 def _clip(clip: object) -> dict[str, float]:
     """Returns the bounds (low, high), except None, keyed by their names in a RewardSpec."""
-    bounds = _as_list(clip)
-    if bounds is None or isinstance(clip, str) or len(bounds) != 2:
-        raise _arguments.wrong("reward.clip", clip, "(low, high), with None for no limit")
+    expected = "(low, high), with None for no limit"
+    bounds = _arguments.elements("reward.clip", clip, expected)
+    if len(bounds) != 2:
+        raise _arguments.wrong("reward.clip", clip, expected)
     named = zip(("clip_low", "clip_high"), bounds, strict=True)
     return {
         name: _arguments.real("reward.clip", bound) for name, bound in named if bound is not None
     }
-
-
-def _as_list(value: object) -> list[Any] | None:
-    """Returns an iterable as a list; None for a mapping or a value that is not iterable."""
-    if isinstance(value, Mapping) or not isinstance(value, Iterable):
-        return None
-    return list(value)

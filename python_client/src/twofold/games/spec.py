@@ -178,7 +178,7 @@ class GameSpec(abc.ABC):
         return numbers
 
     def in_user_order(self, array: NDArray[Any], axis: int) -> NDArray[Any]:
-        """Reorders an array's axis from the server's action order to the user's."""
+        """Reorders a numpy or JAX array's axis from the server's action order to the user's."""
         return array if self.server_order is None else array.take(self.server_order, axis)
 
     @abc.abstractmethod

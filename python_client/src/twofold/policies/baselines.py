@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
 from typing import Any
 
@@ -85,8 +86,8 @@ class FixedOrderPolicy:
         return np.asarray(self._actions[action_mask[:, self._actions].argmax(axis=1)])
 
 
-class CardPlayer:
-    """The base class of policies for Concentration. It decodes observations.
+class CardPlayer(abc.ABC):
+    """The base class of policies that remember games of Concentration. It decodes observations.
 
     Args:
         envs: The Concentration environment to play in: vector or single, wrapped or not.
@@ -116,21 +117,39 @@ class CardPlayer:
         self._key = None if form.keys is None else form.keys[0]
         self.game, self.num_envs = game, int(envs.num_envs) if self._is_batch else 1
 
-    def look(self, observations: Any, action_mask: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Returns each game's cards, (N, cards), and a mask of the cards that may be flipped.
+    def __call__(self, observations: Any, action_mask: Any) -> Any:
+        """Returns the next action of each game.
 
-        The mask is bool (N, cards).
+        Args:
+            observations: The observations of all games from the last reset or step.
+            action_mask: The action mask from the infos of the same reset or step.
+
+        Returns:
+            Actions int64 (N,); an int for a single environment.
+
+        Raises:
+            InvalidArgument: A `LastKMemory` did not see a game's start; `lane` is the game's lane.
         """
         if self._key is not None:
             observations = observations[self._key]
         cards = self.game.cards
         table = np.asarray(observations).reshape(self.num_envs, -1)[:, :cards]
         mask = np.asarray(action_mask).reshape(self.num_envs, -1)[:, :cards]
-        return table, mask == 1
-
-    def actions(self, chosen: NDArray[np.int64]) -> Any:
-        """Returns the actions as an array (N,), or as an int for a single environment."""
+        self.reset((table == self.game.symbols).all(axis=1))
+        chosen = self._choose(table, mask == 1)
         return chosen if self._is_batch else int(chosen[0])
+
+    @abc.abstractmethod
+    def reset(self, lanes: NDArray[np.bool_]) -> None:
+        """Forgets the games of these lanes, bool (N,)."""
+
+    @abc.abstractmethod
+    def _choose(self, table: NDArray[Any], playable: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Returns the next actions, (N,).
+
+        `table` contains each game's cards, (N, cards). `playable` is a mask of the cards that may
+        be flipped.
+        """
 
 
 class PerfectMemory(CardPlayer):
@@ -163,23 +182,6 @@ class PerfectMemory(CardPlayer):
         """Forgets the games of these lanes, bool (N,)."""
         self._seen[lanes] = -1
 
-    def __call__(self, observations: Any, action_mask: Any) -> Any:
-        """Returns the next action of each game.
-
-        Args:
-            observations: The observations of all games from the last reset or step.
-            action_mask: The action mask from the infos of the same reset or step.
-
-        Returns:
-            Actions int64 (N,); an int for a single environment.
-        """
-        table, is_playable = self.look(observations, action_mask)
-        is_visible = table < self._symbols
-        self.reset((table == self._symbols).all(axis=1))
-        np.copyto(self._seen, table.astype(np.int16), where=is_visible)
-        lies_open = is_visible & ~is_playable
-        return self.actions(self._choose(is_playable, self._open_symbols(lies_open)))
-
     def _open_symbols(self, lies_open: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Returns the symbol of each game's open card, (N,); -1 between turns."""
         lanes, cards = np.nonzero(lies_open)
@@ -189,9 +191,10 @@ class PerfectMemory(CardPlayer):
         is_odd = counts.reshape(-1, self._symbols) % 2 == 1
         return np.where(is_odd.any(axis=1), is_odd.argmax(axis=1), -1)
 
-    def _choose(
-        self, playable: NDArray[np.bool_], open_symbols: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _choose(self, table: NDArray[Any], playable: NDArray[np.bool_]) -> NDArray[np.int64]:
+        is_visible = table < self._symbols
+        np.copyto(self._seen, table.astype(np.int16), where=is_visible)
+        open_symbols = self._open_symbols(is_visible & ~playable)
         known = playable & (self._seen >= 0)
         lanes = np.arange(len(self._seen))
         # The open card's mate; between turns, any known card whose mate is known too.

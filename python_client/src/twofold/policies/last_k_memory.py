@@ -66,25 +66,6 @@ class LastKMemory(CardPlayer):
         # The next observation is the first of the game.
         self._steps[lanes] = -1
 
-    def __call__(self, observations: Any, action_mask: Any) -> Any:
-        """Returns the next action of each game.
-
-        Args:
-            observations: The observations of all games from the last reset or step.
-            action_mask: The action mask from the infos of the same reset or step.
-
-        Returns:
-            Actions int64 (N,); an int for a single environment.
-
-        Raises:
-            InvalidArgument: The policy did not see a game's start; `lane` is the game's lane.
-        """
-        table, playable = self.look(observations, action_mask)
-        self.reset((table == self.game.symbols).all(axis=1))
-        self._steps += 1
-        self._watch(table, playable)
-        return self.actions(self._choose(playable))
-
     # ---- what it sees ----------------------------------------------------------------------------
 
     def _watch(self, table: Array, playable: NDArray[np.bool_]) -> None:
@@ -122,7 +103,9 @@ class LastKMemory(CardPlayer):
 
     # ---- what it does ----------------------------------------------------------------------------
 
-    def _choose(self, playable: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _choose(self, table: Array, playable: NDArray[np.bool_]) -> NDArray[np.int64]:
+        self._steps += 1
+        self._watch(table, playable)
         actions = np.zeros(self.num_envs, np.int64)
         (lanes,) = np.nonzero(playable.any(axis=1))
         seen_from_start = playable.sum(axis=1) + (self._open >= 0) + self._found.sum(axis=1)
