@@ -158,10 +158,12 @@ def test_workers_play_in_their_process_and_on_a_server_at_once(
         envs.close()
 
 
+_kept: list[Any] = []
+
+
 def keep_boards(endpoint: str) -> None:
     """Makes boards that live as long as the process."""
-    global _kept
-    _kept = make(endpoint)
+    _kept.append(make(endpoint))
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])

@@ -387,7 +387,7 @@ class Session(Calls):
         if self._owner is not system.generation:
             return
         try:
-            # In this order, so that a call that keeps the lock for too long ends the session itself.
+            # In this order: a call that keeps the lock for too long then ends the session itself.
             self._owner = None
             self.end(timeout)
         except BaseException:
