@@ -17,7 +17,6 @@ import datetime
 import json
 import os
 import shlex
-import subprocess
 import sys
 from dataclasses import asdict
 from fnmatch import fnmatch
@@ -53,7 +52,6 @@ from rounds import Rounds
 from split import split
 from twofold_client import tcp_server
 
-from twofold.client.lookup import find_program
 from twofold.errors import ServerStartFailed
 
 
@@ -124,8 +122,7 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> N
     }
     (out / "end_to_end.json").write_text(json.dumps(content, indent=1) + "\n")
     rows = report.rows(run, results)
-    cores = run["machine"]["cores"]
-    plot.draw(rows, f"{figures.processor()}, {cores} cores", out / "end_to_end.png")
+    plot.draw(rows, figures.machine(), out / "end_to_end.png")
     print(text)
     print(f"In {out}: end_to_end.md, end_to_end.json, end_to_end.png", file=sys.stderr)
     if publish:
@@ -134,8 +131,7 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> N
 
 def engines() -> list[figures.Row]:
     """Measures the engines without a session, on one thread. Returns the fastest engine first."""
-    command = [str(find_program()), "bench", "--json", "--boards", "4096"]
-    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["rows"]
+    found = figures.output("bench", "--boards", "4096")["rows"]
     rates = {row["engine"]: row for row in found if row["game"] == "2048" and row["threads"] == 1}
     return [
         {"engine": name, "boards": 4096, "threads": 1, "rate": rates[name]["median"]}

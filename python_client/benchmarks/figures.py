@@ -44,13 +44,12 @@ def publish(name: str, rows: Sequence[Row]) -> None:
     script = os.path.relpath(Path(sys.argv[0]).resolve(), REPOSITORY)
     # With --report, a command reads its stored results.
     words = [word for word in sys.argv[1:] if word not in ("--publish", "--report")]
-    cores = len(os.sched_getaffinity(0))
     content = {
         "command": shlex.join(["python", script, *words]),
         "date": f"{datetime.date.today()}",
         # An earlier commit may have produced the stored results.
         "commit": None if "--report" in sys.argv else BEGAN,
-        "machine": f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}",
+        "machine": machine(),
         "rows": rows,
     }
     path.write_text(as_text(content))
@@ -71,11 +70,29 @@ def read(name: str) -> dict[str, Any]:
     return content
 
 
+def output(*words: str) -> dict[str, Any]:
+    """Runs a `twofold` command with --json, and returns its output."""
+    command = [sys.executable, "-m", "twofold", *words, "--json"]
+    return dict(json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
+
+
 def processor() -> str:
     """Returns the processor's name, or its architecture if Linux knows no name, as on ARM."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
+
+
+def machine() -> str:
+    """Returns the processor's name and the number of cores that this process may use."""
+    cores = len(os.sched_getaffinity(0))
+    return f"{processor()}, {cores} {'core' if cores == 1 else 'cores'}"
+
+
+def processor_seconds() -> float:
+    """Returns the processor time of all child processes that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def commit() -> str | None:

@@ -61,14 +61,14 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def busy_cores(seconds: float = 1.0) -> float:
-    """Waits for `seconds`, and returns the average number of busy cores during that time.
+def busy_cores() -> float:
+    """Waits for a second, and returns the average number of busy cores during that time.
 
     The benchmark's own processes also wait, so the load comes from other programs or the host.
     """
     before = _busy_ticks()
     started = time.monotonic()
-    time.sleep(seconds)
+    time.sleep(1)
     ticks = _busy_ticks() - before
     return ticks / os.sysconf("SC_CLK_TCK") / (time.monotonic() - started)
 

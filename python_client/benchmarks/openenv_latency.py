@@ -30,8 +30,6 @@ import numpy as np
 import websockets
 from tabulate import tabulate
 
-WORDS = ("up", "right", "down", "left")
-
 
 @dataclass(frozen=True)
 class Measured:

@@ -11,7 +11,6 @@ timed.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import time
 from typing import Any
@@ -78,12 +77,10 @@ def main() -> None:
     add("--rounds", type=int, default=7)
     add("--publish", action="store_true", help=figures.HELP)
     options = parser.parse_args()
-    cores = len(os.sched_getaffinity(0))
-    where = f"{figures.processor()}, {cores} {'core' if cores == 1 else 'cores'}"
     size = " x ".join(map(str, options.size))
     print(
-        f"{where}, other work on {machine.busy_cores():.2f} cores; {options.num_envs:,} boards of "
-        f"{size}; medians of {options.rounds} rounds\n"
+        f"{figures.machine()}, other work on {machine.busy_cores():.2f} cores; "
+        f"{options.num_envs:,} boards of {size}; medians of {options.rounds} rounds\n"
     )
     print("| play | infos | million lanes/s | lowest to highest | relative to no infos |")
     print("|---|---|---:|---|---:|")

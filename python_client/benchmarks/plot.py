@@ -1,8 +1,9 @@
-"""A log-log plot of steps per second against the number of boards."""
+"""The documents' style of charts, and a log-log plot of steps per second against boards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ Rates = Mapping[tuple[str, int], float]
 """The steps per second, by contestant and N."""
 STYLE = Path(__file__).parents[1] / "pictures" / "twofold.mplstyle"
 """The matplotlib style of all pictures in the documents."""
+WIDTH = 8
+"""The width of charts in inches. Pages show them 800 pixels wide, at 100 pixels per inch."""
 
 
 class Line(NamedTuple):
@@ -61,8 +64,7 @@ def draw(rows: Sequence[Row], machine: str, path: Path) -> None:
         for row in rows
         if row.get("condition") == ALONE.name
     }
-    with matplotlib.style.context(STYLE):
-        figure = Figure(figsize=(8, 4.6))
+    with chart(path, 4.6) as figure:
         axes = figure.subplots()
         sizes = sorted({size for _, size in rates})
         axes.set_xscale("log")
@@ -73,7 +75,37 @@ def draw(rows: Sequence[Row], machine: str, path: Path) -> None:
         axes.yaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.set_title("2048: board steps per second")
         axes.set_xlabel(f"boards stepped in one call ({machine})")
+
+
+@contextmanager
+def chart(path: Path, height: float) -> Iterator[Figure]:
+    """Yields a figure in the documents' style, `height` inches high, then writes it to `path`."""
+    with matplotlib.style.context(STYLE):
+        figure = Figure(figsize=(WIDTH, height))
+        yield figure
         figure.savefig(path)
+
+
+def label(
+    axes: Axes,
+    text: str,
+    place: tuple[float, float],
+    color: str,
+    *,
+    is_left: bool = False,
+    is_bold: bool = False,
+) -> None:
+    """Writes text to the right of a point, or to its left."""
+    axes.annotate(
+        text,
+        place,
+        (-9 if is_left else 9, 0),
+        textcoords="offset points",
+        horizontalalignment="right" if is_left else "left",
+        verticalalignment="center",
+        color=color,
+        fontweight="bold" if is_bold else "normal",
+    )
 
 
 def _draw_lines(axes: Axes, sizes: list[int], known: Rates) -> None:
@@ -97,15 +129,7 @@ def _draw_lines(axes: Axes, sizes: list[int], known: Rates) -> None:
     # From the highest label down, each far enough below the previous one.
     for end, rate, line in sorted(ends, key=lambda one: -one[1]):
         height = lowest[end] = min(np.log10(rate), lowest.get(end, np.inf) - LABEL_DISTANCE)
-        axes.annotate(
-            line.label,
-            (end, 10**height),
-            (9, 0),
-            textcoords="offset points",
-            verticalalignment="center",
-            color=line.color,
-            fontweight="bold" if line.is_bold else "normal",
-        )
+        label(axes, line.label, (end, 10**height), line.color, is_bold=line.is_bold)
 
 
 def _fastest(line: Line, size: int, known: Rates) -> float | None:

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ import compare
 import figures
 import score_per_second
 import tables
-from figures import REPOSITORY, Row
+from figures import REPOSITORY, Row, output
 
 RUNS = REPOSITORY / "runs"
 TWOFOLD = [sys.executable, "-m", "twofold"]
@@ -76,16 +76,10 @@ MARKS = (40_960, 81_920, 122_880)
 """The training steps of `recurrent_ppo.py` at which the documents report its turns per game."""
 
 
-def output(*words: str) -> dict[str, Any]:
-    """Runs a `twofold` command with --json, and returns its output."""
-    command = [*TWOFOLD, *words, "--quiet", "--json"]
-    ran = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return dict(json.loads(ran.stdout))
-
-
 def trained(file: Path, *words: str) -> dict[str, Any]:
     """Trains a network on all processors, and returns the output of `twofold train`."""
-    return output("train", str(file), "--threads", f"{len(os.sched_getaffinity(0))}", *words)
+    threads = ("--threads", f"{len(os.sched_getaffinity(0))}")
+    return output("train", str(file), *threads, "--quiet", *words)
 
 
 def demo() -> list[Row]:
@@ -94,8 +88,9 @@ def demo() -> list[Row]:
         file = Path(folder) / "agent.npz"
         trained(file, "--seconds", "120")
         players = {"random": "random", "fixed order": "fixed-order", "trained": f"ntuple:{file}"}
+        words = ("--episodes", "2000", "--quiet")
         return [
-            {"agent": agent, **evaluated(output("evaluate", player, "--episodes", "2000"))}
+            {"agent": agent, **tables.evaluated(output("evaluate", player, *words))}
             for agent, player in players.items()
         ]
 
@@ -105,24 +100,14 @@ def agents() -> list[Row]:
     rows = []
     for agent, (depth, command) in AGENTS.items():
         began = time.monotonic()
-        found = output("evaluate", *command.split())
+        found = output("evaluate", *command.split(), "--quiet")
         moves = found["moves"]["mean"] * found["episodes"]
         rate = moves / (time.monotonic() - began)
         rows.append(
-            {"agent": agent, **evaluated(found), "depth": depth, "moves_per_second": rate}
+            {"agent": agent, **tables.evaluated(found), "depth": depth, "moves_per_second": rate}
             | {"command": command}
         )
     return rows
-
-
-def evaluated(found: dict[str, Any]) -> Row:
-    """Returns an evaluation's figures."""
-    reached = {tile: found["reached"][tile] for tile in tables.TILES}
-    return {
-        "games": found["episodes"],
-        "mean": [found["score"]["mean"], *found["score"]["mean_interval"]],
-        "reached": {tile: [one["share"], *one["interval"]] for tile, one in reached.items()},
-    }
 
 
 def commands() -> list[Row]:
@@ -181,7 +166,8 @@ def optimum() -> list[Row]:
 
 def optimal_play() -> list[Row]:
     """Plays a million optimal games on 3 x 3, using the table that `twofold solve` created."""
-    found = output("evaluate", "optimal", "--size", "3", "--episodes", "1000000")
+    words = ("--size", "3", "--episodes", "1000000", "--quiet")
+    found = output("evaluate", "optimal", *words)
     tiles = sorted(((int(tile), one["share"]) for tile, one in found["reached"].items()))
     return [
         {
@@ -220,17 +206,18 @@ def campaigns() -> list[Row]:
     return rows
 
 
-def ppo(seconds: float = 600) -> list[Row]:
+def ppo() -> list[Row]:
     """Trains the programs of `PPO` one after the other, on the same core, and evaluates them."""
+    seconds = 600
     rows = []
     pythons = [compare.python_of(program) for program in PPO]
     with score_per_second.on_cores(1):
         for program, python in zip(PPO, pythons, strict=True):
             script, out = compare.EXAMPLES / f"{program.name}.py", RUNS / f"publish-{program.name}"
             words = [python, str(script), "--seconds", f"{seconds}", "--out", str(out)]
-            began, before = time.perf_counter(), score_per_second.processor_seconds()
+            began, before = time.perf_counter(), figures.processor_seconds()
             subprocess.run(words, env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True)
-            used = score_per_second.processor_seconds() - before
+            used = figures.processor_seconds() - before
             curve = json.loads((out / "curve.json").read_text())["curve"]
             score = json.loads((out / "evaluation.json").read_text())["score"]
             rows.append(
@@ -284,12 +271,12 @@ def learning() -> list[Row]:
             file = Path(folder) / "agent.npz"
             words = ("--seconds", "1800", "--evaluate-every", "300", "--seed", f"{seed}")
             training = trained(file, *words)
-            found = output("evaluate", f"ntuple:{file}", "--episodes", "2000")
+            found = output("evaluate", f"ntuple:{file}", "--episodes", "2000", "--quiet")
         agent = (
             f"n-tuple network, training seed {seed}: {training['episodes']:,} games, "
             f"{training['steps'] / 1e6:,.0f} M moves"
         )
-        rows.append({"agent": agent, **evaluated(found), "depth": "1 max layer (1 ply)"})
+        rows.append({"agent": agent, **tables.evaluated(found), "depth": "1 max layer (1 ply)"})
         trainings.append(training["evaluations"])
     return [*rows, *learning_figures.compared(trainings)]
 
@@ -338,17 +325,12 @@ def gru() -> list[Row]:
     ]
 
 
-FILES: dict[str, Callable[[], Sequence[Row]]] = {
-    "demo": demo,
-    "agents": agents,
-    "commands": commands,
-    "optimum": optimum,
-    "optimal_play": optimal_play,
-    "campaigns": campaigns,
-    "ppo": ppo,
-    "learning": learning,
-    "recurrent": recurrent,
-    "gru": gru,
+FILES = {
+    measure.__name__: measure
+    for measure in (
+        *(demo, agents, commands, optimum, optimal_play),
+        *(campaigns, ppo, learning, recurrent, gru),
+    )
 }
 
 

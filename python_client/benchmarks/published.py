@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 import figures
 import tables
 from downloads import REPOSITORY, Download, Unavailable
+from figures import output
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,6 @@ NETWORKS = (
 )
 
 
-def twofold(*words: str) -> Any:
-    """Runs a `twofold` subcommand and returns its result."""
-    command = [sys.executable, "-m", "twofold", *words, "--json"]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-
-
 def evaluate(network: Network, games: int, out: Path) -> dict[str, Any]:
     """Evaluates a network, and saves the evaluation in `out`.
 
@@ -60,22 +54,11 @@ def evaluate(network: Network, games: int, out: Path) -> dict[str, Any]:
     """
     file = network.download.fetch()
     converted = file.with_suffix(".npz")
-    twofold("convert-weights", str(file), str(converted))
-    result: dict[str, Any] = twofold("evaluate", f"ntuple:{converted}", "--episodes", str(games))
+    output("convert-weights", str(file), str(converted))
+    result = output("evaluate", f"ntuple:{converted}", "--episodes", str(games))
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{network.name}.json").write_text(json.dumps(result, indent=1) + "\n")
     return result
-
-
-def row(network: Network, result: dict[str, Any]) -> figures.Row:
-    """Returns a network's row of the table."""
-    reached = {tile: result["reached"][tile] for tile in tables.TILES}
-    return {
-        "agent": network.label,
-        "games": result["episodes"],
-        "mean": [result["score"]["mean"], *result["score"]["mean_interval"]],
-        "reached": {tile: [one["share"], *one["interval"]] for tile, one in reached.items()},
-    }
 
 
 def main(words: list[str] | None = None) -> None:
@@ -89,7 +72,8 @@ def main(words: list[str] | None = None) -> None:
     rows = []
     for network in NETWORKS:
         try:
-            rows.append(row(network, evaluate(network, options.games, options.out)))
+            found = evaluate(network, options.games, options.out)
+            rows.append({"agent": network.label, **tables.evaluated(found)})
         except Unavailable as error:
             print(f"skipped {network.name}: {error}", file=sys.stderr)
     if rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+import tables
 from contestants import (
     ALONE,
     BESIDE,
@@ -19,6 +20,8 @@ from contestants import (
 )
 from figures import Row
 from rounds import Result, Results
+
+from twofold.cli.stats import rate
 
 # The number of busy cores up to which a machine counts as quiet.
 QUIET = 0.15
@@ -132,8 +135,8 @@ def _rate(result: Result | None) -> str:
         return ""
     if result.rate is None:
         return "left out" if (result.failure or "").startswith("left out") else "**failed**"
-    low, high = si(min(result.rates)), si(max(result.rates))
-    return f"{si(result.rate)} ({low} … {high})"
+    low, high = rate(min(result.rates)), rate(max(result.rates))
+    return f"{rate(result.rate)} ({low} … {high})"
 
 
 def _failures(results: Results) -> str:
@@ -246,7 +249,7 @@ def _halves(rows: list[dict[str, Any]]) -> str:
     table = [["N", "policy, us", "step, us", "lock-step", "two halves", "times"]]
     for row in rows:
         times = [f"{1e6 * row[name]:,.0f}" for name in ("policy", "step")]
-        rates = [si(row[name]) for name in ("lock_step", "halves")]
+        rates = [rate(row[name]) for name in ("lock_step", "halves")]
         table.append([str(row["size"]), *times, *rates, f"{row['ratio']:.2f}"])
     return (
         "## Two halves over tcp\n\n`examples/two_halves.py`: steps per second of N boards in "
@@ -305,17 +308,5 @@ def _contestants(results: Results) -> str:
     return "\n".join(lines)
 
 
-def si(value: float) -> str:
-    """Returns a number as text with three digits and a unit prefix, such as 51.2 M."""
-    factor, unit = next(
-        one for one in ((1e9, " G"), (1e6, " M"), (1e3, " k"), (0, "")) if value >= one[0]
-    )
-    value /= factor or 1
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2
-    return f"{value:.{digits}f}{unit}"
-
-
 def _table(rows: list[list[str]]) -> str:
-    head, *body = rows
-    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *body)]
-    return "\n".join(lines)
+    return tables.markdown(rows[0], rows[1:]).rstrip()

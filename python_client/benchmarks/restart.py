@@ -35,13 +35,13 @@ TIMEOUT_MS = 120_000
 class Sessions:
     """Sessions that step together, each with one request in flight."""
 
-    def __init__(self, endpoint: str, count: int, boards: int, sockets: int = 50) -> None:
+    def __init__(self, endpoint: str, count: int, boards: int) -> None:
         self.count, self.boards = count, boards
         self._ids = [os.urandom(16) for _ in range(count)]
         self._seq = 0
         self._context = zmq.Context()
         self._sockets = []
-        for _ in range(min(sockets, count)):
+        for _ in range(min(50, count)):
             socket = self._context.socket(zmq.DEALER)
             socket.set_hwm(0)
             socket.linger = 0

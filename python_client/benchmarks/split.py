@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-import json
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import figures
 import numpy as np
 
 import twofold
 from twofold.client.embedded import EmbeddedCarrier
-from twofold.client.lookup import find_program
 from twofold.client.session.states import Idle
 
 # The seconds of each measurement in a round, and the untimed steps before it.
@@ -86,7 +84,6 @@ def _time(call: Callable[[int], object]) -> tuple[float, int]:
 
 def _kernel(size: int, threads: int) -> float:
     """Returns the microseconds that the fastest kernel takes to step `size` boards."""
-    command = [str(find_program()), "bench", "--json", "--only", "kernel", "--boards", str(size)]
-    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    report = figures.output("bench", "--only", "kernel", "--boards", str(size))
     rows = [row for row in report["rows"] if "reward" not in row["engine"]]
     return 1e6 * size / max(float(row["median"]) for row in rows if row["threads"] == threads)

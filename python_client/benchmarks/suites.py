@@ -8,7 +8,6 @@ Prints the times as Markdown. It takes a few minutes longer than `make test`.
 import argparse
 import os
 import re
-import resource
 import subprocess
 import tempfile
 import time
@@ -43,19 +42,14 @@ PYTHON_TEST = re.compile(
 def measure(command: str, checkout: Path) -> tuple[float, float, str]:
     """Runs a command in `checkout`. Returns its time and processor time (s), and its output."""
     environment = {**os.environ, "PYTEST_ADDOPTS": f"--durations={SLOWEST}"}
-    begin, used = time.monotonic(), processor_seconds()
+    begin, used = time.monotonic(), figures.processor_seconds()
     done = subprocess.run(
         command.split(), check=False, cwd=checkout, env=environment, capture_output=True, text=True
     )
     if done.returncode != 0:
         raise SystemExit(f"{command} failed:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
-    return time.monotonic() - begin, processor_seconds() - used, done.stdout + done.stderr
-
-
-def processor_seconds() -> float:
-    """Returns the processor time of all child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    seconds, used = time.monotonic() - begin, figures.processor_seconds() - used
+    return seconds, used, done.stdout + done.stderr
 
 
 def slowest(tests: re.Pattern[str], output: str) -> list[figures.Row]:

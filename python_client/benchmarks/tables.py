@@ -161,6 +161,16 @@ class Bench:
 # ---- agents --------------------------------------------------------------------------------------
 
 
+def evaluated(found: Row) -> Row:
+    """Returns the figures of an evaluation, given the output of `twofold evaluate`."""
+    reached = {tile: found["reached"][tile] for tile in TILES}
+    return {
+        "games": found["episodes"],
+        "mean": [found["score"]["mean"], *found["score"]["mean_interval"]],
+        "reached": {tile: [one["share"], *one["interval"]] for tile, one in reached.items()},
+    }
+
+
 def demo(rows: Iterable[Row]) -> str:
     """Returns the table of the agent of `make demo` and two baselines."""
     lines = [
@@ -336,21 +346,8 @@ def ppo(rows: Iterable[Row]) -> str:
 
 def published(rows: Iterable[Row]) -> str:
     """Returns the table of published networks."""
-    lines = [
-        [
-            row["agent"],
-            f"{row['games']:,}",
-            interval(row["mean"]),
-            *(_shares(row["reached"][tile]) for tile in TILES),
-        ]
-        for row in rows
-    ]
-    return markdown(["network", "games", "mean score", *TILES], lines, "lr")
-
-
-def _shares(share: Sequence[float]) -> str:
-    value, low, high = (f"{100 * each:.2f}" for each in share)
-    return f"{value} % ({low} ... {high})"
+    lines = ([name, *cells] for name, _, *cells in (_agent(row | {"depth": ""}) for row in rows))
+    return markdown(["network", *AGENT[2:]], lines, "lr")
 
 
 def recurrent(rows: Iterable[Row]) -> str:

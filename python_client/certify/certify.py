@@ -38,7 +38,6 @@ from forward import Forward
 import twofold
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-VENVS = REPOSITORY / ".build" / "bench-venvs"
 # A number above all training seeds.
 SEED = 2**63
 
@@ -221,7 +220,7 @@ def certify_dialects(out: Path, boards: int) -> Iterator[Section]:
     """Checks each dialect against recordings of the package whose rules the dialect follows."""
     for dialect in packages.DIALECTS:
         try:
-            recording = packages.record(dialect, VENVS, out, boards=boards, steps=400, given=boards)
+            recording = packages.record(dialect, out, boards=boards, steps=400, given=boards)
         except (InstallationFailed, subprocess.SubprocessError) as failure:
             missing = Check("1 if the package runs", 1.0, 0.0)
             yield Section(f'dialect="{dialect}"', f"Not compared: {failure}.", [missing])
@@ -241,7 +240,7 @@ def certify_concentration(out: Path, count: int) -> Iterator[Section]:
     for variant in concentration.VARIANTS:
         title = f"Concentration as POPGym's {variant}"
         try:
-            recording = concentration.record(variant, VENVS, out, episodes=count)
+            recording = concentration.record(variant, out, episodes=count)
         except (InstallationFailed, subprocess.SubprocessError) as failure:
             missing = Check("1 if the package runs", 1.0, 0.0)
             yield Section(title, f"Not compared: {failure}.", [missing])

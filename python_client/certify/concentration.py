@@ -10,8 +10,6 @@ terminations and truncations. POPGym's rewards are float64; Twofold's are the ne
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,13 +17,10 @@ from typing import Any
 import numpy as np
 from checks import Check, count
 from numpy.typing import NDArray
+from packages import run_peer
 
 import twofold
 from twofold.policies import PerfectMemory
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-
-import environments
 
 Array = NDArray[Any]
 
@@ -41,21 +36,10 @@ RECORDINGS = REPOSITORY / "Tests" / "Fixtures" / "popgym"
 _DTYPES = {"rewards": np.float64, "terminated": np.bool_, "truncated": np.bool_}
 
 
-def record(variant: str, venvs: Path, out: Path, *, episodes: int, seed: int = 7) -> dict[str, Any]:
-    """Plays and records POPGym's environment in a virtual environment, created if it is missing.
-
-    Raises:
-        environments.InstallationFailed: POPGym could not be installed.
-        subprocess.CalledProcessError: POPGym's script failed.
-    """
-    python = environments.python_of(venvs / "popgym", REQUIREMENTS)
+def record(variant: str, out: Path, *, episodes: int) -> dict[str, Any]:
+    """Plays and records POPGym's environment, as `run_peer` does."""
     file = out / f"popgym-{variant.lower()}.npz"
-    script = Path(__file__).resolve().parent / "peers" / "popgym_games.py"
-    command = [str(python), str(script), variant, str(episodes), str(seed), str(file)]
-    with (out / f"popgym-{variant.lower()}.log").open("wb") as log:
-        subprocess.run(command, check=True, stdout=log, stderr=log, timeout=1800)
-    with np.load(file) as recording:
-        return {name: recording[name] for name in recording.files}
+    return run_peer("popgym", REQUIREMENTS, file, variant, episodes, 7)
 
 
 def load_short(variant: str) -> dict[str, Any]:
@@ -150,6 +134,6 @@ if __name__ == "__main__":
     folder = REPOSITORY / ".build" / "certify"
     folder.mkdir(parents=True, exist_ok=True)
     for name in VARIANTS:
-        short = record(name, REPOSITORY / ".build" / "bench-venvs", folder, episodes=3)
+        short = record(name, folder, episodes=3)
         save_short(name, short)
         print(f"{RECORDINGS / name.lower()}.json")

@@ -13,15 +13,13 @@ from pathlib import Path
 
 import packages
 
-VENVS = packages.PEERS.parents[2] / ".build" / "bench-venvs"
-
 
 def main() -> None:
     """Writes one recording for each dialect."""
     packages.RECORDINGS.mkdir(exist_ok=True)
     for dialect in packages.DIALECTS:
         with tempfile.TemporaryDirectory() as folder:
-            recording = packages.record(dialect, VENVS, Path(folder), boards=4, steps=110, given=20)
+            recording = packages.record(dialect, Path(folder), boards=4, steps=110, given=20)
         content = {
             name: array.astype(int).reshape(len(array), -1).squeeze().tolist()
             if array.ndim

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import checks
 import exact
+import figures
 from checks import Check
 from forward import Forward
 
 import twofold
-from twofold.client.lookup import find_program
 
 OPTIMUM_3X3 = 5468.48679741
 """The expected score of optimal play on 3 x 3, from a solver that shares no code with Twofold's."""
@@ -28,21 +26,10 @@ OBJECTIVES: list[tuple[str | int, list[str]]] = [
 ]
 
 
-def solve(*arguments: str) -> dict[str, Any]:
-    """Runs `twofold solve` and returns its JSON output.
-
-    The environment variable TWOFOLD_TABLES names the folder for the saved table.
-    """
-    command = [str(find_program()), "solve", "--json", "--quiet", *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
-
-
 def compare_2x2() -> Iterator[Check]:
     """Compares `twofold solve` on 2 x 2 with exact.py, for each objective."""
     for best, arguments in OBJECTIVES:
-        solved = solve("--size", "2", *arguments)
+        solved = figures.output("solve", "--quiet", "--size", "2", *arguments)
         end = best if isinstance(best, int) else None
         known = exact.Solver(2, 2, goal=end).solve(best=best)
         name = "score" if best == "score" else "moves" if best == "moves" else f"P({best})"
@@ -51,7 +38,7 @@ def compare_2x2() -> Iterator[Check]:
         yield Check(f"best {name}: its score", known["score"], solved["score"], 1e-5)
         yield Check(f"best {name}: its moves", known["moves"], solved["moves"], 1e-5)
     play = Forward(2, 2).solve()
-    solved = solve("--size", "2")
+    solved = figures.output("solve", "--quiet", "--size", "2")
     yield Check("boards up to symmetry", play.states, solved["states"])
     yield Check("terminal boards", play.terminal, solved["terminal"])
 
@@ -61,7 +48,7 @@ def compare_games(size: str, count: int, known: float | None = None) -> Iterator
 
     Optimal games must have no regret. A random game's regret must have the expected mean.
     """
-    solved = solve("--size", size)
+    solved = figures.output("solve", "--quiet", "--size", size)
     if known is not None:
         yield Check("expected score", known, solved["value"], 1e-9 * known)
     sides = tuple(int(side) for side in size.split("x"))

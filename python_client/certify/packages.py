@@ -8,6 +8,7 @@ the same tile as the package. All results of the step must be the same.
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -36,29 +37,29 @@ RECORDINGS = PEERS.parents[2] / "Tests" / "Fixtures" / "dialects"
 CHUNK = 4096
 
 
-def record(
-    dialect: Dialect, venvs: Path, out: Path, *, boards: int, steps: int, given: int
+def record(dialect: Dialect, out: Path, *, boards: int, steps: int, given: int) -> dict[str, Any]:
+    """Plays and records the package, as `run_peer` does."""
+    options = ("--boards", boards, "--steps", steps, "--given", given, "--seed", 1)
+    return run_peer(dialect, ENVIRONMENTS[dialect], out / f"{dialect}.npz", *options)
+
+
+def run_peer(
+    name: str, requirements: tuple[str, ...], file: Path, *arguments: object
 ) -> dict[str, Any]:
-    """Plays and records the package in a virtual environment, which is created if it is missing.
+    """Runs peers/NAME_games.py in a virtual environment, which is created if it is missing.
+
+    Returns the recording that the script writes to `file`.
 
     Raises:
         environments.InstallationFailed: The package could not be installed.
-        subprocess.CalledProcessError: The package's script failed.
+        subprocess.CalledProcessError: The script failed.
     """
-    python = environments.python_of(venvs / dialect, ENVIRONMENTS[dialect])
-    file = out / f"{dialect}.npz"
-    command = [str(python), str(PEERS / f"{dialect}_games.py"), str(file)]
-    command += ["--boards", str(boards), "--steps", str(steps), "--given", str(given)]
-    command += ["--seed", "1"]
-    with (out / f"{dialect}.log").open("wb") as log:
+    python = environments.python_of(environments.VENVS / name, requirements)
+    command: list[str | Path] = [python, PEERS / f"{name}_games.py", file, *map(str, arguments)]
+    with file.with_suffix(".log").open("wb") as log:
         subprocess.run(command, check=True, stdout=log, stderr=log, timeout=1800)
-    return load(file)
-
-
-def load(file: Path) -> dict[str, Any]:
-    """Loads a recording that a script in peers/ has written."""
     with np.load(file) as recording:
-        return {name: recording[name] for name in recording.files}
+        return {column: recording[column] for column in recording.files}
 
 
 def load_short(dialect: Dialect) -> dict[str, Any]:
@@ -210,23 +211,18 @@ def seeds_for(room: Array, place: Array, four: Array) -> NDArray[np.uint64]:
     return _seed_table()[room, place, four.astype(np.intp)]
 
 
+@functools.cache
 def _seed_table() -> NDArray[np.uint64]:
-    global _table
-    if _table is None:
-        seeds = np.arange(_SEEDS, dtype=np.uint64)
-        w0, w1 = _first_words(seeds)
-        _table = np.zeros((17, 16, 2), np.uint64)
-        for room in range(1, 17):
-            place = w0 * np.uint64(room) >> np.uint64(32)
-            outcome = place * np.uint64(2) + (w1 < np.uint64(_FOURS))
-            outcomes, seeds_found = np.unique(outcome, return_index=True)
-            if len(outcomes) != 2 * room:
-                raise AssertionError(f"no seed found for some tile in {room} empty cells")
-            _table[room, :room] = seeds_found.reshape(room, 2)
-    return _table
-
-
-_table: NDArray[np.uint64] | None = None
+    w0, w1 = _first_words(np.arange(_SEEDS, dtype=np.uint64))
+    table = np.zeros((17, 16, 2), np.uint64)
+    for room in range(1, 17):
+        place = w0 * np.uint64(room) >> np.uint64(32)
+        outcome = place * np.uint64(2) + (w1 < np.uint64(_FOURS))
+        outcomes, seeds_found = np.unique(outcome, return_index=True)
+        if len(outcomes) != 2 * room:
+            raise AssertionError(f"no seed found for some tile in {room} empty cells")
+        table[room, :room] = seeds_found.reshape(room, 2)
+    return table
 
 
 def _first_words(seeds: NDArray[np.uint64]) -> tuple[Array, Array]:
@@ -239,10 +235,9 @@ def _first_words(seeds: NDArray[np.uint64]) -> tuple[Array, Array]:
         outputs.append(z ^ z >> np.uint64(31))
     low = np.uint64(2**32 - 1)
     s0, s1 = outputs[0] & low, outputs[0] >> np.uint64(32)
-    s2, s3 = outputs[1] & low, outputs[1] >> np.uint64(32)
+    s3 = outputs[1] >> np.uint64(32)
     first = _rotated(s0 + s3 & low, 7) + s0 & low
     s0, s3 = s0 ^ s1 ^ s3, _rotated(s1 ^ s3, 11)  # the second word does not depend on s1 and s2
-    del s2
     return first, _rotated(s0 + s3 & low, 7) + s0 & low
 
 

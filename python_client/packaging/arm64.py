@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from build import WORK, Target, fetch_zeromq, make_wheel, print_files, run, toolchain
+from build import WORK, Target, fetch_zeromq, make_wheel, print_files, run, start, toolchain
 from debian import copy_packages, enter, make_compiler, make_root
 
 TRIPLE = "aarch64-unknown-linux-gnu"
@@ -184,7 +184,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
+    start(main)

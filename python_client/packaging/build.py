@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 CLIENT = Path(__file__).resolve().parents[1]
@@ -281,8 +281,13 @@ def output(*command: str | Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-if __name__ == "__main__":
+def start(main: Callable[[], None]) -> None:
+    """Calls a script's `main`. If a command fails, exits with its words."""
     try:
         main()
     except subprocess.CalledProcessError as error:
         sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
+
+
+if __name__ == "__main__":
+    start(main)

@@ -33,7 +33,7 @@ from functools import partial
 from pathlib import Path
 
 import arm64
-from build import CHECKOUT, DIST, WORK, make_wheel, output, toolchain
+from build import CHECKOUT, DIST, WORK, make_wheel, output, start, toolchain
 from debian import enter, make_compiler
 from try_wheel import RELEASES, make_wheelhouse, try_wheel, unpack
 
@@ -282,7 +282,4 @@ def inside(command: str) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
+    start(main)

@@ -15,10 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from build import output, run, toolchain
+from build import CHECKOUT, output, run, start, toolchain
 from debian import ROOTS, make_root
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 AUTHORITIES = Path("/usr/local/share/ca-certificates")
 
 ENGINE = (
@@ -104,7 +103,4 @@ def groups() -> set[Path]:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
+    start(main)

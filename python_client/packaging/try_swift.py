@@ -6,9 +6,7 @@ build uses the packages that an earlier build of this checkout has fetched, so i
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
+from build import start
 from debian import enter, make_compiler
 
 BUILD = """
@@ -25,7 +23,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
+    start(main)

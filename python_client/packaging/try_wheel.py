@@ -16,11 +16,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-from build import CHECKOUT, DIST, WORK, make_tools, run
+from build import CHECKOUT, DIST, WORK, make_tools, run, start
 from debian import enter, make_root
 
 PACKAGING = Path(__file__).resolve().parent
@@ -126,7 +125,4 @@ def use_pure(root: Path, house: Path, pure: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"failed: {' '.join(map(str, error.cmd))}")
+    start(main)

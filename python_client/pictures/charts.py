@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import figures
-import matplotlib.style
+import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from plot import STYLE
+from plot import chart, label
 
-# In inches. Pages show a chart 800 pixels wide, at 100 pixels per inch.
-WIDTH = 8
 GREY = "C5"
 UNTRAINED = ", without learning"
-
-
-@contextmanager
-def _chart(path: Path, height: float) -> Iterator[Figure]:
-    """Yields a figure in the documents' style, then writes it to `path`."""
-    with matplotlib.style.context(STYLE):
-        figure = Figure(figsize=(WIDTH, height))
-        yield figure
-        figure.savefig(path)
 
 
 def draw_regret(path: Path) -> None:
     """Draws the regret of each learner on each small board, as a share of the optimal score."""
     rows = figures.read("regret")["rows"]
     optima = {row["board"]: row for row in rows if "score" in row}
-    with _chart(path, 2.9) as figure:
+    with chart(path, 2.9) as figure:
         panels = figure.subplots(1, len(optima), sharey=True)
         for axes, (board, optimum) in zip(panels, optima.items(), strict=True):
             found = [row for row in rows if row["board"] == board and row.get("regret")]
@@ -54,11 +41,11 @@ def draw_training(path: Path) -> None:
     rows = sorted(figures.read("training")["rows"], key=lambda row: -row["score"][0])
     fixed = next(row for row in figures.read("agents")["rows"] if row["agent"].startswith("fixed"))
     names = [row["learner"] for row in rows]
-    with _chart(path, 3.1) as figure:
+    with chart(path, 3.1) as figure:
         scores, rates = figure.subplots(1, 2, sharey=True)
         _draw_dots(scores, names, [row["score"] for row in rows], ["C0"] * len(rows))
         scores.axvline(fixed["mean"][0], color=GREY, linestyle="--")
-        _label(scores, "fixed order", (fixed["mean"][0], 0), GREY)
+        label(scores, "fixed order", (fixed["mean"][0], 0), GREY)
         scores.set_title(f"mean score after {rows[0]['minutes']} minutes")
         scores.set_xlabel("median and range of three seeds")
         _draw_dots(rates, names, [[row["steps_per_second"]] for row in rows], ["C0"] * len(rows))
@@ -66,8 +53,8 @@ def draw_training(path: Path) -> None:
         rates.plot(list(usual.values()), list(usual), "s", color=GREY)
         # The labels go in the row with the largest gap between its two marks.
         place = max(usual, key=lambda place: rows[place]["steps_per_second"] - usual[place])
-        _label(rates, "gymnasium-2048", (usual[place], place), GREY)
-        _label(rates, "Twofold", (rows[place]["steps_per_second"], place), "C0", is_left=True)
+        label(rates, "gymnasium-2048", (usual[place], place), GREY)
+        label(rates, "Twofold", (rows[place]["steps_per_second"], place), "C0", is_left=True)
         rates.set_title("steps per second of training")
         rates.set_xlabel("on one core")
         for axes in (scores, rates):
@@ -91,7 +78,7 @@ def _draw_dots(
 def draw_score_per_second(path: Path) -> None:
     """Draws the score of each learner against the minutes of training."""
     rows = figures.read("score_per_second")["rows"]
-    with _chart(path, 4) as figure:
+    with chart(path, 4) as figure:
         axes = figure.subplots()
         for number, (row, marker) in enumerate(zip(rows, "osD^", strict=True)):
             minutes = [int(after) for after in row["scores"]]
@@ -100,7 +87,7 @@ def draw_score_per_second(path: Path) -> None:
             axes.fill_between(minutes, low, high, color=color, alpha=0.25, linewidth=0)
             axes.plot(minutes, middle, color=color, marker=marker)
             text = f"{row['learner']}\n{middle[-1]:,.0f}"
-            _label(axes, text, (minutes[-1], middle[-1]), color, is_bold=True)
+            label(axes, text, (minutes[-1], middle[-1]), color, is_bold=True)
         axes.set(xscale="log", yscale="log")
         axes.set_xticks(minutes, [f"{after}" for after in minutes])
         axes.set_yticks([5_000, 10_000, 20_000, 50_000, 100_000])
@@ -112,7 +99,7 @@ def draw_score_per_second(path: Path) -> None:
 
 def draw_ppo(path: Path) -> None:
     """Draws the score of each PPO program while it learns."""
-    with _chart(path, 3) as figure:
+    with chart(path, 3) as figure:
         axes = figure.subplots()
         for row, marker in zip(figures.read("ppo")["rows"], "os", strict=True):
             minutes = [float(end) for end in row["scores"]]
@@ -128,7 +115,7 @@ def draw_memory(path: Path) -> None:
     """Draws the return in Concentration against the number of cards that a player remembers."""
     rows = figures.read("memory_of_cards")["rows"]
     presets = list(dict.fromkeys(row["preset"] for row in rows))
-    with _chart(path, 3.6) as figure:
+    with chart(path, 3.6) as figure:
         panels = figure.subplots(1, len(presets))
         for axes, preset in zip(panels, presets, strict=True):
             played = {row["memory"]: row["return"] for row in rows if row["preset"] == preset}
@@ -156,25 +143,3 @@ def draw_memory(path: Path) -> None:
 def _places(memories: Iterable[str]) -> list[int]:
     """Returns the axis positions of card counts, with "all" to the right of the numbers."""
     return [10 if memory == "all" else int(memory) for memory in memories]
-
-
-def _label(
-    axes: Axes,
-    text: str,
-    place: tuple[float, float],
-    color: str,
-    *,
-    is_left: bool = False,
-    is_bold: bool = False,
-) -> None:
-    """Writes text to the right of a point, or to its left."""
-    axes.annotate(
-        text,
-        place,
-        (-9 if is_left else 9, 0),
-        textcoords="offset points",
-        horizontalalignment="right" if is_left else "left",
-        verticalalignment="center",
-        color=color,
-        fontweight="bold" if is_bold else "normal",
-    )

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import animation
-import charts
 import make
 import numpy as np
 import palette
+import plot
 import pytest
 import wall
 from PIL import Image, ImageColor
@@ -80,7 +80,7 @@ def luminance(color: str) -> float:
 
 
 def test_the_text_of_charts_and_of_the_diagram_is_large_enough_where_it_is_shown() -> None:
-    assert palette.FONT_SIZE / 72 * SHOWN / charts.WIDTH >= SMALLEST_TEXT
+    assert palette.FONT_SIZE / 72 * SHOWN / plot.WIDTH >= SMALLEST_TEXT
     diagram = (PICTURES / "carriers.svg").read_text()
     assert f'width="{SHOWN}"' in diagram
     assert min(map(int, re.findall(r"(\d+)px", diagram))) >= SMALLEST_TEXT

@@ -186,9 +186,7 @@ def test_the_steps_that_start_a_game_are_not_counted_as_moves(
         return trained[-1]
 
     monkeypatch.setattr(twofold, "train", kept)
-    options = argparse.Namespace(
-        size=(2, 2), num_envs=128, seed=1, scale=66.96, out=tmp_path / "train.json"
-    )
+    options = argparse.Namespace(size=(2, 2), num_envs=128, seed=1, out=tmp_path / "train.json")
     curve = small_boards.Curve((2, 2), 4000, 20)
     small_boards.train_native(options, curve)
     made = [training.steps - training.episodes for training in trained]

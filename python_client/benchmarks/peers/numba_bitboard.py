@@ -14,35 +14,12 @@ from typing import Any
 
 import numba  # type: ignore[import-not-found]
 import numpy as np
+import row_tables
 from numpy.typing import NDArray
-from row_tables import MOVES, ROWS, SCORE, SLID
+from row_tables import MOVES, ROWS, SCORE, SLID, U64
 from worker import serve
 
-U64 = np.uint64
 ONES = U64(0x1111111111111111)
-
-
-def _transpose(board: Any) -> Any:
-    """Returns the transposed board: cell (row, column) goes to (column, row)."""
-    board = (
-        (board & U64(0xF0F00F0FF0F00F0F))
-        | ((board & U64(0x0000F0F00000F0F0)) << U64(12))
-        | ((board & U64(0x0F0F00000F0F0000)) >> U64(12))
-    )
-    return (
-        (board & U64(0xFF00FF0000FF00FF))
-        | ((board & U64(0x00000000FF00FF00)) << U64(24))
-        | ((board & U64(0x00FF00FF00000000)) >> U64(24))
-    )
-
-
-def _random(streams: Any, lane: Any) -> Any:
-    """Returns the board's next random number."""
-    streams[lane] += U64(0x9E3779B97F4A7C15)
-    word = streams[lane]
-    word = (word ^ (word >> U64(30))) * U64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> U64(27))) * U64(0x94D049BB133111EB)
-    return word ^ (word >> U64(31))
 
 
 def _spawn(board: Any, word: Any) -> Any:
@@ -59,13 +36,6 @@ def _spawn(board: Any, word: Any) -> Any:
     cell = empty & (~empty + U64(1))
     is_four = (word & U64(0xFFFFFFFF)) < U64(429496730)
     return board | (cell << U64(1) if is_four else cell)
-
-
-def _spread(half: Any) -> Any:
-    """Spreads eight 4-bit numbers over eight bytes."""
-    half = (half | (half << U64(16))) & U64(0x0000FFFF0000FFFF)
-    half = (half | (half << U64(8))) & U64(0x00FF00FF00FF00FF)
-    return (half | (half << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)
 
 
 def _moves(board: Any, table: Any) -> Any:
@@ -134,8 +104,8 @@ def _step(
 
 
 inline = numba.njit(inline="always")
-transpose, random, spawn = inline(_transpose), inline(_random), inline(_spawn)
-spread, moves_of = inline(_spread), inline(_moves)
+transpose, spread = inline(row_tables.transpose), inline(row_tables.spread)
+random, spawn, moves_of = inline(row_tables.next_word), inline(_spawn), inline(_moves)
 
 
 class NumbaBitboard:

@@ -15,21 +15,12 @@ from typing import Any
 import numba  # type: ignore[import-not-found]
 import numpy as np
 from numpy.typing import NDArray
-from row_tables import MOVES, ROWS, SCORE, SLID
+from row_tables import MOVES, ROWS, SCORE, SLID, next_word
 from worker import serve
 
 # LINES[action, line] are the cells of one of a slide's four lines, starting at the edge.
 CELLS = np.arange(16).reshape(4, 4)
 LINES = np.stack([CELLS.T, CELLS[:, ::-1], CELLS.T[:, ::-1], CELLS]).astype(np.int64)
-
-
-def _random(streams: Any, lane: int) -> Any:
-    """Returns the board's next random number."""
-    streams[lane] += np.uint64(0x9E3779B97F4A7C15)
-    word = streams[lane]
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
 
 
 def _spawn(board: Any, streams: Any, lane: int) -> None:
@@ -110,7 +101,7 @@ def _step(
         terminated[lane] = (across | along) == 0
 
 
-random, line_of = numba.njit(_random), numba.njit(_line)
+random, line_of = numba.njit(next_word), numba.njit(_line)
 spawn = numba.njit(_spawn)
 step = numba.njit(_step)
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from row_tables import MOVES, ROWS, SCORE, SLID
+from row_tables import MOVES, ROWS, SCORE, SLID, U64, spread, transpose
 from worker import serve
 
 Array = NDArray[Any]
 Boards = NDArray[np.uint64]
-U64 = np.uint64
 ONES = U64(0x1111111111111111)
 
 # The index of the k-th set bit: KTH[bits * 16 + k].
@@ -25,27 +24,6 @@ for _place in range(16):
     _KTH[_has, _BITS[_has, :_place].sum(1)] = _place
 KTH = _KTH.ravel()
 COUNT = _BITS.sum(1).astype(np.uint64)
-
-
-def transpose(boards: Boards) -> Any:
-    """Returns the transposed boards: cell (row, column) goes to (column, row)."""
-    boards = (
-        (boards & U64(0xF0F00F0FF0F00F0F))
-        | ((boards & U64(0x0000F0F00000F0F0)) << U64(12))
-        | ((boards & U64(0x0F0F00000F0F0000)) >> U64(12))
-    )
-    return (
-        (boards & U64(0xFF00FF0000FF00FF))
-        | ((boards & U64(0x00000000FF00FF00)) << U64(24))
-        | ((boards & U64(0x00FF00FF00000000)) >> U64(24))
-    )
-
-
-def spread(halves: Boards) -> Any:
-    """Spreads eight 4-bit numbers over eight bytes."""
-    halves = (halves | (halves << U64(16))) & U64(0x0000FFFF0000FFFF)
-    halves = (halves | (halves << U64(8))) & U64(0x00FF00FF00FF00FF)
-    return (halves | (halves << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)
 
 
 def tiles(boards: Boards, words: Boards) -> Any:

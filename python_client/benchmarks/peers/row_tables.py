@@ -1,4 +1,6 @@
-"""Tables with the result of a slide for each of the 65,536 rows, a standard way to play 2048 fast.
+"""Parts of the peers in numba and numpy: row tables, bit tricks on boards, and a random generator.
+
+The tables have the result of a slide for each of the 65,536 rows, a standard way to play 2048 fast.
 
 A board is a uint64 of 16 exponents, 4 bits each; a row is 16 bits of it:
 
@@ -12,9 +14,12 @@ The largest exponent is 15, so two 32768 tiles do not merge here.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 ROWS = 1 << 16
+U64 = np.uint64
 
 
 def _slide_left(row: list[int]) -> tuple[list[int], int]:
@@ -37,6 +42,39 @@ def _cells(row: int) -> list[int]:
 
 def _row(cells: list[int]) -> int:
     return sum(tile << 4 * cell for cell, tile in enumerate(cells))
+
+
+# The following functions are for numba's scalars, and the first two also for numpy's arrays.
+
+
+def transpose(board: Any) -> Any:
+    """Returns the transposed board: cell (row, column) goes to (column, row)."""
+    board = (
+        (board & U64(0xF0F00F0FF0F00F0F))
+        | ((board & U64(0x0000F0F00000F0F0)) << U64(12))
+        | ((board & U64(0x0F0F00000F0F0000)) >> U64(12))
+    )
+    return (
+        (board & U64(0xFF00FF0000FF00FF))
+        | ((board & U64(0x00000000FF00FF00)) << U64(24))
+        | ((board & U64(0x00FF00FF00000000)) >> U64(24))
+    )
+
+
+def spread(half: Any) -> Any:
+    """Spreads eight 4-bit numbers over eight bytes."""
+    half = (half | (half << U64(16))) & U64(0x0000FFFF0000FFFF)
+    half = (half | (half << U64(8))) & U64(0x00FF00FF00FF00FF)
+    return (half | (half << U64(4))) & U64(0x0F0F0F0F0F0F0F0F)
+
+
+def next_word(streams: Any, lane: Any) -> Any:
+    """Returns the next number of a board's SplitMix64 stream."""
+    streams[lane] += U64(0x9E3779B97F4A7C15)
+    word = streams[lane]
+    word = (word ^ (word >> U64(30))) * U64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> U64(27))) * U64(0x94D049BB133111EB)
+    return word ^ (word >> U64(31))
 
 
 # The row after a slide: [0 ... 65535] for left, [65536 ... 131071] for right.

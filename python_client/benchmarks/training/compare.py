@@ -86,16 +86,16 @@ def run(program: Program, script: Path, words: list[str], out: Path) -> None:
 
 def train(program: Program, seed: int, seconds: float, out: Path) -> None:
     """Trains on Twofold's boards, unless a result of the same duration exists."""
-    if not (out / "evaluation.json").exists() or options_of(out)["seconds"] != seconds:
+    if not (out / "evaluation.json").exists() or report(out)["options"]["seconds"] != seconds:
         (out / "evaluation.json").unlink(missing_ok=True)
         words = ["--seed", str(seed), "--seconds", str(seconds)]
         run(program, EXAMPLES / f"{program.name}.py", words, out)
 
 
-def options_of(folder: Path) -> dict[str, Any]:
-    """Returns the options of a training run."""
-    options: dict[str, Any] = json.loads((folder / "curve.json").read_text())["options"]
-    return options
+def report(folder: Path) -> dict[str, Any]:
+    """Returns the options of a training run, and its curve."""
+    content: dict[str, Any] = json.loads((folder / "curve.json").read_text())
+    return content
 
 
 def train_usual(program: Program, seconds: float, out: Path) -> None:
@@ -115,19 +115,6 @@ def glue(program: Program) -> int:
     raise LookupError(f"{program.name} has no make_boards")
 
 
-def rate(folder: Path) -> float:
-    """Returns the steps per second of a training run, including its updates."""
-    curve = json.loads((folder / "curve.json").read_text())["curve"]
-    return float(curve[-1]["steps_per_second"])
-
-
-def environment_share(folder: Path) -> float | None:
-    """Returns the environment's share of the training time; None if it was not measured."""
-    curve = json.loads((folder / "curve.json").read_text())["curve"]
-    share: float | None = curve[-1].get("environment_share")
-    return share
-
-
 def version(program: Program) -> str:
     """Returns the version of the program's library."""
     code = f"import importlib.metadata as m; print(m.version({program.distribution!r}))"
@@ -141,16 +128,19 @@ def row(program: Program, folder: Path, seeds: list[int]) -> figures.Row | None:
     if not all((one / "evaluation.json").exists() for one in runs):
         return None
     scores = [json.loads((one / "evaluation.json").read_text())["score"]["mean"] for one in runs]
-    shares = [share for one in runs if (share := environment_share(one)) is not None]
+    ends = [report(one)["curve"][-1] for one in runs]
+    # Only some programs measure the environment's share of the training time.
+    shares = [end["environment_share"] for end in ends if "environment_share" in end]
     usual = folder / f"{program.name}-usual"
+    has_usual = (usual / "curve.json").exists()
     return {
         "learner": program.label,
         "library": f"{program.distribution} {version(program)}",
         "glue": glue(program),
         "autoreset": program.mode,
-        "steps_per_second": statistics.median(rate(one) for one in runs),
-        "usual": rate(usual) if (usual / "curve.json").exists() else None,
-        "minutes": float(options_of(runs[0])["seconds"]) / 60,
+        "steps_per_second": statistics.median(end["steps_per_second"] for end in ends),
+        "usual": report(usual)["curve"][-1]["steps_per_second"] if has_usual else None,
+        "minutes": report(runs[0])["options"]["seconds"] / 60,
         "score": [statistics.median(scores), min(scores), max(scores)],
         "environment_share": [min(shares), max(shares)] if shares else None,
     }

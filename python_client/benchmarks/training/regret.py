@@ -75,9 +75,7 @@ GAMES = 10_000
 
 def solve(board: Board) -> float:
     """Makes the board's table, or checks an existing one. Returns the optimal expected score."""
-    words = [sys.executable, "-m", "twofold", "solve", "--size", board.name, "--json"]
-    solved = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-    return float(json.loads(solved.stdout)["value"])
+    return float(figures.output("solve", "--size", board.name)["value"])
 
 
 def known(boards: Sequence[Board], out: Path) -> dict[str, dict[str, float]]:

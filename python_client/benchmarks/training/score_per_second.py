@@ -229,12 +229,6 @@ def on_cores(number: int) -> Iterator[int]:
         os.sched_setaffinity(0, before)
 
 
-def processor_seconds() -> float:
-    """Returns the processor time of all child processes that have ended."""
-    times = os.times()
-    return times.children_user + times.children_system
-
-
 def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str, Any]:
     """Trains a learner if there is no result yet, and returns the content of trained.json.
 
@@ -246,9 +240,9 @@ def train(learner: Learner, options: argparse.Namespace, out: Path) -> dict[str,
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         busy = machine.busy_cores()
-        began, before = time.perf_counter(), processor_seconds()
+        began, before = time.perf_counter(), figures.processor_seconds()
         points = learner.train(options, out)
-        used = (processor_seconds() - before) / (time.perf_counter() - began)
+        used = (figures.processor_seconds() - before) / (time.perf_counter() - began)
         result = {
             "machine": machine.describe(),
             "cores": options.cores,

@@ -110,7 +110,7 @@ def train_table(options: argparse.Namespace, curve: Curve) -> None:
 
 
 def train_native(options: argparse.Namespace, curve: Curve) -> None:
-    """Trains the n-tuple network of `twofold.train` with the optimum as the initial value."""
+    """Trains the n-tuple network of `twofold.train`."""
     options.out.parent.mkdir(parents=True, exist_ok=True)
     file = options.out.with_suffix(".npz")
     file.unlink(missing_ok=True)
@@ -123,7 +123,6 @@ def train_native(options: argparse.Namespace, curve: Curve) -> None:
             steps=steps,
             num_envs=options.num_envs,
             seed=options.seed,
-            initial_value=options.scale,
             exponents=rows * columns + 2,  # from an empty cell to the largest possible tile
             file=file,
             resume=file.exists(),

@@ -1,6 +1,6 @@
 """Plays POPGym's Concentration and records everything. Requires popgym.
 
-    python popgym_games.py Easy 60 7 out.npz     # the variant, episodes, seed, output file
+    python popgym_games.py out.npz Easy 60 7     # output file, variant, episodes, seed
 
 Three players alternate after each episode. The first player chooses any card at random. The second
 chooses a random face-down card. The third has a perfect memory.
@@ -88,5 +88,5 @@ def play(name: str, episodes: int, seed: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _, name, episodes, seed, path = sys.argv
+    _, path, name, episodes, seed = sys.argv
     np.savez_compressed(path, **play(name, int(episodes), int(seed)))
