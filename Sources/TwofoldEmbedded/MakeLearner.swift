@@ -57,7 +57,7 @@ extension ServiceSettings {
         var settings = ServiceSettings(threads: 1)
         (settings.limits.maxBytes, settings.limits.maxBoardsPerSession) = (.max, boards)
         settings.limits.maxPolicyBytes = .max
-        settings.engine = variable("ENGINE").flatMap(Engine.init) ?? .automatic
+        settings.engine = (try? variable("ENGINE")).flatMap(Engine.init) ?? .automatic
         return settings
     }
 

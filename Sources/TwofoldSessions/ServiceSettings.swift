@@ -36,7 +36,7 @@ public struct ServiceSettings: Sendable {
     ///     "MAX_SESSIONS" means TWOFOLD_MAX_SESSIONS.
     public init(
         options: [String: Int] = [:], engine: Engine? = nil,
-        variable: @escaping (String) -> String? = Self.variable
+        variable: (String) throws(Reason) -> String? = Self.variable
     ) throws(Reason) {
         self.init(threads: availableProcessors())
         limits.maxBytes = availableMemory() / 2
@@ -55,10 +55,10 @@ public struct ServiceSettings: Sendable {
                 self[keyPath: number.property] = value
             }
         }
-        if let given = variable("TABLES") { tables = given }
+        if let given = try variable("TABLES") { tables = given }
         if let engine {
             self.engine = engine
-        } else if let name = variable("ENGINE") {
+        } else if let name = try variable("ENGINE") {
             guard let engine = Engine(rawValue: name) else {
                 throw Reason("TWOFOLD_ENGINE is '\(name)', which is not an engine; leave it unset")
             }
@@ -66,10 +66,12 @@ public struct ServiceSettings: Sendable {
         }
     }
 
-    /// Returns the text of the environment variable TWOFOLD_`name`; nil if it is unset or empty.
-    public static func variable(_ name: String) -> String? {
-        guard let value = getenv("TWOFOLD_" + name).map({ String(cString: $0) }), !value.isEmpty else {
-            return nil
+    /// Returns the text of the environment variable TWOFOLD_`name`; nil if it is unset or empty. Throws if it is not
+    /// valid UTF-8, because a path with other bytes would lead to another file.
+    public static func variable(_ name: String) throws(Reason) -> String? {
+        guard let bytes = getenv("TWOFOLD_" + name), bytes.pointee != 0 else { return nil }
+        guard let value = String(validatingCString: bytes) else {
+            throw Reason("TWOFOLD_\(name) is '\(String(cString: bytes))', which is not valid UTF-8")
         }
         return value
     }
@@ -153,13 +155,13 @@ public struct ServiceSettings: Sendable {
 
     /// Returns a setting's value from its flag, or otherwise from its variable; nil if neither is given.
     private static func value(
-        of number: Number, _ options: [String: Int], _ variable: (String) -> String?
+        of number: Number, _ options: [String: Int], _ variable: (String) throws(Reason) -> String?
     ) throws(Reason) -> Int? {
         var source = "--" + number.name
         var value = options[number.name]
         if value == nil {
             let name = number.name.uppercased().replacing("-", with: "_")
-            guard let text = variable(name) else { return nil }
+            guard let text = try variable(name) else { return nil }
             source = "TWOFOLD_" + name
             value = Int(text)
             guard value != nil else { throw Reason("\(source) is '\(text)'; it must be an integer") }

@@ -37,7 +37,7 @@ struct Ping: ParsableCommand {
     }
 
     func run() throws {
-        let endpoint = endpoints(endpoint.map { [$0] } ?? [])[0]
+        let endpoint = try endpoints(endpoint.map { [$0] } ?? [])[0]
         // Ipc endpoints are never encrypted, so the variables for tcp endpoints don't apply.
         let curve = endpoint.hasPrefix("ipc://") ? nil : try curve()
         switch try probe(endpoint, curve: curve, timeout: .seconds(timeout)) {

@@ -76,9 +76,6 @@ struct Serve: ParsableCommand {
     var logFormat: LogFormat?
 
     func run() throws {
-        try openStandardDescriptors()
-        // If the process that reads the log ends first, the server must not end as well.
-        signal(SIGPIPE, SIG_IGN)
         // Saving a session beyond the limit on file size must fail like a full disk, not end the server.
         signal(SIGXFSZ, SIG_IGN)
         try ConnectionLimit.install()
@@ -122,18 +119,6 @@ struct Serve: ParsableCommand {
         if statistics.sessionsLost > 0 { throw ExitCode.failure }
     }
 
-    /// Opens /dev/null for each standard descriptor that is closed. Otherwise, the server's next pipe would get that
-    /// number, and the lines that the server prints would go to the pipe.
-    private func openStandardDescriptors() throws {
-        while true {
-            let descriptor = try system(named: "open") { open("/dev/null", O_RDWR) }
-            if descriptor > STDERR_FILENO {
-                close(descriptor)
-                return
-            }
-        }
-    }
-
     /// Throws if the process can't start the threads that its queues need. Without this check, the server would
     /// accept requests but never answer them.
     private func checkThreads(_ threads: Int) throws {
@@ -148,12 +133,12 @@ struct Serve: ParsableCommand {
 
     private func makeConfiguration(_ logger: Logger) throws -> ServerConfiguration {
         let settings = try serviceSettings(options: numbers, engine: engine)
-        var configuration = ServerConfiguration(endpoints: endpoints(endpoint), settings)
+        var configuration = ServerConfiguration(endpoints: try endpoints(endpoint), settings)
         if let tables { configuration.service.tables = tables }
         configuration.parentProcess = try setting(parentPid, "PARENT_PID")
         configuration.stateDirectory = try setting(stateDir, "STATE_DIR")
         configuration.encryption = try encryption(logger)
-        let saysIdleTimeout = idleTimeout != nil || ServiceSettings.variable("IDLE_TIMEOUT") != nil
+        let saysIdleTimeout = try idleTimeout != nil || ServiceSettings.variable("IDLE_TIMEOUT") != nil
         if configuration.parentProcess != nil, !saysIdleTimeout {
             configuration.service.limits.idleTimeout = nil
         }

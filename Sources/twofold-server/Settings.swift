@@ -9,7 +9,7 @@ import TwofoldSessions
 /// otherwise nil. Throws if the variable's text is not a valid value.
 func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) throws -> Value? {
     if let option { return option }
-    guard let text = ServiceSettings.variable(name) else { return nil }
+    guard let text = try ServiceSettings.variable(name) else { return nil }
     guard let value = Value(argument: text) else {
         throw ValidationError("TWOFOLD_\(name) is '\(text)', which is not a valid \(Value.self)")
     }
@@ -17,9 +17,9 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
 }
 
 /// Returns the given endpoints. If there are none, returns those in TWOFOLD_ENDPOINT or, failing that, the default.
-func endpoints(_ given: [String]) -> [String] {
+func endpoints(_ given: [String]) throws -> [String] {
     if !given.isEmpty { return given }
-    let named = ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
+    let named = try ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
     return named.isEmpty ? ["tcp://127.0.0.1:5555"] : named
 }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import FoundationEssentials
+import Platform
 import TwofoldService
 
 /// The executable `twofold-server`, with the commands `serve`, `ping`, `keygen`, `bench`, `solve` and `version`.
@@ -13,10 +14,19 @@ struct TwofoldServerCommand: ParsableCommand {
 
     /// Runs the command. With --json, an error is also printed on standard output, as in all commands of `twofold`.
     static func main() {
+        // If the process that reads the log or the output ends first, this process must not end as well.
+        signal(SIGPIPE, SIG_IGN)
+        // Linux sends the first process of a container only signals with a handler. `serve` replaces these handlers.
+        if getpid() == 1 { for number in [SIGINT, SIGTERM] { signal(number) { _exit(128 + $0) } } }
         do {
+            try openStandardDescriptors()
             try checkEncoding()
             var command = try parseAsRoot()
             try command.run()
+            // `print` ignores errors, such as a full disk.
+            try explaining("can't write to standard output") { () throws(SystemError) in
+                try system { fflush(nil) }
+            }
         } catch {
             let code = exitCode(for: error)
             if CommandLine.arguments.contains("--json"), !code.isSuccess {
@@ -26,6 +36,18 @@ struct TwofoldServerCommand: ParsableCommand {
                 print(String(decoding: json ?? Data(), as: UTF8.self))
             }
             exit(withError: error)
+        }
+    }
+
+    /// Opens /dev/null for each standard descriptor that is closed. Otherwise, the next pipe or file would get that
+    /// number, and the lines that this process prints would go there.
+    private static func openStandardDescriptors() throws {
+        while true {
+            let descriptor = try system(named: "open") { open("/dev/null", O_RDWR) }
+            if descriptor > STDERR_FILENO {
+                close(descriptor)
+                return
+            }
         }
     }
 

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import shlex
+import shutil
 import signal
 import struct
 import subprocess
@@ -192,6 +193,7 @@ def test_a_command_that_fails_reports_it_in_text_and_in_json(
         (64, ["solve", "--objective", "goal"], "UsageError", "requires --goal TILE"),
         (64, ["bench", "--dance"], "UsageError", "Unknown option '--dance'"),
         (64, ["solve", "--tables", b"t\xff"], "UsageError", "is not valid UTF-8"),
+        (1, ["bench", "--boards", str(10**13)], "TwofoldError", "there is not enough memory"),
     ],
 )
 def test_a_command_of_the_server_that_fails_reports_it_in_text_and_in_json(
@@ -204,6 +206,7 @@ def test_a_command_of_the_server_that_fails_reports_it_in_text_and_in_json(
     error = json.loads(ran.stdout)["error"]
     assert error["type"] == kind
     assert told in error["message"]
+    assert "EnvironmentError(" not in error["message"]
     assert error["message"] in ran.stderr
 
 
@@ -382,6 +385,50 @@ def in_shell(
         env=variables,
     )
     return ran.returncode, ran.stderr.rpartition("] ")[2]
+
+
+def test_output_of_a_server_command_to_a_full_disk_is_status_1(tmp_path: Path) -> None:
+    status, text = in_shell(["keygen", str(tmp_path / "a")], ">/dev/full")
+    assert (status, "No space left on device" in text) == (1, True)
+
+
+@pytest.mark.parametrize("closed", [">&- 2>&-", "<&- 2>&-"])
+def test_a_board_is_solved_without_standard_descriptors(closed: str, tmp_path: Path) -> None:
+    command = [find_program(), "solve", "--size", "2", "--tables", tmp_path]
+    ran = subprocess.run(["sh", "-c", f'exec "$0" "$@" {closed}', *command])
+    assert ran.returncode == 0
+    assert list(tmp_path.glob("*.table"))
+
+
+def test_a_variable_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    variables = {**os.environb, b"TWOFOLD_TABLES": os.fsencode(tmp_path) + b"/t\xff"}
+    command = [find_program(), "solve", "--size", "2"]
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert ran.returncode == 64
+    assert "which is not valid UTF-8" in ran.stderr
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_signal_ends_a_command_that_is_the_first_process_of_a_container() -> None:
+    new_processes = ["unshare", "--pid", "--fork"]
+    if not shutil.which("unshare") or subprocess.run([*new_processes, "true"]).returncode:
+        pytest.skip("this user may not make a PID namespace")
+    command = [*new_processes, find_program(), "bench", "--boards", "1", "--rounds", "1000"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+
+        def has_ended() -> bool:
+            # A signal that comes before the program has its handlers is lost.
+            for child in children.read_text().split():
+                os.kill(int(child), signal.SIGTERM)
+            return process.poll() is not None
+
+        try:
+            wait_until(has_ended)
+        finally:
+            for child in children.read_text().split() if process.poll() is None else ():
+                os.kill(int(child), signal.SIGKILL)
+    assert process.returncode == 128 + signal.SIGTERM
 
 
 def test_output_of_a_help_to_a_full_disk_is_status_1() -> None:

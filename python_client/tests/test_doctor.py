@@ -421,6 +421,16 @@ def test_a_missing_packaging_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert findings["packages"].found == "packaging is not installed"
 
 
+@pytest.mark.parametrize("name", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_a_limit_on_memory_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, limit = getattr(resource, name), resource.getrlimit
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda each: (100 << 20,) * 2 if each == number else limit(each)
+    )
+    _, findings = doctor()
+    fails(findings, "memory", "100 MiB", "ulimit -d")
+
+
 def test_too_few_open_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = resource.getrlimit
     monkeypatch.setattr(

@@ -294,6 +294,20 @@ def test_a_board_that_no_game_reaches_has_no_value(make: Any) -> None:
     assert (refused.value.field, refused.value.lane) == ("policy", 0)
 
 
+@pytest.mark.parametrize("autoreset_mode", ["NextStep", "Disabled"])
+def test_a_finished_board_that_no_game_reaches_stops_no_other(
+    make: Any, autoreset_mode: str
+) -> None:
+    envs = make(2, autoreset_mode=autoreset_mode, max_episode_steps=1)
+    boards = np.array([[[9, 9], [0, 0]], [[1, 1], [0, 0]]], np.uint8)
+    envs.reset(seed=0, options={"boards": boards})
+    assert envs.step([3, 3])[3].all()
+    if autoreset_mode == "Disabled":
+        envs.reset(seed=1, options={"reset_mask": np.array([False, True])})
+    data = envs.rollout(1, policy="optimal")
+    assert data.valid.tolist() == [[False, autoreset_mode == "Disabled"]]
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 

@@ -33,7 +33,7 @@ public final class Batch {
 
     package let keys: BatchKeys
     let engine: any BatchEngine
-    let phases: LanePhases
+    package let phases: LanePhases
     private let passes: [any StepPass]
     /// The fields of the lanes' states, for a caller that keeps the states. `rest` has only the fields that
     /// ``resetArrays`` do not include.

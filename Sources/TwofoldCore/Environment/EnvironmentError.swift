@@ -1,7 +1,7 @@
 package import Platform
 
 /// The error for a request that an environment refuses. A refused request changes nothing.
-public struct EnvironmentError: Error, Equatable, Sendable {
+public struct EnvironmentError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The kinds of refusal.
     public enum Kind: Sendable {
         /// The argument is invalid in every state of the lane.
@@ -20,6 +20,8 @@ public struct EnvironmentError: Error, Equatable, Sendable {
     public let lane: Int?
     /// One sentence with the given value and the allowed values.
     public let message: String
+
+    public var description: String { message }
 
     /// Returns the error for an argument that is invalid in every state of the lane.
     public static func invalid(_ field: String, lane: Int? = nil, _ message: String) -> EnvironmentError {

@@ -10,7 +10,7 @@ public final class OptimalPolicy: Policy {
     public init(_ table: OptimumTable) { self.table = table }
 
     public func choose(_ view: PolicyView, until deadline: Deadline?) throws(EnvironmentError) {
-        let table = table
+        let (table, phases) = (table, view.batch.phases)
         let lost = Atomic(Int.max)
         view.batch.options.workers.run(lanes: view.lanes, nanosecondsPerLane: 50) { range, _ in
             withUnsafeTemporaryAllocation(of: Float.self, capacity: 4 * OptimumTable.block) { values in
@@ -26,7 +26,10 @@ public final class OptimalPolicy: Policy {
                         let row = values.baseAddress! + 4 &* (lane &- first)
                         var best = 0
                         for action in 0..<4 {
-                            if row[action].isNaN { lost.min(lane, ordering: .relaxed) }
+                            // The next step ignores the action of a lane whose episode has ended.
+                            if row[action].isNaN, !phases.isFinished(lane) {
+                                lost.min(lane, ordering: .relaxed)
+                            }
                             if row[action] > row[best] { best = action }
                         }
                         view.choose(best, lane: lane)

@@ -101,30 +101,35 @@ def _processor() -> Finding:
 
 
 def _memory() -> Finding:
-    limits = [bytes_ for bytes_ in (_address_space(), _cgroup_memory()) if bytes_ is not None]
+    limits = [*_own_limits(), *_cgroup_limits()]
     if not limits:
         return ok("memory", "no limit on this process")
     text = f"this process may use {min(limits) / 2**20:,.0f} MiB"
     if min(limits) < _MIN_MEMORY:
-        return failed("memory", text, "Raise the limit (`ulimit -v`, or the container's memory).")
+        return failed(
+            "memory",
+            text,
+            "Raise the limit (`ulimit -v`, `ulimit -d`, or the container's memory).",
+        )
     return ok("memory", text)
 
 
-def _address_space() -> int | None:
+def _own_limits() -> list[int]:
     try:
         import resource
     except ImportError:
-        return None
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return None if soft == resource.RLIM_INFINITY else soft
+        return []
+    soft = [resource.getrlimit(each)[0] for each in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]
+    return [limit for limit in soft if limit != resource.RLIM_INFINITY]
 
 
-def _cgroup_memory() -> int | None:
-    try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdecimal() else None
+def _cgroup_limits() -> list[int]:
+    limits = []
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # of version 2, and of version 1
+        with contextlib.suppress(OSError):
+            limits.append(Path("/sys/fs/cgroup", name).read_text().strip())
+    # Version 1 writes "unlimited" as a number larger than any memory.
+    return [int(limit) for limit in limits if limit.isdecimal() and int(limit) < 2**60]
 
 
 def _open_files() -> Finding:

@@ -60,7 +60,8 @@ def network_findings(endpoint: str, keys: CurveKeys | None, timeout: float) -> I
         yield failed(
             "keys",
             str(error),
-            "Correct TWOFOLD_CURVE_SERVER and TWOFOLD_CURVE_CLIENT, or unset them.",
+            "Correct or leave out --curve-server and --curve-client, or TWOFOLD_CURVE_SERVER and "
+            "TWOFOLD_CURVE_CLIENT.",
         )
         return
     yield ok("keys", "encrypted with CURVE" if keys else "none: the connection is not encrypted")
