@@ -193,9 +193,11 @@ def test_a_board_can_be_given(env: gym.Env[Any, Any]) -> None:
     ],
 )
 def test_a_wrong_option_is_refused(env: gym.Env[Any, Any], field: str, options: Any) -> None:
+    before = env.unwrapped.np_random.bit_generator.state
     with pytest.raises(errors.InvalidArgument) as caught:
         env.reset(seed=0, options=options)
     assert caught.value.field == field
+    assert env.unwrapped.np_random.bit_generator.state == before
 
 
 def test_render_draws_the_board(env: gym.Env[Any, Any]) -> None:

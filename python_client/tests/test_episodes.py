@@ -138,6 +138,23 @@ def test_returns_and_lengths_are_sums_over_the_steps(endpoint: str, game: str, m
     twin.close()
 
 
+def test_a_reset_may_overwrite_the_array_that_is_its_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    envs = reporting("embedded", max_episode_steps=2, goal=8, size=2, copy=False)
+    boards = np.tile(np.array([[1, 0], [0, 1]], np.uint8), (16, 1, 1))
+    boards[::2] = [[2, 2], [0, 1]]  # the even boards reach the goal
+    envs.reset(seed=0, options={"boards": boards})
+    infos = envs.step(np.full(16, 3))[4]
+    now[0] = 101.0
+    envs.reset(options={"reset_mask": infos["goal_reached"]})
+    envs.step(actions(0))
+    now[0] = 103.0
+    infos = envs.step(actions(1))[4]
+    assert infos["episode"]["t"][::2].tolist() == [2.0] * 8
+    envs.close()
+
+
 @pytest.mark.parametrize(
     "deed",
     [

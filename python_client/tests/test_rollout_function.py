@@ -12,6 +12,7 @@ from servers import Server
 
 import twofold
 from twofold import errors
+from twofold.envs import rollouts
 from twofold.policies.baselines import PerfectMemory, RandomPolicy
 from twofold.policies.lookup import resolve
 
@@ -56,6 +57,32 @@ class Watching:
 
 
 # ---- the same as in the server -------------------------------------------------------------------
+
+
+def test_a_function_plays_from_boards_that_progress_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A policy in the service does, too; here, its replies have one step each."""
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 1)
+
+    def play(policy: Any) -> Any:
+        envs = twofold.Game2048VectorEnv(
+            2, size=2, endpoint="embedded", autoreset_mode="Disabled", max_episode_steps=3
+        )
+        envs.reset(seed=0)
+
+        def restart(_: int) -> None:
+            over = envs.observe()[1]["episode_length"] == 3
+            if over.any():
+                envs.reset(options={"reset_mask": over})
+
+        rollout = envs.rollout(12, policy, progress=restart)
+        envs.close()
+        return rollout
+
+    rollout = play(lambda _, mask: mask.argmax(axis=1))
+    assert rollout.valid.all()
+    assert_same(rollout, play("fixed-order"))
 
 
 @pytest.mark.parametrize("mode", MODES)

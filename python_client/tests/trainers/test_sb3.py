@@ -185,6 +185,7 @@ def test_pictures_show_all_boards() -> None:
     boards = make_sb3_vec(GAME, 4, endpoint="embedded", render_mode="rgb_array", render_size=64)
     boards.reset()
     assert boards.render().shape == (128, 128, 3)
+    assert boards.metadata["render_fps"] == 4  # VecVideoRecorder reads it
     boards.close()
 
 

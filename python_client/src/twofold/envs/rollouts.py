@@ -141,11 +141,11 @@ class _StepCount:
     `advance` computes both masks of lanes, bool (N,), from the last step's results.
     """
 
-    def __init__(
-        self, left: int, mode: int, playing: NDArray[np.bool_], begins: NDArray[np.bool_]
-    ) -> None:
+    playing: NDArray[np.bool_]
+    begins: NDArray[np.bool_]
+
+    def __init__(self, left: int, mode: int) -> None:
         self._left, self._mode = left, mode
-        self.playing, self.begins = playing, begins
 
     @property
     def is_finished(self) -> bool:
@@ -188,16 +188,15 @@ class _FunctionSteps:
 
         def report(*_: object) -> None:
             if progress is not None:
+                before = session.last_seq
                 progress(collected.done)
                 session.refuse_pending_step()
+                self._is_current = session.last_seq == before
 
         session.refuse_pending_step()
         try:
-            self._observations, infos = self._observe()
-            self._mask: Array = infos["action_mask"]
-            playing = ~finished(self._snapshot())
-            begins = playing & (infos["episode_length"] == 0)
-            steps = _StepCount(collected.steps, session.create.autoreset_mode, playing, begins)
+            steps = _StepCount(collected.steps, session.create.autoreset_mode)
+            self._look(steps)
             play(self, steps, [report])
         except (KeyboardInterrupt, DeadlineExceeded) as error:
             if session.unreturned_step is None:
@@ -205,11 +204,22 @@ class _FunctionSteps:
             raise
         return _whole(session, collected)
 
+    def _look(self, schedule: _StepCount) -> None:
+        """Reads the boards, at the start and after `progress` has made calls."""
+        self._observations, infos = self._observe()
+        self._mask: Array = infos["action_mask"]
+        schedule.playing = ~finished(self._snapshot())
+        schedule.begins = schedule.playing & (infos["episode_length"] == 0)
+        self._is_current = True
+
     def begin(self, schedule: _StepCount) -> None:
         self._chooser.begin(schedule.begins)
 
     def play(self, schedule: _StepCount) -> dict[str, Array]:
         """Plays one step; returns its arrays, keyed by their names in the reply."""
+        if not self._is_current:
+            self._look(schedule)
+            self.begin(schedule)
         chooser, playing = self._chooser, schedule.playing
         actions = np.zeros(self._results.num_envs, np.uint8)
         if playing.any():

@@ -84,9 +84,10 @@ class TwofoldEnv(gym.Env[ObsT, "int | np.integer[Any]"], Generic[ObsT]):
         if board is not None:
             shape = self._batch._board_space.shape or ()
             batch_options = {"boards": _arguments.integers("board", board, shape)[np.newaxis]}
-        super().reset(seed=seed)
         with _as_argument("board"):
-            return self._seen(*self._batch._reset_once(seed, batch_options))
+            results = self._seen(*self._batch._reset_once(seed, batch_options))
+        super().reset(seed=seed)
+        return results
 
     @exactly_once
     def step(self, action: int | np.integer[Any]) -> tuple[ObsT, float, bool, bool, Infos]:

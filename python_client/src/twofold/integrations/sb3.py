@@ -65,6 +65,7 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
         self.envs = envs
         self._masks: NDArray[np.int8] | None = None
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+        self.metadata["render_fps"] = envs.metadata["render_fps"]  # for VecVideoRecorder
 
     def reset(self) -> Any:
         """Starts new episodes and returns the observations (N, …).
