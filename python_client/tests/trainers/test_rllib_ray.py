@@ -257,6 +257,27 @@ def test_an_error_of_the_policy_is_raised_with_the_counts_of_one_process() -> No
         twofold.evaluate(worst, episodes=1, first_seed=error.seed)
 
 
+def test_an_exception_contains_the_finished_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_ray, "_MAX_EPISODES", 9)
+    given: dict[str, Any] = {"episodes": 100, "size": 2, "num_envs": 9}
+    seen: set[int] = set()
+
+    def stops(games: int, *_: int) -> None:
+        seen.add(games)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as info:
+        evaluate("fixed-order", workers=2, progress=stops, **given)
+    part = vars(info.value)["evaluation"]
+    assert part.episodes == max(seen) < 100
+    assert part.card["ended early"].startswith(f"{part.episodes} of 100 games finished")
+    whole = twofold.evaluate("fixed-order", **given)
+    chosen = np.isin(whole.seeds, part.seeds)
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[chosen])
+
+
 def test_an_interrupt_ends_workers_in_a_policy_that_never_returns(tmp_path: Path) -> None:
     def waits(observations: Any, action_mask: Any) -> Any:
         (tmp_path / str(os.getpid())).touch()

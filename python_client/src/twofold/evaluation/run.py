@@ -6,7 +6,7 @@ import contextlib
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -76,8 +76,9 @@ def evaluate(
     policies, the seeds are derived from a new secret, which the report contains. To repeat the
     games, pass the secret from the report as `secret`.
 
-    If an error or an interrupt ends an evaluation in this process early, the exception's attribute
-    `evaluation` contains the finished games, if there are any, without log and regret.
+    If an error or an interrupt ends an evaluation early, the exception's attribute `evaluation`
+    contains the finished games, if there are any, without log and regret. An executor may omit some
+    of them.
 
     Args:
         policy: A function (observations, action_mask) -> actions, as `PolicyFunction` and
@@ -211,13 +212,8 @@ class Plan:
             try:
                 play(setup.source, schedule, [observer.add for observer in setup.observers])
             except BaseException as error:
-                finished = int(setup.results.finished.sum())
-                if finished and len(part) == len(self.seeds):
-                    card["ended early"] = (
-                        f"{finished:,} of {len(part):,} games finished; long games are more likely "
-                        "to be missing"
-                    )
-                    vars(error)["evaluation"] = setup.evaluation(seeds, start, is_whole=False)
+                if setup.results.finished.any() and len(part) == len(self.seeds):
+                    keep(error, setup.evaluation(seeds, start, is_whole=False), len(part))
                 raise
             return setup.evaluation(seeds, start, is_whole=True)
 
@@ -318,6 +314,16 @@ class Executor(Protocol):
         ...
 
 
+def keep(error: BaseException, finished: Evaluation, games: int) -> None:
+    """Attaches an evaluation of the finished games to the error that ended all `games` early."""
+    note = (
+        f"{finished.episodes:,} of {games:,} games finished; long games are more likely to be "
+        "missing"
+    )
+    card = {**finished.card, "ended early": note}
+    vars(error)["evaluation"] = replace(finished, card=card, log=None, regret=None)
+
+
 def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
     """Joins the consecutive parts of an evaluation, which were played in parallel.
 
@@ -345,6 +351,7 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
     failures = None
     if first.failures is not None:
         failures = tuple(each for part in parts for each in part.failures or ())
+    has_tiles = all(part.max_exponents is not None for part in parts)
     regrets = [part.regret for part in parts if part.regret is not None]
     return Evaluation(
         policy=first.policy,
@@ -353,7 +360,7 @@ def join(parts: Sequence[Evaluation], seconds: float) -> Evaluation:
         scores=joined("scores"),
         moves=joined("moves"),
         lengths=joined("lengths"),
-        max_exponents=None if first.max_exponents is None else joined("max_exponents"),
+        max_exponents=joined("max_exponents") if has_tiles else None,
         seconds=seconds,
         policy_seconds=share * seconds,
         log=log,

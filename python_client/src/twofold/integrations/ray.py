@@ -22,7 +22,7 @@ from twofold.datasets import file_format, writer
 from twofold.errors import FailedPrecondition, InvalidArgument
 from twofold.evaluation.observers import Progress
 from twofold.evaluation.results import Evaluation
-from twofold.evaluation.run import Plan, join
+from twofold.evaluation.run import Plan, join, keep
 from twofold.integrations import ray_pool
 from twofold.integrations.ray_pool import Pool
 from twofold.judging import ChatModel
@@ -43,8 +43,9 @@ class RayExecutor:
     or on a random generator that rows share. Each part gets a copy of the policy, made by Ray's
     cloudpickle, which also handles lambdas.
 
-    If a worker or node is lost, its part of an evaluation is played again, at most three times. In
-    a dataset, another worker replays the lost worker's lanes from their seeds and then continues.
+    If a worker or node is lost, its part of an evaluation is played again, at most three times. If
+    an error or an interrupt ends an evaluation early, the finished parts are kept. In a dataset,
+    another worker replays the lost worker's lanes from their seeds and then continues.
 
     Args:
         workers: The number of Ray actors (default: the cluster's number of CPUs). A dataset has at
@@ -87,15 +88,23 @@ class RayExecutor:
         packed = ray_pool.packed(plan)
         played: dict[int, Evaluation] = {}
         games = steps = 0
-        with Pool(_Evaluator, min(workers, len(parts)), self._options) as pool:
-            for index, evaluation in _each(pool, packed, parts):
-                played[index] = evaluation
-                games += evaluation.episodes
-                steps += int(evaluation.lengths.sum())
-                if progress is not None:
-                    progress(games, total, steps)
-        in_order = [played[index] for index in range(len(parts))]
-        return join(in_order, time.perf_counter() - start)
+
+        def joined() -> Evaluation:
+            return join([played[index] for index in sorted(played)], time.perf_counter() - start)
+
+        try:
+            with Pool(_Evaluator, min(workers, len(parts)), self._options) as pool:
+                for index, evaluation in _each(pool, packed, parts):
+                    played[index] = evaluation
+                    games += evaluation.episodes
+                    steps += int(evaluation.lengths.sum())
+                    if progress is not None:
+                        progress(games, total, steps)
+        except BaseException as error:
+            if played:
+                keep(error, joined(), total)
+            raise
+        return joined()
 
     def write(self, path: str | Path, plan: writer.Plan, progress: writer.Progress | None) -> int:
         """Plays and writes a dataset, and returns its number of transitions.
