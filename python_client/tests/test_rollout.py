@@ -539,7 +539,7 @@ TABLE = np.zeros(16, np.float32)
         ({"steps": 2, "policy": "random", "policy_seed": -1}, "policy_seed", None),
         ({"steps": 2**62, "policy": "random"}, "steps", None),
         ({"steps": 2, "policy": "random", "policy_seed": [1, 2]}, "policy_seed", None),
-        ({"steps": 2, "policy": "random", "policy_seed": [1, None, 2]}, "policy_seed", None),
+        ({"steps": 2, "policy": "random", "policy_seed": [1, None, 2]}, "policy_seed", 1),
         ({"steps": 2, "actions": GOOD, "policy_seed": 1}, "policy_seed", None),
         ({"steps": 2, "policy": "random", "infos": ["no"]}, "infos", None),
         ({"steps": 2, "policy": "random", "infos": "score"}, "infos", None),

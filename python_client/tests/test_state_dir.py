@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -374,24 +373,6 @@ def test_sessions_beyond_a_limit_stay_in_the_directory(
             one_step(envs, 1)
             restored += 1
     assert restored == 2
-
-
-def test_the_directory_of_a_server_of_version_0_1_is_read(keeping: Server, directory: Path) -> None:
-    """The session in the fixture has three boards, and was saved after two steps."""
-    keeping.terminate()
-    saved = Path(__file__).parents[2] / "Tests/Fixtures/state/version-1.session"
-    shutil.copy(saved, directory / f"{bytes(range(16)).hex()}.session")
-    (directory / "cut.session").write_bytes(saved.read_bytes()[:-1])
-    keeping.start_again()
-    assert [file.name for file in files(directory)] == ["cut.session"]
-    with RawSession(keeping.ipc) as twin, RawSession(keeping.ipc) as session:
-        twin.create()
-        twin.reset()
-        twin.step(0, 1, 2)
-        last = twin.step(3, 2, 1)
-        session.id, session.seq = bytes(range(16)), 3
-        assert session.step(3, 2, 1).payload == last.payload, "a repeat gets the saved reply"
-        assert session.step(1, 1, 1).payload == twin.step(1, 1, 1).payload
 
 
 def test_a_killed_stop_keeps_its_files_and_a_stopped_start_keeps_all(
