@@ -23,7 +23,8 @@ def draw_regret(path: Path) -> None:
         panels = figure.subplots(1, len(optima), sharey=True)
         for axes, (board, optimum) in zip(panels, optima.items(), strict=True):
             found = [row for row in rows if row["board"] == board and row.get("regret")]
-            names = [row["learner"].replace(UNTRAINED, "") for row in found]
+            # Commands have Markdown's backticks.
+            names = [row["learner"].replace(UNTRAINED, "").replace("`", "") for row in found]
             colors = [GREY if row["learner"].endswith(UNTRAINED) else "C0" for row in found]
             parts = [[regret / optimum["score"] for regret in row["regret"]] for row in found]
             _draw_dots(axes, names, parts, colors)
