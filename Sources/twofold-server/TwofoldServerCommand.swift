@@ -21,8 +21,13 @@ struct TwofoldServerCommand: ParsableCommand {
         do {
             try openStandardDescriptors()
             try checkEncoding()
-            var command = try parseAsRoot()
-            try command.run()
+            do {
+                var command = try parseAsRoot()
+                try command.run()
+            } catch where exitCode(for: error).isSuccess {
+                let text = fullMessage(for: error)  // help, or the version
+                if !text.isEmpty { print(text) }
+            }
             // `print` ignores errors, such as a full disk.
             try explaining("can't write to standard output") { () throws(SystemError) in
                 try system { fflush(nil) }

@@ -122,7 +122,8 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> N
     }
     (out / "end_to_end.json").write_text(json.dumps(content, indent=1) + "\n")
     rows = report.rows(run, results)
-    plot.draw(rows, figures.machine(), out / "end_to_end.png")
+    where = f"{run['machine']['processor']}, {report.cores(run['machine'])}"
+    plot.draw(rows, where, out / "end_to_end.png")
     print(text)
     print(f"In {out}: end_to_end.md, end_to_end.json, end_to_end.png", file=sys.stderr)
     if publish:

@@ -100,13 +100,13 @@ def _setting(run: dict[str, Any]) -> str:
     changes = " and uncommitted changes" if run["has_uncommitted_changes"] else ""
     lines = [
         f"`{run['command']}`",
-        f"{run['started']}: {machine['processor']}, {_cores(machine)}, "
+        f"{run['started']}: {machine['processor']}, {cores(machine)}, "
         f"{machine['memory_bytes'] / 2**30:.0f} GiB, {machine['system']}. "
         f"Commit {run['commit'][:12]}{changes}. {run['rounds']} interleaved rounds of "
         f"{run['seconds']:g} s for each contestant and N.",
     ]
     busy = run["busy_cores"] or [0.0]
-    span = f"{min(busy):.2f} … {max(busy):.2f} of {_cores(machine)}"
+    span = f"{min(busy):.2f} … {max(busy):.2f} of {cores(machine)}"
     if max(busy) > QUIET:
         lines.append(
             f"**Other work was running**: {span} were busy while the benchmark waited. The rates "
@@ -117,7 +117,8 @@ def _setting(run: dict[str, Any]) -> str:
     return "\n\n".join(lines)
 
 
-def _cores(machine: dict[str, Any]) -> str:
+def cores(machine: dict[str, Any]) -> str:
+    """Returns the machine's number of cores in words."""
     return "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
 
 

@@ -387,9 +387,16 @@ def in_shell(
     return ran.returncode, ran.stderr.rpartition("] ")[2]
 
 
-def test_output_of_a_server_command_to_a_full_disk_is_status_1(tmp_path: Path) -> None:
-    status, text = in_shell(["keygen", str(tmp_path / "a")], ">/dev/full")
-    assert (status, "No space left on device" in text) == (1, True)
+@pytest.mark.parametrize("words", [["keygen", "a"], ["--help"], ["--version"]], ids=str)
+def test_output_of_a_server_command_to_a_full_disk_is_status_1(
+    words: list[str], tmp_path: Path
+) -> None:
+    command = shlex.join([str(find_program()), *words])
+    ran = subprocess.run(
+        ["sh", "-c", f"{command} >/dev/full"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    assert ran.returncode == 1
+    assert "No space left on device" in ran.stderr
 
 
 @pytest.mark.parametrize("closed", [">&- 2>&-", "<&- 2>&-"])

@@ -132,6 +132,23 @@ def test_arguments_of_a_registered_environment_are_recorded(
     assert (Game2048.of(**kwargs).in_user_order(masks, 1) == data["action_mask"]).all()
 
 
+class Short(twofold.Game2048VectorEnv):
+    """An environment whose own code sets an argument."""
+
+    def __init__(self, num_envs: int, **arguments: Any) -> None:
+        super().__init__(num_envs, max_episode_steps=20, **arguments)
+
+
+def test_an_environment_may_set_arguments_itself(tmp_path: Path) -> None:
+    gym.register("Short-v0", vector_entry_point=Short)
+    try:
+        path = write(tmp_path, env="Short-v0", four_probability=0.5)
+        metadata = twofold.datasets.verify(path, endpoint="embedded")
+    finally:
+        del gym.registry["Short-v0"]
+    assert metadata["arguments"] == {"four_probability": 0.5}
+
+
 def test_a_file_with_too_few_rows_is_found_without_a_replay(tmp_path: Path) -> None:
     path = write(tmp_path)
     rewrite(path, transitions=5000)

@@ -18,6 +18,7 @@ import twofold
 from twofold.client import stateless
 from twofold.client.carrier import NO_PAYLOAD
 from twofold.client.curve import HandshakeWatch
+from twofold.errors import ClosedError, InvalidArgument
 from twofold.v1 import envelope_pb2 as envelope
 
 
@@ -113,6 +114,32 @@ def test_a_close_after_an_interrupt_at_any_bytecode_of_a_close_ends_the_session(
             has_fired = at.has_fired
             moment += 1
     assert moment > 50
+
+
+def test_a_signal_handlers_refused_call_leaves_the_interrupted_methods_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    envs = twofold.Game2048VectorEnv(3, endpoint="embedded", extra_infos=("episode",))
+    envs.reset(seed=1)
+    episodes = envs._episodes
+    assert episodes is not None
+    refusals = []
+
+    def while_a_handler_steps(interrupted: Callable[..., Any]) -> Callable[..., Any]:
+        def both(*arguments: Any, **keywords: Any) -> Any:
+            with pytest.raises((ClosedError, InvalidArgument)) as refused:
+                envs.step([9, 9, 9])
+            refusals.append(refused.type)
+            return interrupted(*arguments, **keywords)
+
+        return both
+
+    monkeypatch.setattr(episodes, "statistics", while_a_handler_steps(episodes.statistics))
+    assert envs.statistics()["episodes"] == 0
+    session = envs._session
+    monkeypatch.setattr(session, "_say_goodbye", while_a_handler_steps(session._say_goodbye))
+    envs.close()
+    assert refusals == [InvalidArgument, ClosedError]
 
 
 def test_a_second_interrupt_while_the_first_is_handled_loses_nothing(

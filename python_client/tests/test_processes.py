@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -175,6 +176,35 @@ def test_a_workers_boards_end_with_it(method: str, own_server: Server) -> None:
     assert worker.exitcode == 0
     counters = statistics_of(own_server.ipc).counters
     assert (counters.sessions_created, counters.sessions_closed) == (1, 1)
+
+
+def play_in_a_thread(outcome: Any) -> None:
+    """Returns while a thread still plays."""
+    envs = make("embedded")
+    envs.reset(seed=0)
+
+    def play() -> None:
+        try:
+            for step in range(200):
+                envs.step(actions(step))
+                time.sleep(0.001)
+            outcome.send("played")
+        except Exception as error:
+            outcome.send(repr(error))
+
+    threading.Thread(target=play).start()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_workers_threads_play_to_their_end(method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    ours, theirs = context.Pipe()
+    worker = context.Process(target=play_in_a_thread, args=(theirs,))
+    worker.start()
+    assert ours.poll(PATIENCE)
+    assert ours.recv() == "played"
+    worker.join(PATIENCE)
+    assert worker.exitcode == 0
 
 
 def test_gymnasiums_async_workers_share_a_server(server: Server) -> None:

@@ -59,6 +59,19 @@ class Watching:
 # ---- the same as in the server -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_policys_memory_is_reset_once_an_episode_if_progress_looks_at_the_boards(
+    mode: str, open_envs: Callable[..., Any]
+) -> None:
+    def resets(looks: bool) -> list[Any]:
+        envs, policy = open_envs(autoreset_mode=mode, max_episode_steps=2), Watching()
+        envs.reset(seed=0)
+        envs.rollout(7, policy, progress=(lambda _: envs.observe()) if looks else None)
+        return policy.begun
+
+    assert resets(looks=True) == resets(looks=False)
+
+
 def test_a_function_plays_from_boards_that_progress_has_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -207,6 +207,10 @@ class JaxEnv:
             for name, spec in self._state.items()
             if self._reset_arrays.get(_NAMES.get(name, name)) != spec
         }
+        # The names of the state's fields among the results of a step.
+        self._results_of = {
+            name: name if name in self._rest else _NAMES.get(name, name) for name in self._state
+        }
         _register()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -300,8 +304,7 @@ class JaxEnv:
         places = {name: place for place, name in enumerate(specs)}
         # XLA may write a result where its argument was, which saves a copy in loops.
         aliases = {
-            argument + 1: places[name if name in self._rest else _NAMES.get(name, name)]
-            for argument, name in enumerate(self._state)
+            argument + 1: places[name] for argument, name in enumerate(self._results_of.values())
         }
         results = self._call(
             "step", {**specs, **finals}, state.phase.shape, actions, *arguments, aliases=aliases
@@ -315,10 +318,7 @@ class JaxEnv:
         """Returns the states and the time step; `last` holds the final arrays, if any."""
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             last = None
-        fields = {
-            name: results[name if name in self._rest else _NAMES.get(name, name)]
-            for name in self._state
-        }
+        fields = {name: results[result] for name, result in self._results_of.items()}
         names = [
             name
             for name in self._step_arrays

@@ -1,6 +1,7 @@
 """Ray's workers produce the same games and files as one process, even if a worker is lost."""
 
 import contextlib
+import dataclasses
 import importlib
 import json
 import os
@@ -276,6 +277,19 @@ def test_an_exception_contains_the_finished_parts(monkeypatch: pytest.MonkeyPatc
     chosen = np.isin(whole.seeds, part.seeds)
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[chosen])
+
+
+def test_an_interrupt_remains_one_if_the_machines_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = twofold.evaluate("fixed-order", episodes=2, size=2)
+    other = dataclasses.replace(part, card={**part.card, "python": "2.7"})
+
+    def interrupted(*_: Any) -> Iterator[tuple[int, Any]]:
+        yield from enumerate((part, other))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(on_ray, "_each", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate("fixed-order", episodes=6, size=2, workers=1)
 
 
 def test_an_interrupt_ends_workers_in_a_policy_that_never_returns(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ class Facts(NamedTuple):
     server: str
     """The service's version."""
     arguments: dict[str, Any]
-    """The game's arguments as JSON, including those with which the environment was registered."""
+    """The game's arguments with which the environment was registered, as JSON."""
 
 
 class Lanes:
@@ -164,11 +164,11 @@ class Lanes:
         envs = make_vec(plan.env, num_envs=len(lanes), **plan.env_arguments)
         self._envs = file_format.env_of_2048(envs)
         self._first, self.time = lanes.start, 0
-        game = self._envs.game
+        game, known = self._envs.game, self._envs.game.arguments
+        given = self._envs.spec.kwargs if self._envs.spec else {}
         try:
-            self.facts = Facts(
-                game.rows * game.columns, self._envs.server_version, as_json(game.arguments)
-            )
+            registered = as_json({name: known[name] for name in given if name in known})
+            self.facts = Facts(game.rows * game.columns, self._envs.server_version, registered)
             self._opened = open_for_rollouts(plan.policy, self._envs, plan.policy_timeout)
             if isinstance(self._opened, OpenFunction):
                 self._opened.first_lane = lanes.start

@@ -213,13 +213,15 @@ class _FunctionSteps:
         self._is_current = True
 
     def begin(self, schedule: _StepCount) -> None:
-        self._chooser.begin(schedule.begins)
+        if self._is_current:  # otherwise, `play` looks first
+            self._chooser.begin(schedule.begins)
 
     def play(self, schedule: _StepCount) -> dict[str, Array]:
         """Plays one step; returns its arrays, keyed by their names in the reply."""
         if not self._is_current:
             self._look(schedule)
-            self.begin(schedule)
+            if schedule.begins.any():
+                self.begin(schedule)
         chooser, playing = self._chooser, schedule.playing
         actions = np.zeros(self._results.num_envs, np.uint8)
         if playing.any():

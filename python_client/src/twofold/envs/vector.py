@@ -718,8 +718,10 @@ class TwofoldVectorEnv(VectorEnv[ObsT, ArrayLike, Array], Generic[ObsT, InfosT])
             )
         self._session.acquire()
         try:
+            self._session.is_held = True
             return self._episodes.statistics(reset=_arguments.boolean("reset", reset))
         finally:
+            self._session.is_held = False
             self._session.lock.release()
 
     @property

@@ -9,6 +9,7 @@ be installed on all nodes; Ray's `runtime_env` can install it, and can copy a po
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +45,8 @@ class RayExecutor:
     cloudpickle, which also handles lambdas.
 
     If a worker or node is lost, its part of an evaluation is played again, at most three times. If
-    an error or an interrupt ends an evaluation early, the finished parts are kept. In a dataset,
+    an error or an interrupt ends an evaluation early, the finished parts are kept. An environment
+    that reports its score only in some games is scored in each part separately. In a dataset,
     another worker replays the lost worker's lanes from their seeds and then continues.
 
     Args:
@@ -102,7 +104,8 @@ class RayExecutor:
                         progress(games, total, steps)
         except BaseException as error:
             if played:
-                keep(error, joined(), total)
+                with contextlib.suppress(FailedPrecondition):  # the machines differ
+                    keep(error, joined(), total)
             raise
         return joined()
 

@@ -175,7 +175,6 @@ class PerfectMemory(CardPlayer):
 
     def __init__(self, envs: Any) -> None:
         super().__init__(envs)
-        self._symbols = self.game.symbols
         self._seen = np.full((self.num_envs, self.game.cards), -1, np.int16)
 
     def reset(self, lanes: NDArray[np.bool_]) -> None:
@@ -185,22 +184,22 @@ class PerfectMemory(CardPlayer):
     def _open_symbols(self, lies_open: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Returns the symbol of each game's open card, (N,); -1 between turns."""
         lanes, cards = np.nonzero(lies_open)
-        which = lanes * self._symbols + self._seen[lanes, cards]
-        counts = np.bincount(which, minlength=len(self._seen) * self._symbols)
+        which = lanes * self.game.symbols + self._seen[lanes, cards]
+        counts = np.bincount(which, minlength=len(self._seen) * self.game.symbols)
         # Found pairs may be visible too. They are an even number of cards of each symbol.
-        is_odd = counts.reshape(-1, self._symbols) % 2 == 1
+        is_odd = counts.reshape(-1, self.game.symbols) % 2 == 1
         return np.where(is_odd.any(axis=1), is_odd.argmax(axis=1), -1)
 
     def _choose(self, table: NDArray[Any], playable: NDArray[np.bool_]) -> NDArray[np.int64]:
-        is_visible = table < self._symbols
+        is_visible = table < self.game.symbols
         np.copyto(self._seen, table.astype(np.int16), where=is_visible)
         open_symbols = self._open_symbols(is_visible & ~playable)
         known = playable & (self._seen >= 0)
         lanes = np.arange(len(self._seen))
         # The open card's mate; between turns, any known card whose mate is known too.
         mate = known & np.equal(self._seen, open_symbols[:, None])
-        of_symbol = (lanes[:, None] * self._symbols + self._seen)[known]
-        count = np.bincount(of_symbol, minlength=len(lanes) * self._symbols)
+        of_symbol = (lanes[:, None] * self.game.symbols + self._seen)[known]
+        count = np.bincount(of_symbol, minlength=len(lanes) * self.game.symbols)
         paired = np.zeros_like(known)
         paired[known] = count[of_symbol] >= 2
         wanted = np.where((open_symbols >= 0)[:, None], mate, paired)

@@ -30,6 +30,7 @@ class Calls(abc.ABC):
     Attributes:
         is_busy: Whether a call is running during which no other call may begin. An interrupt may
             leave it true.
+        is_held: Whether `close` or `statistics` holds the lock, which no call has taken.
         lock: The lock that a thread holds during a call.
         state: The newest request's state; only the lock's holder changes it.
     """
@@ -37,6 +38,7 @@ class Calls(abc.ABC):
     # `system.generation` of the process that may make calls; None unless the session is open.
     _owner: object = None
     is_busy = False
+    is_held = False
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
@@ -128,6 +130,8 @@ class Calls(abc.ABC):
 
         An interrupt can come after the lock was taken in `enter`, or before its release.
         """
+        if self.is_held:  # by the method that this call interrupts
+            return
         while self.lock._is_owned() and self._count_calls() == 1:  # type: ignore[attr-defined]
             self.lock.release()
 

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import multiprocessing
 import multiprocessing.util
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -401,6 +402,7 @@ class Session(Calls):
         if not self.lock.acquire(timeout=timeout):
             return
         try:
+            self.is_held = True
             if not self._has_ended:
                 with contextlib.suppress(Exception):
                     self._say_goodbye(deadline)
@@ -408,6 +410,7 @@ class Session(Calls):
         finally:
             self.state = states.Closed(self.last_seq)
             self.link.carrier.close()
+            self.is_held = False
             self.lock.release()
 
     def _say_goodbye(self, deadline: float) -> None:
@@ -452,4 +455,18 @@ atexit.register(_close_at_exit)
 def _close_at_exit_of(generation: object) -> None:
     """Registers `_close_at_exit` in a child process of multiprocessing, which may skip atexit."""
     if multiprocessing.parent_process() is not None:
-        multiprocessing.util.Finalize(None, _close_at_exit, exitpriority=0)
+        multiprocessing.util.Finalize(None, _close_after_threads, exitpriority=0)
+
+
+def _close_after_threads() -> None:
+    """Closes the sessions when the threads that Python waits for at exit have ended."""
+    main = threading.main_thread()
+    others = [each for each in threading.enumerate() if not each.daemon and each is not main]
+
+    def close() -> None:
+        for thread in others:
+            thread.join()
+        _close_at_exit()
+
+    # In a thread, because the threads of a ThreadPoolExecutor end only after the finalizers.
+    threading.Thread(target=close).start()
