@@ -24,7 +24,7 @@ struct TwofoldServerCommand: ParsableCommand {
             do {
                 var command = try parseAsRoot()
                 try command.run()
-            } catch  where exitCode(for: error).isSuccess {
+            } catch let error where exitCode(for: error).isSuccess {
                 let text = fullMessage(for: error)  // help, or the version
                 if !text.isEmpty { print(text) }
             }

@@ -298,6 +298,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     ),
     "score per second": measured("score_per_second", tables.score_per_second),
     "ntuple learners": measured("ntuple_learners", tables.score_per_second),
+    "long training": measured("long_training", tables.score_per_second),
     "regret": measured("regret", tables.regret),
     "training": measured("training", lambda found: tables.training(found, rows("agents"))),
     "ppo": measured("ppo", tables.ppo),
