@@ -401,7 +401,7 @@ def test_output_of_a_server_command_to_a_full_disk_is_status_1(
 
 @pytest.mark.parametrize("closed", [">&- 2>&-", "<&- 2>&-"])
 def test_a_board_is_solved_without_standard_descriptors(closed: str, tmp_path: Path) -> None:
-    command = [find_program(), "solve", "--size", "2", "--tables", tmp_path]
+    command = [str(find_program()), "solve", "--size", "2", "--tables", str(tmp_path)]
     ran = subprocess.run(["sh", "-c", f'exec "$0" "$@" {closed}', *command])
     assert ran.returncode == 0
     assert list(tmp_path.glob("*.table"))
@@ -409,7 +409,7 @@ def test_a_board_is_solved_without_standard_descriptors(closed: str, tmp_path: P
 
 def test_a_variable_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     variables = {**os.environb, b"TWOFOLD_TABLES": os.fsencode(tmp_path) + b"/t\xff"}
-    command = [find_program(), "solve", "--size", "2"]
+    command = [str(find_program()), "solve", "--size", "2"]
     ran = subprocess.run(command, env=variables, capture_output=True, text=True)
     assert ran.returncode == 64
     assert "which is not valid UTF-8" in ran.stderr
@@ -420,7 +420,7 @@ def test_a_signal_ends_a_command_that_is_the_first_process_of_a_container() -> N
     new_processes = ["unshare", "--pid", "--fork"]
     if not shutil.which("unshare") or subprocess.run([*new_processes, "true"]).returncode:
         pytest.skip("this user may not make a PID namespace")
-    command = [*new_processes, find_program(), "bench", "--boards", "1", "--rounds", "1000"]
+    command = [*new_processes, str(find_program()), "bench", "--boards", "1", "--rounds", "1000"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
 

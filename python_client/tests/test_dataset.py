@@ -140,7 +140,7 @@ class Short(twofold.Game2048VectorEnv):
 
 
 def test_an_environment_may_set_arguments_itself(tmp_path: Path) -> None:
-    gym.register("Short-v0", vector_entry_point=Short)
+    gym.register("Short-v0", vector_entry_point=f"{__name__}:Short")
     try:
         path = write(tmp_path, env="Short-v0", four_probability=0.5)
         metadata = twofold.datasets.verify(path, endpoint="embedded")

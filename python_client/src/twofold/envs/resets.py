@@ -30,7 +30,7 @@ def reset_mask(options: dict[str, Any], num_envs: int) -> NDArray[np.bool_]:
             "reset_mask is False everywhere; expected True for at least one board",
             field="reset_mask",
         )
-    return mask.copy()  # with copy=False, the reset may overwrite the caller's array
+    return np.array(mask)  # a copy, because with copy=False the reset may overwrite the original
 
 
 def start_boards(
