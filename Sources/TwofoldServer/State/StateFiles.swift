@@ -18,7 +18,7 @@ package protocol StateFiles: AnyObject {
     /// Forces a file's content to disk, so that it survives a power failure.
     func flush(_ name: String) throws
     /// Removes a file. Returns false if the file cannot be removed.
-    @discardableResult func remove(_ name: String) -> Bool
+    func remove(_ name: String) -> Bool
     /// Forces the directory's entries to disk, so that they survive a power failure.
     func settle()
 }

@@ -188,10 +188,8 @@ class _FunctionSteps:
 
         def report(*_: object) -> None:
             if progress is not None:
-                before = session.last_seq
                 progress(collected.done)
                 session.refuse_pending_step()
-                self._is_current = session.last_seq == before
 
         session.refuse_pending_step()
         try:
@@ -204,13 +202,18 @@ class _FunctionSteps:
             raise
         return _whole(session, collected)
 
+    @property
+    def _is_current(self) -> bool:
+        """Whether `progress` has made no request since these observations and masks."""
+        return self._session.last_seq == self._seen
+
     def _look(self, schedule: _StepCount) -> None:
-        """Reads the boards, at the start and after `progress` has made calls."""
+        """Reads the boards, at the start and after `progress` has made requests."""
         self._observations, infos = self._observe()
         self._mask: Array = infos["action_mask"]
         schedule.playing = ~finished(self._snapshot())
         schedule.begins = schedule.playing & (infos["episode_length"] == 0)
-        self._is_current = True
+        self._seen = self._session.last_seq
 
     def begin(self, schedule: _StepCount) -> None:
         if self._is_current:  # otherwise, `play` looks first
@@ -228,6 +231,7 @@ class _FunctionSteps:
             chosen = chooser.choose(self._observations, self._mask, playing, self._place)
             np.copyto(actions, chosen, "unsafe", where=playing)
         step = self._collected.add(*self._ask(actions), actions[np.newaxis])
+        self._seen = self._session.last_seq
         chooser.steps += 1
         self._mask = step["action_mask"][1]
         self._observations = self._results.form.observations(step["observation"][1], self._mask)

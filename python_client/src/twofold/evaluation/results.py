@@ -385,7 +385,7 @@ class Comparison:
         """Compares two policies by their scores `a` and `b`, (E,) each, in the same games."""
         a, b = a.astype(np.float64), b.astype(np.float64)
         difference = a - b
-        # Rounding errors of added rewards are no difference.
+        # Rounding errors of added rewards do not count as differences.
         difference[np.isclose(a, b, rtol=1e-12, atol=1e-12)] = 0
         wins, losses = int((difference > 0).sum()), int((difference < 0).sum())
         ties = len(a) - wins - losses

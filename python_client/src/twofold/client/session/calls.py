@@ -132,6 +132,7 @@ class Calls(abc.ABC):
         """
         if self.is_held:  # by the method that this call interrupts
             return
+        # threading.Condition asks an RLock in the same way; there is no public one.
         while self.lock._is_owned() and self._count_calls() == 1:  # type: ignore[attr-defined]
             self.lock.release()
 

@@ -453,7 +453,7 @@ atexit.register(_close_at_exit)
 
 @functools.cache
 def _close_at_exit_of(generation: object) -> None:
-    """Registers `_close_at_exit` in a child process of multiprocessing, which may skip atexit."""
+    """Also closes the sessions of a multiprocessing child, which may skip atexit's functions."""
     if multiprocessing.parent_process() is not None:
         multiprocessing.util.Finalize(None, _close_after_threads, exitpriority=0)
 
