@@ -192,12 +192,13 @@ IN_SWIFT = (
     ),
     Defect(
         "the library's repeats lack their payload",
-        "Sources/TwofoldEmbedded/EmbeddedService.swift",
-        "            collect(&reply, &work)\n",
-        "            collect(&reply, &work)\n"
-        "            if reply?.isPlainStep == true {\n"
-        "                reply = StoredReply(.step(.init()), seq: 0)\n"
-        "            }\n",
+        f"{SESSIONS}/SessionMachine.swift",
+        "            settle(verdict, op, seq: seq, Frame()",
+        "            if case .resend(let reply) = verdict, reply.isPlainStep {\n"
+        "                effects.append(.send(StoredReply(.step(.init()), seq: seq), to: route))\n"
+        "                return\n"
+        "            }\n"
+        "            settle(verdict, op, seq: seq, Frame()",
     ),
     Defect(
         "the library does not compare a repeat's actions",
