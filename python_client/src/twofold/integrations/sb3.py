@@ -152,13 +152,14 @@ class SB3VecEnv(_VecEnv):  # type: ignore[misc]  # mypy does not see the library
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls `action_masks`, the only method that single boards have."""
-        if method_name != "action_masks":
+        """Calls `action_masks` or `render`, the only methods that single boards have."""
+        methods = {"action_masks": self.action_masks, "render": self.envs.render}
+        if method_name not in methods:
             raise AttributeError(
                 f"single boards have no method {method_name!r}: they are one batch; use `.envs`"
             )
-        masks = self.action_masks()
-        return list(masks if indices is None else masks[list(self._get_indices(indices))])
+        of_all: Any = methods[method_name]()
+        return [None if of_all is None else of_all[i] for i in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
         """Returns True if the class is `Monitor`, because infos already have Monitor's entries."""
