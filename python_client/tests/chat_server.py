@@ -16,7 +16,7 @@ class Answer:
     """The answer to one request.
 
     Args:
-        text: The model's reply.
+        text: The model's reply, or a list of its parts.
         status: The HTTP status.
         body: The whole HTTP body; None for a completion that contains `text`.
         headers: Additional HTTP headers.
@@ -27,7 +27,7 @@ class Answer:
 
     def __init__(
         self,
-        text: str | None = "",
+        text: str | list[dict[str, Any]] | None = "",
         status: int = 200,
         body: bytes | None = None,
         headers: dict[str, str] | None = None,

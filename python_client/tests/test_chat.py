@@ -142,6 +142,22 @@ def test_a_model_plays_the_games_of_the_same_function() -> None:
     assert PROMPT.splitlines()[0] in str(result)
 
 
+def test_a_reply_may_be_a_list_of_parts_of_which_only_text_counts() -> None:
+    def in_parts(document: dict[str, Any], number: int) -> Answer:
+        legal = asked(document)
+        thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm, up or left?"}]}
+        text = f"Not {legal[-1]}.\n{legal[0]}"
+        parts = [{"type": "text", "text": part} for part in (text[:2], text[2:])]
+        return Answer([thinking, *parts])
+
+    with ChatServer(in_parts) as server:
+        result = evaluated(server)
+    with ChatServer(first_legal_reply) as server:
+        expected = evaluated(server)
+    assert result.failures == ()
+    np.testing.assert_array_equal(result.scores, expected.scores)
+
+
 def test_as_many_requests_are_in_progress_as_boards() -> None:
     together = threading.Barrier(4)
 
@@ -309,7 +325,7 @@ def test_another_prompt_can_be_given() -> None:
 def test_a_busy_service_is_asked_again_after_the_time_that_it_names() -> None:
     troubles = [
         Answer(status=429, headers={"Retry-After": "7"}),
-        Answer(status=500),
+        Answer(status=500, headers={"Retry-After": "nan"}),
         Answer(status=503, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}),
         Answer(body=b"<html>"),
         Answer(body=b'{"choices": []}'),

@@ -7,6 +7,7 @@ import functools
 import html
 import http.client
 import json
+import math
 import re
 import socket
 import ssl
@@ -420,7 +421,7 @@ def _read(data: bytearray, attempts: int) -> Completion:
         usage = document.get("usage")
         usage = usage if isinstance(usage, dict) else {}
         return Completion(
-            text=str(choice["message"].get("content") or ""),
+            text=_text(choice["message"].get("content")),
             is_cut=choice.get("finish_reason") == "length",
             prompt_tokens=_count(usage.get("prompt_tokens")),
             completion_tokens=_count(usage.get("completion_tokens")),
@@ -428,6 +429,14 @@ def _read(data: bytearray, attempts: int) -> Completion:
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"the reply is not a chat completion ({type(error).__name__})") from None
+
+
+def _text(content: object) -> str:
+    """Returns a message's text, without the reasoning that a list of parts may contain."""
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        return "".join(str(part.get("text") or "") for part in parts)
+    return str(content or "")
 
 
 def _integer(digits: str) -> int | None:
@@ -448,6 +457,7 @@ def _count(value: object) -> int | None:
 def _retry_after(header: str | None, default: float) -> float:
     """Returns the seconds in a Retry-After header, or `default` if it is missing or a date."""
     try:
-        return max(0.0, float(header or ""))
+        seconds = float(header or "")
     except ValueError:
         return default
+    return default if math.isnan(seconds) else max(0.0, seconds)
