@@ -321,6 +321,25 @@ def test_a_child_forked_while_another_thread_holds_the_librarys_lock_plays_as_it
     assert output == "0\n"
 
 
+def test_a_child_forked_while_another_thread_draws_a_seed_plays() -> None:
+    output, _ = run(
+        "import signal, threading\n"
+        "from twofold.envs import seeding\n"
+        "draws, forked, draw = threading.Event(), threading.Event(), seeding.draw_seed\n"
+        "def slowly(*arguments):\n"
+        "    if threading.current_thread() is other: draws.set(); forked.wait()\n"
+        "    return draw(*arguments)\n"
+        "seeding.draw_seed = slowly\n"
+        "def play(): twofold.Game2048VectorEnv(1, endpoint='embedded').reset(seed=0)\n"
+        "other = None; play()\n"
+        "other = threading.Thread(target=play); other.start(); draws.wait()\n"
+        "child = os.fork()\n"
+        "if child == 0: signal.alarm(20); play(); os._exit(0)\n"
+        "print(os.waitpid(child, 0)[1]); forked.set(); other.join()\n"
+    )
+    assert output == "0\n"
+
+
 @pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_gymnasiums_async_workers_have_their_own_boards(context: str) -> None:
     output, _ = run(

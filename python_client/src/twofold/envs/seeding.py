@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -100,21 +99,18 @@ class BoardSeeds:
         seeds: uint64 (N,); None before the first reset.
         unknown: bool (N,): whether the board's seed is unknown, for example after a restore.
         first: The operation that set the first seeds.
+        drawn: A random seed for a first reset without a seed.
     """
 
     def __init__(
         self, num_envs: int, random_bytes: Callable[[int], bytes], was_reset: bool
     ) -> None:
-        self._random_bytes = random_bytes
+        # Drawn at once, because a lazy one would need a lock, which a fork could leave locked.
+        self.drawn = draw_seed(num_envs, random_bytes)
         self.seeds = np.zeros(num_envs, np.uint64) if was_reset else None
         self.unknown = np.full(num_envs, was_reset)
         self.first: object = None
         self._plans: list[tuple[bytes | None, NDArray[np.bool_], NDArray[np.uint64] | None]] = []
-
-    @functools.cached_property
-    def drawn(self) -> int:
-        """A random seed for a first reset without a seed, drawn only once."""
-        return draw_seed(self.unknown.size, self._random_bytes)
 
     @property
     def common(self) -> int:
