@@ -320,3 +320,27 @@ def test_a_close_during_another_threads_call_ends_the_session_after_that_call(
     with pytest.raises(errors.ClosedError):
         envs.step(actions(2))
     twin.close()
+
+
+def test_a_close_waits_for_another_threads_rollout_of_a_function() -> None:
+    envs, twin = make("embedded"), make("embedded")
+    envs.reset(seed=4)
+    twin.reset(seed=4)
+    is_running = threading.Event()
+
+    def slowly(observations: Any, action_mask: Any) -> Any:
+        if not is_running.is_set():
+            is_running.set()
+            time.sleep(0.2)
+        return first_legal(observations, action_mask)
+
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(envs.rollout(20, slowly)))
+    thread.start()
+    is_running.wait(PATIENCE)
+    envs.close()
+    thread.join(PATIENCE)
+    assert_same(results[0], twin.rollout(20, first_legal))
+    with pytest.raises(errors.ClosedError):
+        envs.observe()
+    twin.close()

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import gymnasium as gym
 import numpy as np
 import pytest
-from loops import assert_same, hurried, notes_of
+from loops import assert_same, hurried, interrupt, notes_of
 from reference import Game, Xoshiro128PlusPlus
 from servers import Server
 
@@ -494,6 +494,29 @@ def test_the_note_of_an_interrupted_rollout_says_what_an_equal_one_returns(
         assert "the completed steps of the rollout remain" in note
         twin.rollout(executed, "random")
     assert_same(envs.rollout(4, "random"), twin.rollout(4, "random"))
+
+
+def test_an_interrupt_after_the_last_reply_of_a_rollout_does_not_promise_its_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rollouts, "reply_bytes", lambda _: 1)
+    envs, twin = (
+        twofold.Game2048VectorEnv(4, endpoint="embedded", extra_infos=("episode",))
+        for _ in range(2)
+    )
+    for one in (envs, twin):
+        one.reset(seed=0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._episodes, "begin", interrupt)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            envs.rollout(4, "random")
+    (note,) = notes_of(caught.value)
+    assert "the completed steps of the rollout remain" in note
+    twin.rollout(4, "random")
+    assert_same(envs.rollout(4, "random"), twin.rollout(4, "random"))
+    envs.close()
+    twin.close()
 
 
 def test_a_deadline_within_a_rollout_does_not_promise_its_reply(

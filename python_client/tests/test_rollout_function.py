@@ -98,6 +98,34 @@ def test_a_function_plays_from_boards_that_progress_has_changed(
     assert_same(rollout, play("fixed-order"))
 
 
+def test_a_function_plays_from_boards_that_progress_has_changed_after_a_recovery(
+    own_server: Server,
+) -> None:
+    """With these calls, the new session has executed as many requests as the lost one."""
+
+    def lose() -> None:
+        own_server.kill()
+        own_server.start_again()
+
+    def play(envs: Any, lose: Callable[[], None]) -> list[Any]:
+        policy = Watching()
+
+        def change(done: int) -> None:
+            if done == 1:
+                lose()
+                envs.step([2, 3, 1])
+                envs.step([2, 3, 1])
+
+        envs.reset(seed=5)
+        envs.rollout(4, policy, progress=change)
+        envs.close()
+        return [observations for observations, _ in policy.seen]
+
+    envs = twofold.Game2048VectorEnv(3, endpoint=own_server.ipc, recover=True)
+    twin = twofold.Game2048VectorEnv(3, endpoint="embedded")
+    np.testing.assert_array_equal(play(envs, lose), play(twin, lambda: None))
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("game", ["Game2048", "pgx", "Concentration"])
 def test_a_rollout_equals_its_functions_actions_played_in_the_server(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twofold import _arguments
 from twofold.client.session import Session, exactly_once, explain
+from twofold.client.session.states import STEPS_REMAIN
 from twofold.envs.playing import play
 from twofold.envs.results import Array, Results
 from twofold.envs.rollout import Collected, Rollout, check_memory, storage
@@ -31,8 +32,6 @@ Progress = Callable[[int], object]
 _REPLY_BYTES = 2 << 20
 _STEPS_OF_A_REPLY = 8
 _MAX_REPLY_BYTES = 16 << 20
-
-_STEPS_REMAIN = "the completed steps of the rollout remain; any call continues from there."
 
 
 def rollout(
@@ -126,12 +125,14 @@ def _play(
                 session.begin("rollout", *following, room)
             collected.add(reply.rollout, payload, None if played is None else played[begin:done])
             if done == steps:
+                if session.operation is not first:
+                    session.last_part = session.operation
                 return _whole(session, collected)
     except (KeyboardInterrupt, DeadlineExceeded) as error:
         # In all other cases, repeating the call, or the step in `progress`, returns a result.
         is_first = done == 0 or session.operation is first
         if not is_first and session.unreturned_step is None:
-            explain(error, _STEPS_REMAIN)
+            explain(error, STEPS_REMAIN)
         raise
 
 
@@ -198,14 +199,19 @@ class _FunctionSteps:
             play(self, steps, [report])
         except (KeyboardInterrupt, DeadlineExceeded) as error:
             if session.unreturned_step is None:
-                explain(error, _STEPS_REMAIN)
+                explain(error, STEPS_REMAIN)
             raise
         return _whole(session, collected)
 
     @property
     def _is_current(self) -> bool:
         """Whether `progress` has made no request since these observations and masks."""
-        return self._session.last_seq == self._seen
+        return self._place_of_session == self._seen
+
+    @property
+    def _place_of_session(self) -> tuple[bytes, int]:
+        """The session's id, which a recovery changes, and the number of its executed requests."""
+        return self._session.link.id, self._session.last_seq
 
     def _look(self, schedule: _StepCount) -> None:
         """Reads the boards, at the start and after `progress` has made requests."""
@@ -213,7 +219,7 @@ class _FunctionSteps:
         self._mask: Array = infos["action_mask"]
         schedule.playing = ~finished(self._snapshot())
         schedule.begins = schedule.playing & (infos["episode_length"] == 0)
-        self._seen = self._session.last_seq
+        self._seen = self._place_of_session
 
     def begin(self, schedule: _StepCount) -> None:
         if self._is_current:  # otherwise, `play` looks first
@@ -231,7 +237,7 @@ class _FunctionSteps:
             chosen = chooser.choose(self._observations, self._mask, playing, self._place)
             np.copyto(actions, chosen, "unsafe", where=playing)
         step = self._collected.add(*self._ask(actions), actions[np.newaxis])
-        self._seen = self._session.last_seq
+        self._seen = self._place_of_session
         chooser.steps += 1
         self._mask = step["action_mask"][1]
         self._observations = self._results.form.observations(step["observation"][1], self._mask)

@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 import gymnasium as gym
 
 from twofold.client import system
-from twofold.client.session.states import Idle, Operation, State, note
+from twofold.client.session.states import STEPS_REMAIN, Idle, Operation, State, note
 from twofold.errors import ClosedError, DeadlineExceeded
 
 Arguments = ParamSpec("Arguments")
@@ -31,6 +31,8 @@ class Calls(abc.ABC):
         is_busy: Whether a call is running during which no other call may begin. An interrupt may
             leave it true.
         is_held: Whether `close` or `statistics` holds the lock, which no call has taken.
+        last_part: The last request of the newest rollout that took several. A repeat of the rollout
+            begins with another request.
         lock: The lock that a thread holds during a call.
         state: The newest request's state; only the lock's holder changes it.
     """
@@ -39,6 +41,7 @@ class Calls(abc.ABC):
     _owner: object = None
     is_busy = False
     is_held = False
+    last_part: Operation | None = None
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
@@ -90,13 +93,20 @@ class Calls(abc.ABC):
         """
         # Nearly every call finds the lock free, so this test saves a call.
         if self._owner is not system.generation or not self.lock.acquire(False):
-            if self._owner is None:
+            # `close` lets this thread's running call end, of which the new one may be a part.
+            if self._owner is None and not self._is_mine:
                 raise ClosedError("this environment is closed")
             self.acquire()
         if self.is_busy or not self.state.is_settled:
             self._take_turn(is_wait)
         self._number += 1
         return self._number
+
+    @property
+    def _is_mine(self) -> bool:
+        """Whether this thread holds the lock."""
+        # threading.Condition asks an RLock in the same way; there is no public one.
+        return bool(self.lock._is_owned())  # type: ignore[attr-defined]
 
     def _take_turn(self, is_wait: bool) -> None:
         """Refuses a call that interrupts another one, or that must come after `step_wait`."""
@@ -132,8 +142,7 @@ class Calls(abc.ABC):
         """
         if self.is_held:  # by the method that this call interrupts
             return
-        # threading.Condition asks an RLock in the same way; there is no public one.
-        while self.lock._is_owned() and self._count_calls() == 1:  # type: ignore[attr-defined]
+        while self._is_mine and self._count_calls() == 1:
             self.lock.release()
 
     def _count_calls(self) -> int:
@@ -170,7 +179,9 @@ class Calls(abc.ABC):
         before = kept or self.state
         self.state = before.left()
         if isinstance(error, KeyboardInterrupt) and not hasattr(error, "__notes__"):
-            explain(error, note(before, self.state))
+            operation = getattr(before, "operation", None)
+            is_part = operation is not None and operation is self.last_part
+            explain(error, STEPS_REMAIN if is_part else note(before, self.state))
 
 
 def explain(error: BaseException, text: str) -> None:
@@ -221,7 +232,7 @@ def _guarded(
             finally:
                 session.is_busy = False
                 session.lock.release()
-                if session._owner is None:  # closed during the call
+                if session._owner is None and not session._is_mine:  # closed during the call
                     session.end()
         except BaseException as error:
             if kept is not None:  # an interrupt came at the end of the lines above

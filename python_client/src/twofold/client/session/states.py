@@ -36,6 +36,7 @@ STEP_PENDING = (
     "the last step has no answer yet, and another step would lose its rewards: call collect(), "
     "which returns its result, or discard(), which drops it"
 )
+STEPS_REMAIN = "the completed steps of the rollout remain; any call continues from there."
 
 
 class Operation(NamedTuple):
