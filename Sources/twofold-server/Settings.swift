@@ -3,6 +3,7 @@ public import Logging
 import Platform
 public import TwofoldCore
 public import TwofoldOptimum
+import TwofoldServer
 import TwofoldSessions
 
 /// Returns the option's value if it was given, otherwise the value of the environment variable TWOFOLD_`name`,
@@ -17,10 +18,15 @@ func setting<Value: ExpressibleByArgument>(_ option: Value?, _ name: String) thr
 }
 
 /// Returns the given endpoints. If there are none, returns those in TWOFOLD_ENDPOINT or, failing that, the default.
+/// Reports an invalid endpoint like an invalid option.
 func endpoints(_ given: [String]) throws -> [String] {
-    if !given.isEmpty { return given }
-    let named = try ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? []
-    return named.isEmpty ? ["tcp://127.0.0.1:5555"] : named
+    var named = given
+    if named.isEmpty { named = try ServiceSettings.variable("ENDPOINT")?.split(separator: ",").map(String.init) ?? [] }
+    if named.isEmpty { named = ["tcp://127.0.0.1:5555"] }
+    do throws(Reason) { for endpoint in named { try checkEndpoint(endpoint) } } catch {
+        throw ValidationError(error.description)
+    }
+    return named
 }
 
 /// Returns the settings of the service, read from options and environment variables. Reports an invalid setting

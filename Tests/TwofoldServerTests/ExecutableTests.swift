@@ -326,9 +326,20 @@ import ZeroMQ
     }
 
     @Test(arguments: [
-        "udp://127.0.0.1:5555", "tcp://nonsense", "tcp://127.0.0.1", "tcp://256.1.1.1:5555",
-        "ipc://relative", "ipc:///no/such/directory/s", "5555", "",
+        "udp://127.0.0.1:5555", "tcp://nonsense", "tcp://127.0.0.1", "tcp://127.0.0.1:99999", "ipc://relative", "5555",
+        "",
     ])
+    func `a text that is not an endpoint is wrong usage`(endpoint: String) throws {
+        let program = try #require(ServerProcess.program)
+        for command in ["serve", "ping"] {
+            let process = try ServerProcess(command: [program, command, "--endpoint", endpoint])
+            #expect(try process.exit() == .code(64))
+            #expect(process.standardOutput.isEmpty)
+            #expect(process.standardError.contains("'\(endpoint)' must "), "\(process.standardError)")
+        }
+    }
+
+    @Test(arguments: ["tcp://256.1.1.1:5555", "ipc:///no/such/directory/s"])
     func `an unavailable endpoint is reported in one sentence and gives status 1`(
         endpoint: String
     )

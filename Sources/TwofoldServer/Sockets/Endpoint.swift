@@ -1,4 +1,4 @@
-internal import Platform
+public import Platform
 internal import TwofoldService
 internal import TwofoldSessions
 internal import ZeroMQ
@@ -57,21 +57,23 @@ final class Endpoint {
         return !["127.", "[::1]:"].contains { host.hasPrefix($0) }
     }
 
-    private static func isTCP(_ endpoint: String) -> Bool { endpoint.hasPrefix("tcp://") }
+    fileprivate static func isTCP(_ endpoint: String) -> Bool { endpoint.hasPrefix("tcp://") }
 
-    /// Claims the path of an ipc endpoint; returns nil for tcp. Throws for any other kind of endpoint, and for a
-    /// port above 65535, because libzmq would treat 70000 as 4464.
+    /// Claims the path of an ipc endpoint; returns nil for tcp.
     static func claimPath(of endpoint: String) throws(Reason) -> IPCPath? {
-        if isTCP(endpoint) {
-            let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!
-            guard port == "*" || UInt16(port) != nil else {
-                throw Reason("the endpoint '\(endpoint)' must end with a port in 0...65535")
-            }
-            return nil
-        }
-        guard endpoint.hasPrefix("ipc:///") else {
-            throw Reason("the endpoint '\(endpoint)' must be tcp://host:port or ipc:///path")
-        }
-        return try IPCPath(String(endpoint.dropFirst("ipc://".count)))
+        try checkEndpoint(endpoint)
+        return isTCP(endpoint) ? nil : try IPCPath(String(endpoint.dropFirst("ipc://".count)))
+    }
+}
+
+/// Throws unless the endpoint is tcp://host:port or ipc:///path. Refuses a port above 65535, because libzmq would
+/// treat 70000 as 4464.
+public func checkEndpoint(_ endpoint: String) throws(Reason) {
+    guard Endpoint.isTCP(endpoint) || endpoint.hasPrefix("ipc:///") else {
+        throw Reason("the endpoint '\(endpoint)' must be tcp://host:port or ipc:///path")
+    }
+    let port = endpoint.split(separator: ":", omittingEmptySubsequences: false).last!
+    guard !Endpoint.isTCP(endpoint) || port == "*" || UInt16(port) != nil else {
+        throw Reason("the endpoint '\(endpoint)' must end with a port in 0...65535")
     }
 }
