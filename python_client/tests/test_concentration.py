@@ -120,6 +120,11 @@ def test_a_wrong_argument_is_refused_by_its_name(field: str, arguments: dict[str
     assert caught.value.field == field
 
 
+def test_the_error_of_wrong_peeks_names_the_word_for_any_number() -> None:
+    with pytest.raises(errors.InvalidArgument, match='0 or more, or "unlimited"'):
+        ConcentrationVectorEnv(2, endpoint="embedded", peeks="many")
+
+
 def test_an_unknown_argument_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         ConcentrationVectorEnv(2, goal=3)  # type: ignore[call-overload]

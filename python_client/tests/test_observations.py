@@ -144,7 +144,7 @@ def test_every_symbol_of_a_large_table_has_a_plane(form: Any, matched_cards: Any
 
 
 def test_planes_need_rows_and_columns() -> None:
-    with pytest.raises(errors.InvalidArgument, match="'array' or 'flat'") as caught:
+    with pytest.raises(errors.InvalidArgument, match="'array', 'flat' or 'dict'") as caught:
         twofold.ConcentrationVectorEnv(
             2, endpoint="embedded", obs="one_hot", observe_last_action=True
         )

@@ -54,6 +54,14 @@ def test_the_address_of_a_server_needs_no_option(
     assert "tcp://127.0.0.1:1" in "".join(capsys.readouterr())
 
 
+@pytest.mark.parametrize("word", ["private", "embedded"])
+def test_only_the_address_of_a_server_is_recommended(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stats", word]) == 2
+    assert capsys.readouterr().err.strip().endswith("expected tcp://host:port or ipc:///path")
+
+
 def test_json_has_every_number(
     own_server: Server, stepped: object, capsys: pytest.CaptureFixture[str]
 ) -> None:

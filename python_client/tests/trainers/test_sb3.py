@@ -153,6 +153,7 @@ def test_a_board_has_the_attributes_that_sb3_requires(boards: Any) -> None:
     np.testing.assert_array_equal(masks, boards.action_masks()[[1, 3]])
     with pytest.raises(AttributeError, match="one batch"):
         boards.env_method("step", 0)
+    assert boards.env_method("render", indices=[1, 3]) == [None, None]
     with pytest.raises(AttributeError, match="one batch"):
         boards.set_attr("goal", 8)
 

@@ -270,6 +270,8 @@ def test_dropout_is_off_in_play() -> None:
     mask = np.ones((100, 4), np.int8)
     np.testing.assert_array_equal(policy(boards, mask), policy(boards, mask))
     assert not model.policy.training
+    with pytest.raises(errors.InvalidArgument, match="trained on 4 actions; the environment has 5"):
+        policy(boards, np.ones((100, 5), np.int8))
 
 
 @pytest.mark.parametrize("pickler", [pickle, cloudpickle])

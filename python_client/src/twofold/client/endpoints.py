@@ -35,8 +35,11 @@ def resolve(endpoint: str | None) -> str:
     return endpoint if endpoint in (EMBEDDED, PRIVATE) else check_address(endpoint)
 
 
-def check_address(endpoint: str) -> str:
-    """Returns the endpoint if it is a valid address."""
+_OTHERWISE = ', "private" for a server that only this process uses, or "embedded" for no server'
+
+
+def check_address(endpoint: str, otherwise: str = _OTHERWISE) -> str:
+    """Returns the endpoint if it is a valid address. `otherwise` ends the error's list."""
     path = _arguments.text("endpoint", endpoint).removeprefix("ipc://")
     match = _TCP.fullmatch(endpoint)
     problem = ""
@@ -54,8 +57,7 @@ def check_address(endpoint: str) -> str:
         problem = "has no host"
     if problem:
         raise InvalidArgument(
-            f"endpoint {endpoint!r} {problem}; expected tcp://host:port, ipc:///path, "
-            '"private" for a server that only this process uses, or "embedded" for no server',
+            f"endpoint {endpoint!r} {problem}; expected tcp://host:port or ipc:///path{otherwise}",
             field="endpoint",
         )
     return endpoint

@@ -84,7 +84,7 @@ class ObservationForm:
         if len(boards.shape) != 2:
             raise InvalidArgument(
                 f"obs is {self.form!r}, which requires boards with rows and columns; observations "
-                f"of shape {boards.shape} can be 'array' or 'flat'",
+                f"of shape {boards.shape} can be 'array', 'flat' or 'dict'",
                 field="obs",
             )
         is_first = self.form == "one_hot"

@@ -286,12 +286,13 @@ class Plan:
             try:
                 return contextlib.closing(make_vec(self.env, num_envs=number, **arguments))
             except InvalidArgument as error:
-                is_foreign = "unexpected keyword argument 'autoreset_mode'" in str(error)
-                if not is_foreign or not isinstance(chooser, ServedChooser):
+                # A single environment of Twofold's also refuses it.
+                is_refused = "'autoreset_mode'" in str(error)
+                if not is_refused or not isinstance(chooser, ServedChooser):
                     raise
                 raise InvalidArgument(
-                    f"the policy {chooser.name} plays Twofold's environments only; {self.env} is "
-                    "not one of them",
+                    f"the policy {chooser.name} plays Twofold's environments only; with these "
+                    f"arguments, {self.env} does not make one",
                     field="env",
                 ) from None
         if not isinstance(self.env, VectorEnv):

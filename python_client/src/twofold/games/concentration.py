@@ -118,6 +118,8 @@ def _size(_: str, value: object) -> tuple[int, int]:
 def _peeks(name: str, value: object) -> int | str:
     if isinstance(value, str) and value == _UNLIMITED:
         return value
+    if isinstance(value, (str, float)):
+        raise _arguments.wrong(name, value, f'an integer, 0 or more, or "{_UNLIMITED}"')
     return _arguments.integer(name, value, 0, 2**31 - 1)
 
 

@@ -117,6 +117,12 @@ class SB3Policy:
                 values = policy.quantile_net(tensor).mean(dim=1)
             else:
                 values = policy.get_distribution(tensor).distribution.logits
+        if values.shape[1] != action_mask.shape[1]:
+            raise InvalidArgument(
+                f"the model was trained on {values.shape[1]} actions; the environment has "
+                f"{action_mask.shape[1]}",
+                field="policy",
+            )
         return best_legal(values.cpu().numpy(), action_mask)
 
 
