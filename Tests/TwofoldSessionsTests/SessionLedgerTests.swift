@@ -277,11 +277,11 @@ import TwofoldTestSupport
 
     @Test mutating func `beyond a limit, the ledger forgets the oldest closed session`() throws {
         let session = try EnvironmentHost.small()
-        let limit = Tombstones.limit
+        let limit = SessionLedger.maxClosed
         func id(_ number: Int) -> Data { Data(bytes(of: [UInt64(number), 77])) }
         func close(_ number: Int) -> Request { Request(.close, session: id(number), seq: 2) }
         let create = Request.OneOf_Op.create(lanes: 1)
-        // Beyond twice the limit, the ledger cleans up the list of tombstones.
+        // Beyond twice the limit, the ledger replaces the same tombstones again.
         let count = 2 * limit + 100
         for number in 0..<count {
             try ledger.execute(Request(create, session: id(number), seq: 1), creating: session)

@@ -163,14 +163,14 @@ IN_SWIFT = (
     Defect(
         "a closed session still counts",
         f"{LEDGER}/SessionLedger.swift",
-        "        usage.remove(boards: entry.boards, of: entry.owner)\n        if let",
-        "        if let",
+        "        count(entry, by: -1)\n        guard closed",
+        "        guard closed",
     ),
     Defect(
         "a closed session is forgotten at once",
         f"{LEDGER}/SessionLedger.swift",
-        "if let forgotten = tombstones.add(entry.id) { entries[forgotten] = nil }",
-        "entries[entry.id] = nil",
+        "guard closed.count == Self.maxClosed else { return closed.append(entry.id) }",
+        "guard false else { return entries[entry.id] = nil }",
     ),
     Defect(
         "sessions end regardless of their idle time",
@@ -286,7 +286,7 @@ IN_SWIFT = (
     ),
     Defect(
         "a client may have one session too many",
-        f"{LEDGER}/LedgerUsage.swift",
+        f"{LEDGER}/SessionLedger.swift",
         "default: 0] >= limits.maxSessionsPerClient",
         "default: 0] > limits.maxSessionsPerClient",
     ),
@@ -298,14 +298,14 @@ IN_SWIFT = (
     ),
     Defect(
         "one session too many is allowed",
-        f"{LEDGER}/LedgerUsage.swift",
-        "guard sessions < limits.maxSessions else {",
-        "guard sessions <= limits.maxSessions else {",
+        f"{LEDGER}/SessionLedger.swift",
+        "guard openCount < limits.maxSessions else {",
+        "guard openCount <= limits.maxSessions else {",
     ),
     Defect(
         "each session may have all boards",
-        f"{LEDGER}/LedgerUsage.swift",
-        "boards > limits.maxBoards - self.boards",
+        f"{LEDGER}/SessionLedger.swift",
+        "boards > limits.maxBoards - openBoards",
         "boards > limits.maxBoards",
     ),
     Defect(

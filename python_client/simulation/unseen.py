@@ -49,9 +49,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
         Defect(
             "restored sessions count towards no limit",
             f"{LEDGER}/SessionLedger.swift",
-            "        entries[entry.id] = entry\n"
-            "        usage.add(boards: entry.boards, of: entry.owner)\n"
-            "        return entry\n",
+            "        add(entry)\n        return entry\n",
             "        entries[entry.id] = entry\n        return entry\n",
         ),
         Defect(
@@ -129,9 +127,10 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "a session that ended idle still counts for its client",
             f"{LEDGER}/SessionLedger.swift",
             "        entries[entry.id] = nil\n"
-            "        usage.remove(boards: entry.boards, of: entry.owner)\n",
+            "        count(entry, by: -1)\n",
             "        entries[entry.id] = nil\n"
-            "        usage.remove(boards: entry.boards, of: .anonymous)\n",
+            "        count(entry, by: -1)\n"
+            "        openCounts[entry.owner, default: 0] += 1\n",
         ),
         Defect(
             "a smaller policy keeps the memory of a larger one",

@@ -273,7 +273,7 @@ def test_the_table_of_errors_has_every_field_of_the_sources() -> None:
 @pytest.mark.parametrize(
     ("said", "file", "constant"),
     [
-        ("the last 10,000 closed ids", "Sessions/Ledger/LedgerUsage", "limit = 10_000"),
+        ("the last 10,000 closed ids", "Sessions/Ledger/SessionLedger", "maxClosed = 10_000"),
         ("A header has at most 262,144 bytes", "Sessions/Requests", "maxHeaderBytes = 1 << 18"),
         ("A message has at most 16 frames", "Server/Loop/ReplyLoop", "maxFrames = 16"),
         ("at most 256 `expand` requests", "Sessions/SessionMachine", "maxExpansions = 256"),

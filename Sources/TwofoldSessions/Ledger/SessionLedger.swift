@@ -37,17 +37,22 @@ package struct SessionLedger {
         case waits(inPlaceOfAnother: Bool)
     }
 
+    /// The maximum number of closed sessions to remember.
+    static let maxClosed = 10_000
+
+    private let limits: Limits
     private var entries: [SessionID: Entry] = [:]
-    private var usage: LedgerUsage
-    private var tombstones = Tombstones()
-
-    init(_ limits: Limits) { usage = LedgerUsage(limits) }
-
     /// The number of open sessions, including those being created.
-    package var openCount: Int { usage.sessions }
-
+    package private(set) var openCount = 0
     /// The total number of boards in all open sessions, including those being created.
-    package var openBoards: Int { usage.boards }
+    package private(set) var openBoards = 0
+    private var openCounts: [Client: Int] = [:]
+    /// The most recently closed sessions, which are remembered so that a repeated close gets its reply. Once there are
+    /// ``maxClosed``, each new one replaces the oldest.
+    private var closed: [SessionID] = []
+    private var oldest = 0
+
+    init(_ limits: Limits) { self.limits = limits }
 
     /// The open sessions, including those being created, in no particular order.
     package var openEntries: some Sequence<Entry> { entries.values.lazy.filter { !$0.isClosed } }
@@ -86,12 +91,11 @@ package struct SessionLedger {
     ) throws(ServiceError) -> Verdict {
         if let refusal = ServiceError.badBegin(request) { throw refusal }
         let asked = Int(clamping: create.numEnvs)
-        if let refusal = usage.refusal(boards: asked, of: route.client) { throw refusal }
+        try checkRoom(boards: asked, of: route.client)
         // The service refuses a create that exceeds a session's limit, so its boards do not count here.
-        let boards = asked > usage.limits.maxBoardsPerSession ? 0 : asked
+        let boards = asked > limits.maxBoardsPerSession ? 0 : asked
         let entry = Entry(id, of: route.client, boards: boards, at: route.arrived)
-        entries[id] = entry
-        usage.add(boards: boards, of: route.client)
+        add(entry)
         return .execute(entry)
     }
 
@@ -111,8 +115,11 @@ package struct SessionLedger {
     mutating func complete(_ entry: Entry, _ reply: StoredReply, at now: Moment) {
         entry.complete(reply, at: now)
         guard entry.isClosed else { return }
-        usage.remove(boards: entry.boards, of: entry.owner)
-        if let forgotten = tombstones.add(entry.id) { entries[forgotten] = nil }
+        count(entry, by: -1)
+        guard closed.count == Self.maxClosed else { return closed.append(entry.id) }
+        entries[closed[oldest]] = nil
+        closed[oldest] = entry.id
+        oldest = (oldest + 1) % Self.maxClosed
     }
 
     /// Records that the session's request in progress was refused and has changed nothing.
@@ -135,7 +142,7 @@ package struct SessionLedger {
 
     private mutating func remove(_ entry: Entry) {
         entries[entry.id] = nil
-        usage.remove(boards: entry.boards, of: entry.owner)
+        count(entry, by: -1)
     }
 
     /// Removes a session, if it exists. None of its requests may be in progress.
@@ -149,9 +156,44 @@ package struct SessionLedger {
         _ saved: SavedSession, _ host: EnvironmentHost, last: Done, at now: Moment
     ) throws(ServiceError) -> Entry? {
         guard let entry = Entry(saved, host, last: last, at: now) else { return nil }
-        if let refusal = usage.refusal(boards: entry.boards, of: entry.owner) { throw refusal }
-        entries[entry.id] = entry
-        usage.add(boards: entry.boards, of: entry.owner)
+        try checkRoom(boards: entry.boards, of: entry.owner)
+        add(entry)
         return entry
+    }
+
+    // MARK: limits
+
+    /// Throws if a limit prevents the client from creating a session with this many boards.
+    private func checkRoom(boards: Int, of client: Client) throws(ServiceError) {
+        guard openCount < limits.maxSessions else {
+            throw ServiceError(
+                .resourceExhausted, field: "session",
+                "this server allows max_sessions = \(limits.maxSessions) at a time, and that many are open")
+        }
+        if client != .anonymous, openCounts[client, default: 0] >= limits.maxSessionsPerClient {
+            throw ServiceError(
+                .resourceExhausted, field: "session",
+                "this server allows max_sessions_per_client = \(limits.maxSessionsPerClient) at a time, and "
+                    + "this client has that many open")
+        }
+        if boards <= limits.maxBoardsPerSession, boards > limits.maxBoards - openBoards {
+            throw ServiceError(
+                .resourceExhausted, field: "num_envs",
+                "num_envs is \(boards); this server allows max_boards = \(limits.maxBoards) in all sessions "
+                    + "together, of which \(openBoards) are in use")
+        }
+    }
+
+    private mutating func add(_ entry: Entry) {
+        entries[entry.id] = entry
+        count(entry, by: 1)
+    }
+
+    /// Counts an entry's session and boards towards the limits, or no longer counts them if `change` is -1.
+    private mutating func count(_ entry: Entry, by change: Int) {
+        openCount += change
+        openBoards += change * entry.boards
+        let ofClient = openCounts[entry.owner, default: 0] + change
+        openCounts[entry.owner] = ofClient == 0 ? nil : ofClient
     }
 }
