@@ -21,14 +21,14 @@ package final class MemoryPromise: Sendable {
     deinit { Self.promised.subtract(bytes, ordering: .sequentiallyConsistent) }
 
     /// Promises this many bytes. Throws if the process's limits leave too little memory. Any thread may call it.
-    package static func make(_ bytes: Int) throws(OutOfMemory) -> MemoryPromise {
+    package static func make(_ bytes: Int) throws(Reason) -> MemoryPromise {
         let all = promised.add(bytes, ordering: .sequentiallyConsistent).newValue
         let promise = MemoryPromise(bytes)
         // because: this reads the promised bytes before the bytes in use, so an allocation in between counts
         // twice rather than not at all.
         if let left = memoryLeft(), left - kept < all {
             returnFreedMemory()
-            guard let left = memoryLeft(), left - kept >= all else { throw OutOfMemory(bytes: bytes) }
+            guard let left = memoryLeft(), left - kept >= all else { throw .outOfMemory(bytes) }
         }
         return promise
     }

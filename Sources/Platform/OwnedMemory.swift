@@ -8,11 +8,11 @@ package struct OwnedMemory: ~Copyable, @unchecked Sendable {
     /// The address of the first byte.
     package var start: UnsafeMutableRawPointer { bytes.baseAddress! }
 
-    package init(byteCount: Int) throws(OutOfMemory) {
+    package init(byteCount: Int) throws(Reason) {
         let promise = try MemoryPromise.make(byteCount)
         defer { withExtendedLifetime(promise) {} }
         var start: UnsafeMutableRawPointer?
-        guard posix_memalign(&start, 64, max(1, byteCount)) == 0 else { throw OutOfMemory(bytes: byteCount) }
+        guard posix_memalign(&start, 64, max(1, byteCount)) == 0 else { throw .outOfMemory(byteCount) }
         bytes = UnsafeMutableRawBufferPointer(start: start, count: byteCount)
     }
 
@@ -26,15 +26,13 @@ package struct OwnedMemory: ~Copyable, @unchecked Sendable {
     }
 }
 
-/// The error thrown when the process has too little memory for an allocation.
-package struct OutOfMemory: Error, CustomStringConvertible {
-    package let bytes: Int
-
-    package var description: String {
-        let reason =
+extension Reason {
+    /// Returns the error for an allocation for which the process has too little memory.
+    static func outOfMemory(_ bytes: Int) -> Reason {
+        let cause =
             memoryLeft().map {
                 "its limits (ulimit -v, ulimit -d) leave \(max(0, $0)), of which \(MemoryPromise.kept) are reserved"
             } ?? "the system refuses to allocate them"
-        return "this process needs \(bytes) more bytes; \(reason)"
+        return Reason("this process needs \(bytes) more bytes; \(cause)")
     }
 }

@@ -31,7 +31,7 @@ func makeLearner(
     }
     // Each weight has two sums of errors.
     let bytes = 12 * learner.weightCount
-    do throws(MemoryBudget.Exhausted) { try reserved.grow(by: bytes) } catch {
+    do throws(Reason) { try reserved.grow(by: bytes) } catch {
         throw ServiceError(
             .resourceExhausted, field: "tuples",
             "the network and its learning rates take \(bytes) bytes; this process allows "

@@ -208,8 +208,8 @@ public final class ServedEnvironment {
         defer { memory.deallocate() }
         let outcome = try request { (size) throws(EnvironmentError) in
             // The allocations for the memory and its copy can't report failure, so they are promised here.
-            do throws(OutOfMemory) { _ = try MemoryPromise.make(2 * size) } catch {
-                throw EnvironmentError(error)
+            do throws(Reason) { _ = try MemoryPromise.make(2 * size) } catch {
+                throw EnvironmentError(outOfMemory: error)
             }
             memory = .allocate(byteCount: size, alignment: 64)
             return memory

@@ -1,3 +1,4 @@
+internal import Platform
 package import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
@@ -13,8 +14,8 @@ package final class EnvironmentHost {
     package let bytes: Int
     private let boards: MemoryBudget.Reservation
     private let budget: MemoryBudget
-    /// The part of the budget for resets and steps.
-    private let requests: MemoryBudget
+    /// The budget for the frames of the session's requests, which the ledger keeps.
+    let requests: MemoryBudget
     /// The reservations for the network, and for the tables of the last rollout's policy.
     private var network, tables: MemoryBudget.Reservation?
 
@@ -26,11 +27,12 @@ package final class EnvironmentHost {
     ) throws(ServiceError) {
         let boards = budget.reserveNothing()
         environment = try service.create(create, reserve: boards.growForBoards)
-        do throws(MemoryBudget.Exhausted) {
+        do throws(Reason) {
             try boards.grow(by: create.frame.count)
-            let own = try budget.part(environment.replyBytes)
-            pool = PayloadPool(own, upTo: environment.longestStep, then: budget)
-            requests = try budget.part(environment.requestBytes)
+            // because: longer replies and requests that the ledger keeps would use up the memory that resets and steps
+            // need.
+            pool = PayloadPool(try budget.part(environment.replyBytes, upTo: environment.longestStep))
+            requests = try budget.part(environment.requestBytes, upTo: environment.longestRequest)
         } catch {
             throw ServiceError(
                 .resourceExhausted, field: "num_envs", "no memory for the boards: \(error)")
@@ -38,14 +40,6 @@ package final class EnvironmentHost {
         bytes = boards.bytes + environment.replyBytes + environment.requestBytes
         self.boards = boards
         self.budget = budget
-    }
-
-    /// Reserves memory for the frames of one of the session's requests, which the ledger will keep. Returns nil for
-    /// small frames, which are not counted.
-    func reserve(keeping bytes: Int) throws(ServiceError) -> MemoryBudget.Reservation? {
-        // because: a longer request that the ledger keeps would use up the memory that resets and steps need.
-        if bytes <= environment.longestRequest, let own = try? requests.reserve(keeping: bytes) { return own }
-        return try budget.reserve(keeping: bytes)
     }
 
     /// Executes one of the session's requests. `payload` is the request's payload frame, if there is one. If the
@@ -69,13 +63,9 @@ package final class EnvironmentHost {
     ) throws(ServiceError) -> (result: Reply.OneOf_Result, payload: Frame?) {
         var buffer: PayloadPool.Buffer?
         let outcome = try environment.execute(op, payload: payload) { (size) throws(EnvironmentError) in
-            do throws(MemoryBudget.Exhausted) {
-                let taken = try pool.take(size: size)
-                buffer = taken
-                return taken.bytes
-            } catch {
-                throw .exhausted("", "no memory for the reply: \(error)")
-            }
+            let taken = try pool.take(size: size)
+            buffer = taken
+            return taken.bytes
         }
         return (outcome.result, buffer?.frame(outcome.payloadSize))
     }
@@ -105,7 +95,7 @@ package final class EnvironmentHost {
     ) throws(ServiceError) -> MemoryBudget.Reservation? {
         let bytes = environment.workingBytes(op)
         guard bytes > 0 else { return nil }
-        do throws(MemoryBudget.Exhausted) { return try budget.reservePromised(bytes) } catch {
+        do throws(Reason) { return try budget.reservePromised(bytes) } catch {
             throw ServiceError(.resourceExhausted, "no memory to execute the request: \(error)")
         }
     }
@@ -120,7 +110,7 @@ package final class EnvironmentHost {
         for op: Request.OneOf_Op
     ) throws(ServiceError) -> PolicyReservation? {
         guard let policy = environment.policyMemory(op) else { return nil }
-        do throws(MemoryBudget.Exhausted) {
+        do throws(Reason) {
             return (policy.isNetwork, try budget.reserve(policy.bytes))
         } catch {
             throw ServiceError(.resourceExhausted, field: "policy", "no memory for the policy: \(error)")
@@ -141,7 +131,7 @@ package final class EnvironmentHost {
 extension MemoryBudget.Reservation {
     /// Adds the memory of a batch's boards to the reservation.
     package func growForBoards(by bytes: Int) throws(EnvironmentError) {
-        do throws(MemoryBudget.Exhausted) { try grow(by: bytes) } catch {
+        do throws(Reason) { try grow(by: bytes) } catch {
             throw .exhausted("num_envs", "no memory for the boards: \(error)")
         }
     }

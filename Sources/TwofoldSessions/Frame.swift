@@ -121,7 +121,7 @@ package struct Frame: Equatable, @unchecked Sendable {
         guard owner == nil, count > 0 else { return self }
         var promise: MemoryPromise?
         if count > Self.smallBytes {
-            do throws(OutOfMemory) { promise = try MemoryPromise.make(count) } catch {
+            do throws(Reason) { promise = try MemoryPromise.make(count) } catch {
                 throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
             }
         }

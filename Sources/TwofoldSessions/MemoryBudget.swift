@@ -9,20 +9,27 @@ package final class MemoryBudget: Sendable {
     /// The limit, in bytes.
     package let limit: Int
     private let reserved = Atomic(0)
+    /// The maximum size of a reservation, in bytes.
+    private let longest: Int
     /// The reservation of this budget's bytes in a larger budget; nil if this budget is not part of another. It lasts
     /// as long as any of the bytes are in use.
     private let whole: Reservation?
 
     package init(limit: Int) {
         self.limit = limit
+        longest = .max
         whole = nil
     }
 
-    /// Creates a separate budget of `bytes` bytes, which are reserved in this budget.
-    package func part(_ bytes: Int) throws(Exhausted) -> MemoryBudget { MemoryBudget(try reserve(bytes)) }
+    /// Creates a part of this budget: `bytes` bytes that are reserved now, for reservations of at most `longest` bytes.
+    /// What is longer, or does not fit, the part reserves in this budget instead.
+    package func part(_ bytes: Int, upTo longest: Int) throws(Reason) -> MemoryBudget {
+        MemoryBudget(try reserve(bytes), upTo: longest)
+    }
 
-    private init(_ whole: Reservation) {
+    private init(_ whole: Reservation, upTo longest: Int) {
         limit = whole.bytes
+        self.longest = longest
         self.whole = whole
     }
 
@@ -32,7 +39,7 @@ package final class MemoryBudget: Sendable {
     /// A reserved part of the budget. It is released on deinitialisation.
     package final class Reservation: Sendable {
         private let held: Atomic<Int>
-        private let budget: MemoryBudget
+        fileprivate let budget: MemoryBudget
         private let promise: MemoryPromise?
 
         fileprivate init(_ budget: MemoryBudget, bytes: Int, _ promise: MemoryPromise?) {
@@ -44,8 +51,8 @@ package final class MemoryBudget: Sendable {
         package var bytes: Int { held.load(ordering: .relaxed) }
 
         /// Adds bytes to the reservation. Throws if the budget has fewer bytes left.
-        package func grow(by bytes: Int) throws(Exhausted) {
-            try budget.claim(bytes)
+        package func grow(by bytes: Int) throws(Reason) {
+            guard budget.claim(bytes) else { throw budget.refusal(of: bytes) }
             held.add(bytes, ordering: .relaxed)
         }
 
@@ -56,42 +63,37 @@ package final class MemoryBudget: Sendable {
     package func reserveNothing() -> Reservation { Reservation(self, bytes: 0, nil) }
 
     /// Reserves `bytes` bytes. Throws if the budget has fewer bytes left. Any thread may call it.
-    package func reserve(_ bytes: Int) throws(Exhausted) -> Reservation {
-        try claim(bytes)
-        return Reservation(self, bytes: bytes, nil)
+    package func reserve(_ bytes: Int) throws(Reason) -> Reservation {
+        if bytes <= longest, claim(bytes) { return Reservation(self, bytes: bytes, nil) }
+        guard let whole else { throw refusal(of: bytes) }
+        return try whole.budget.reserve(bytes)
     }
 
     /// Reserves bytes for an allocation that can't report failure. The reservation guarantees that the allocation
     /// fits within the process's own memory limits.
-    package func reservePromised(_ bytes: Int) throws(Exhausted) -> Reservation {
-        let promise: MemoryPromise
-        do throws(OutOfMemory) { promise = try MemoryPromise.make(bytes) } catch { throw Exhausted(error) }
-        try claim(bytes)
+    package func reservePromised(_ bytes: Int) throws(Reason) -> Reservation {
+        let promise = try MemoryPromise.make(bytes)
+        guard claim(bytes) else { throw refusal(of: bytes) }
         return Reservation(self, bytes: bytes, promise)
     }
 
-    private func claim(_ bytes: Int) throws(Exhausted) {
+    /// Claims bytes. Returns false if fewer are left.
+    private func claim(_ bytes: Int) -> Bool {
         precondition(bytes >= 0)
         var now = reserved.load(ordering: .relaxed)
         while true {
             let (sum, overflow) = now.addingReportingOverflow(bytes)
-            guard !overflow, sum <= limit else { throw Exhausted(bytes, limit) }
+            guard !overflow, sum <= limit else { return false }
             let (isDone, found) = reserved.compareExchange(expected: now, desired: sum, ordering: .relaxed)
-            if isDone { return }
+            if isDone { return true }
             now = found
         }
     }
 
-    /// The error thrown when the budget or the process has too little memory left.
-    package struct Exhausted: Error, CustomStringConvertible {
-        package let description: String
-
-        fileprivate init(_ bytes: Int, _ limit: Int) {
-            description =
-                "\(bytes) more bytes are needed, but fewer are left: this server allows max_bytes = \(limit) for all "
-                + "sessions together"
-        }
-
-        package init(_ error: OutOfMemory) { description = error.description }
+    /// Returns the refusal of bytes that are not left.
+    private func refusal(of bytes: Int) -> Reason {
+        Reason(
+            "\(bytes) more bytes are needed, but fewer are left: this server allows max_bytes = \(limit) for all "
+                + "sessions together")
     }
 }

@@ -1,3 +1,4 @@
+internal import Platform
 package import TwofoldProtocol
 package import TwofoldService
 
@@ -48,7 +49,7 @@ extension MemoryBudget {
     /// are not counted.
     func reserve(keeping bytes: Int) throws(ServiceError) -> Reservation? {
         guard bytes > Frame.smallBytes else { return nil }
-        do throws(Exhausted) { return try reserve(bytes) } catch {
+        do throws(Reason) { return try reserve(bytes) } catch {
             throw ServiceError(.resourceExhausted, "no memory to keep the request: \(error)")
         }
     }

@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+package import TwofoldCore
 package import TwofoldProtocol
 package import TwofoldService
 
@@ -59,7 +60,7 @@ package final class StoredReply: Sendable {
     // MARK: between two runs of a server
 
     /// Restores a saved reply. Copies its payload to memory from `pool`.
-    package init(_ saved: SavedFrames, _ pool: PayloadPool) throws(MemoryBudget.Exhausted) {
+    package init(_ saved: SavedFrames, _ pool: PayloadPool) throws(EnvironmentError) {
         seq = 0
         encoded = [UInt8](saved.header)
         guard saved.hasPayload else {

@@ -11,7 +11,7 @@ import ZeroMQ
 
 /// Tests that the memory of unsent messages in libzmq stays valid and stays counted.
 @Suite struct ReplyMemoryTests {
-    private let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
+    private let pool = PayloadPool(MemoryBudget(limit: .max))
 
     @Test func `a reply keeps its buffer even after it was sent`() throws {
         var first: ObjectIdentifier?
@@ -61,7 +61,7 @@ import ZeroMQ
 
     @Test func `a reply that libzmq still holds counts after its session has ended`() throws {
         let budget = MemoryBudget(limit: 100)
-        var pool: PayloadPool? = PayloadPool(try budget.part(50), upTo: .max, then: budget)
+        var pool: PayloadPool? = PayloadPool(try budget.part(50, upTo: .max))
         var message: Message? = try {
             let buffer = try pool!.take(size: 30)
             return try Message(adopting: buffer.bytes, keeping: buffer)

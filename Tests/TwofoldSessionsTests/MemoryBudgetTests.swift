@@ -1,5 +1,7 @@
 import Dispatch
+import Platform
 import Testing
+import TwofoldCore
 import TwofoldService
 
 @testable import TwofoldSessions
@@ -10,7 +12,7 @@ import TwofoldService
         var first: MemoryBudget.Reservation? = try budget.reserve(60)
         let second = try budget.reserve(40)
         #expect(budget.used == 100)
-        let exhausted = try #require(throws: MemoryBudget.Exhausted.self) { try budget.reserve(1) }
+        let exhausted = try #require(throws: Reason.self) { try budget.reserve(1) }
         #expect(exhausted.description.contains("max_bytes = 100"))
         #expect(first?.bytes == 60)
         first = nil
@@ -22,21 +24,34 @@ import TwofoldService
     @Test func `a reservation whose sum overflows is refused`() throws {
         let budget = MemoryBudget(limit: .max)
         let reservation = try budget.reserve(10)
-        #expect(throws: MemoryBudget.Exhausted.self) { try budget.reserve(.max) }
+        #expect(throws: Reason.self) { try budget.reserve(.max) }
         withExtendedLifetime(reservation) {}
     }
 
     @Test func `a part is reserved as a whole and released with its last reservation`() throws {
-        let budget = MemoryBudget(limit: 100)
-        var part: MemoryBudget? = try budget.part(70)
+        let budget = MemoryBudget(limit: 70)
+        var part: MemoryBudget? = try budget.part(70, upTo: 70)
         #expect(budget.used == 70)
         var piece: MemoryBudget.Reservation? = try part!.reserve(70)
-        #expect(throws: MemoryBudget.Exhausted.self) { try part!.reserve(1) }
+        #expect(throws: Reason.self) { try part!.reserve(1) }
         part = nil
         #expect(budget.used == 70)
         piece = nil
         #expect(budget.used == 0)
         withExtendedLifetime(piece) {}
+    }
+
+    @Test func `a part reserves what is too long, or does not fit, in the whole budget`() throws {
+        let budget = MemoryBudget(limit: 100)
+        let part = try budget.part(30, upTo: 20)
+        for (bytes, used) in [(10, 30), (21, 51), (20, 30), (15, 30)] {
+            let reservation = try part.reserve(bytes)
+            #expect(budget.used == used)
+            withExtendedLifetime(reservation) {}
+        }
+        let full = [try part.reserve(20), try part.reserve(10), try part.reserve(5)]
+        #expect(budget.used == 35)
+        withExtendedLifetime(full) {}
     }
 
     @Test func `threads that reserve and release leave nothing reserved`() {
@@ -49,12 +64,12 @@ import TwofoldService
 
     @Test func `a pool drops its free buffers before it refuses`() throws {
         let budget = MemoryBudget(limit: 100)
-        let pool = PayloadPool(try budget.part(0), upTo: .max, then: budget)
+        let pool = PayloadPool(budget)
         _ = try pool.take(size: 60)
         #expect(budget.used == 60)
         let held = try pool.take(size: 70)
         #expect(budget.used == 70)
-        #expect(throws: MemoryBudget.Exhausted.self) { try pool.take(size: 31) }
+        #expect(throws: EnvironmentError.self) { try pool.take(size: 31) }
         withExtendedLifetime(held) {}
     }
 }

@@ -4,7 +4,7 @@ import TwofoldProtocol
 @testable import TwofoldSessions
 
 @Suite struct PayloadPoolTests {
-    private let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
+    private let pool = PayloadPool(MemoryBudget(limit: .max))
 
     @Test(arguments: [1, 63, 64, 65, 100_000])
     func `a buffer has exactly the requested size and starts at a cache line`(size: Int) throws {
@@ -21,7 +21,7 @@ import TwofoldProtocol
             let secret = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 64)
             secret.initializeMemory(as: UInt8.self, repeating: 0xaa)
             secret.deallocate()
-            let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
+            let pool = PayloadPool(MemoryBudget(limit: .max))
             #expect(try pool.take(size: size).bytes.allSatisfy { $0 == 0 })
         }
     }
@@ -59,7 +59,7 @@ import TwofoldProtocol
     @Test func `a freed pool frees its buffers`() throws {
         let others = Others()
         do {
-            let pool = PayloadPool(MemoryBudget(limit: 0), upTo: .max, then: MemoryBudget(limit: .max))
+            let pool = PayloadPool(MemoryBudget(limit: .max))
             try others.watch(pool.take(size: 10))
             #expect(others.alive == 1)
         }

@@ -534,9 +534,9 @@ IN_PYTHON = (
 PAST = (
     Defect(
         "a long reply takes the memory that is reserved for steps",
-        f"{SESSIONS}/PayloadPool.swift",
-        "if size <= longest, let mine",
-        "if let mine",
+        f"{SESSIONS}/MemoryBudget.swift",
+        "if bytes <= longest, claim(bytes)",
+        "if claim(bytes)",
     ),
     Defect(
         "a session is idle right after a resume that waited",

@@ -42,8 +42,8 @@ public struct EnvironmentError: Error, Equatable, Sendable, CustomStringConverti
 
 extension EnvironmentError {
     /// Makes the error for a request whose memory the process can't allocate.
-    package init(_ error: OutOfMemory, for field: String = "") {
-        self = .exhausted(field, "there is not enough memory to execute the request: \(error)")
+    package init(outOfMemory reason: Reason, for field: String = "") {
+        self = .exhausted(field, "there is not enough memory to execute the request: \(reason)")
     }
 }
 
@@ -58,8 +58,8 @@ extension OwnedMemory {
         byteCount: Int, for field: String, reserve: MemoryReserve = { _ in }
     ) throws(EnvironmentError) {
         try reserve(byteCount)
-        do throws(OutOfMemory) { self = try OwnedMemory(byteCount: byteCount) } catch {
-            throw EnvironmentError(error, for: field)
+        do throws(Reason) { self = try OwnedMemory(byteCount: byteCount) } catch {
+            throw EnvironmentError(outOfMemory: error, for: field)
         }
     }
 }

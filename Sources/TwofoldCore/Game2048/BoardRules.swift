@@ -225,9 +225,9 @@ public struct BoardRules: Sendable {
             ) -> Void
     ) throws(EnvironmentError) {
         let layout = BlockMemory.layout(specs, cells: cells)
-        do throws(OutOfMemory) {
+        do throws(Reason) {
             _ = try MemoryPromise.make(workers.threads * layout.size)
-        } catch { throw EnvironmentError(error) }
+        } catch { throw EnvironmentError(outOfMemory: error) }
         workers.run(lanes: boards.count, nanosecondsPerLane: nanosecondsPerBoard) { range, _ in
             let memory = BlockMemory(layout, cells: cells)
             for first in stride(from: range.lowerBound, to: range.upperBound, by: KernelBlock.lanes) {

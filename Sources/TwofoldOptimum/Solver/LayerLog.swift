@@ -104,7 +104,7 @@ final class LayerRows: @unchecked Sendable {
 extension OwnedMemory {
     /// Allocates memory for a solver. Throws ENOMEM if the process cannot get it.
     init(_ bytes: Int) throws(SystemError) {
-        do throws(OutOfMemory) { self = try OwnedMemory(byteCount: bytes) } catch {
+        do throws(Reason) { self = try OwnedMemory(byteCount: bytes) } catch {
             throw SystemError(code: ENOMEM)
         }
     }

@@ -333,7 +333,7 @@ extension SessionLedger.Done {
     init(_ saved: SavedSession, _ host: EnvironmentHost) throws {
         seq = saved.lastSeq
         let request = saved.lastRequest
-        reservation = try host.reserve(keeping: request.header.count + request.payload.count)
+        reservation = try host.requests.reserve(keeping: request.header.count + request.payload.count)
         header = try Frame(keeping: request.header)
         payload = request.hasPayload ? try Frame(keeping: request.payload) : nil
         reply = try StoredReply(saved.lastReply, host.pool)

@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func `memory that the system does not have is an error`() {
-        #expect(throws: OutOfMemory.self) { _ = try OwnedMemory(byteCount: 1 << 60) }
+        #expect(throws: Reason.self) { _ = try OwnedMemory(byteCount: 1 << 60) }
     }
 
     @Test func `memory is refused if less than the reserve would stay free`() async {
@@ -23,7 +23,7 @@ import Testing
             do {
                 let memory = try OwnedMemory(byteCount: 40 << 20)
                 #expect(memory.bytes.count == 40 << 20)
-                let refusal = #expect(throws: OutOfMemory.self) {
+                let refusal = #expect(throws: Reason.self) {
                     _ = try OwnedMemory(byteCount: 40 << 20)
                 }
                 #expect(refusal?.description.contains("ulimit -v") == true)
@@ -38,8 +38,8 @@ import Testing
         await #expect(processExitsWith: .success) {
             leave(MemoryPromise.kept + 50 << 20)
             var first: MemoryPromise? = try MemoryPromise.make(30 << 20)
-            #expect(throws: OutOfMemory.self) { try MemoryPromise.make(30 << 20) }
-            #expect(throws: OutOfMemory.self) { _ = try OwnedMemory(byteCount: 30 << 20) }
+            #expect(throws: Reason.self) { try MemoryPromise.make(30 << 20) }
+            #expect(throws: Reason.self) { _ = try OwnedMemory(byteCount: 30 << 20) }
             #expect(first != nil)
             first = nil
             #expect(throws: Never.self) { try MemoryPromise.make(30 << 20) }
