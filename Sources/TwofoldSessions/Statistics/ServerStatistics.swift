@@ -9,16 +9,10 @@ public struct ServerStatistics: Equatable, Sendable {
     /// The number of sessions that could not be saved in the state directory when the server stopped.
     public package(set) var sessionsLost = 0
 
-    /// The statistics of each kind of request, by the kind's raw value.
-    private var kinds = [KindStatistics](repeating: .init(), count: RequestKind.allCases.count)
+    /// The statistics of each kind of request, without names and quantiles, and the latencies; by the kind's raw value.
+    private var requests = [RequestStats](repeating: .init(), count: RequestKind.allCases.count)
+    private var latencies = [LatencyHistogram](repeating: .init(), count: RequestKind.allCases.count)
     private var refusals: [ErrorCode: Int] = [:]
-
-    private struct KindStatistics: Equatable, Sendable {
-        var executed = 0
-        var refused = 0
-        var nanoseconds = 0
-        var latencies = LatencyHistogram()
-    }
 
     package init() {}
 
@@ -27,16 +21,16 @@ public struct ServerStatistics: Equatable, Sendable {
         counters.executed += 1
         counters.steps += UInt64(steps)
         let nanoseconds = now.nanoseconds - arrived.nanoseconds
-        kinds[kind.rawValue].executed += 1
-        kinds[kind.rawValue].nanoseconds += nanoseconds
-        kinds[kind.rawValue].latencies.add(nanoseconds, now: now)
+        requests[kind.rawValue].executed += 1
+        requests[kind.rawValue].seconds += Double(nanoseconds) / 1e9
+        latencies[kind.rawValue].add(nanoseconds, now: now)
     }
 
     /// Counts a refused message. `kind` is nil if the message could not be decoded.
     package mutating func countRefused(_ kind: RequestKind?, _ code: ErrorCode) {
         counters.refused += 1
         refusals[code, default: 0] += 1
-        if let kind { kinds[kind.rawValue].refused += 1 }
+        if let kind { requests[kind.rawValue].refused += 1 }
     }
 
     // MARK: for the wire
@@ -45,14 +39,10 @@ public struct ServerStatistics: Equatable, Sendable {
     package mutating func requestStats(at now: Moment) -> [RequestStats] {
         var all: [RequestStats] = []
         for kind in RequestKind.allCases {
-            let counted = kinds[kind.rawValue]
-            guard counted.executed + counted.refused > 0 else { continue }
-            var stats = RequestStats()
+            var stats = requests[kind.rawValue]
+            guard stats.executed + stats.refused > 0 else { continue }
             stats.name = "\(kind)"
-            stats.executed = UInt64(counted.executed)
-            stats.refused = UInt64(counted.refused)
-            stats.seconds = Double(counted.nanoseconds) / 1e9
-            let quantiles = kinds[kind.rawValue].latencies.quantiles([0.5, 0.99], now: now)
+            let quantiles = latencies[kind.rawValue].quantiles([0.5, 0.99], now: now)
             (stats.p50, stats.p99) = (quantiles[0], quantiles[1])
             all.append(stats)
         }
