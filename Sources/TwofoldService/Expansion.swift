@@ -13,8 +13,8 @@ public struct Expansion: Sendable {
     private let count: Int
     private let nanosecondsPerBoard: Int
 
-    /// The estimated cost of the request.
-    public var cost: Cost { Cost(lanes: count, nanosecondsPerLane: nanosecondsPerBoard) }
+    /// The estimated time of the request on one thread, in nanoseconds.
+    public var cost: Int { estimatedNanoseconds(lanes: count, nanosecondsPerLane: nanosecondsPerBoard) }
 
     fileprivate init(
         _ request: ExpandRequest, limits: Limits, workers: Workers, engine: Engine

@@ -166,14 +166,14 @@ final class Rollouts {
 
     // MARK: rollouts
 
-    /// Estimates the cost of a rollout whose payload has `size` bytes.
-    func cost(_ request: RolloutRequest, payload size: Int) -> Cost {
+    /// Estimates the time on one thread, in nanoseconds, of a rollout whose payload has `size` bytes.
+    func cost(_ request: RolloutRequest, payload size: Int) -> Int {
         let each = Self.isSearch(request) ? 4000 : environment.nanosecondsPerLane
         let frame = environment.lanes * environment.resetArrays.reduce(0) { $0 + $1.bytesPerLane }
         let steps = min(Int(request.steps), max(1, Int(clamping: request.maxPayloadBytes) / frame))
         var opensTable = false
         if case .optimal = request.source { opensTable = last?.source != request.source }
-        return Cost(
+        return estimatedNanoseconds(
             lanes: environment.lanes, nanosecondsPerLane: each, steps: steps, bytes: size,
             opensTable: opensTable)
     }

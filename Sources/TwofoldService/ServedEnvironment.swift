@@ -43,17 +43,17 @@ public final class ServedEnvironment {
     /// The number of boards.
     public var lanes: Int { environment.lanes }
 
-    /// Estimates the cost of a request whose payload has `size` bytes.
-    public func cost(_ op: Request.OneOf_Op, payload size: Int = 0) -> Cost {
+    /// Estimates the time on one thread, in nanoseconds, of a request whose payload has `size` bytes.
+    public func cost(_ op: Request.OneOf_Op, payload size: Int = 0) -> Int {
         let each = environment.nanosecondsPerLane
         return switch op {
-        case .reset: Cost(lanes: lanes, nanosecondsPerLane: max(each, 200), bytes: size)
-        case .afterstates: Cost(lanes: lanes, nanosecondsPerLane: 5 * each / 2)
-        case .snapshot: Cost(lanes: lanes, nanosecondsPerLane: max(each, 400))
-        case .restore: Cost(lanes: lanes, nanosecondsPerLane: each + 700, bytes: size)
+        case .reset: estimatedNanoseconds(lanes: lanes, nanosecondsPerLane: max(each, 200), bytes: size)
+        case .afterstates: estimatedNanoseconds(lanes: lanes, nanosecondsPerLane: 5 * each / 2)
+        case .snapshot: estimatedNanoseconds(lanes: lanes, nanosecondsPerLane: max(each, 400))
+        case .restore: estimatedNanoseconds(lanes: lanes, nanosecondsPerLane: each + 700, bytes: size)
         case .rollout(let request): rollouts.cost(request, payload: size)
-        case .policy: Cost(lanes: 1, nanosecondsPerLane: 1_000_000, bytes: size)
-        default: Cost(lanes: lanes, nanosecondsPerLane: each)
+        case .policy: estimatedNanoseconds(lanes: 1, nanosecondsPerLane: 1_000_000, bytes: size)
+        default: estimatedNanoseconds(lanes: lanes, nanosecondsPerLane: each)
         }
     }
 

@@ -119,20 +119,20 @@ package final class Work: @unchecked Sendable {
     /// Returns the thread or queue on which a server should perform the work. `isAlone` is true if only one session
     /// is open.
     package func place(isAlone: Bool) -> Place {
-        let cost: Cost
+        let cost: Int
         switch subject {
         case .stats: return .statistics
         case .request where isSearch: return .searches
         case .request(let op, let host): cost = host.environment.cost(op, payload: payload?.count ?? 0)
         case .create(let create): cost = Self.cost(of: create)
         case .expand(let expansion):
-            return expansion.cost.nanoseconds <= Self.inlineNanoseconds ? .here : .queue
+            return expansion.cost <= Self.inlineNanoseconds ? .here : .queue
         }
-        return cost.nanoseconds <= (isAlone ? Self.aloneNanoseconds : Self.inlineNanoseconds) ? .here : .queue
+        return cost <= (isAlone ? Self.aloneNanoseconds : Self.inlineNanoseconds) ? .here : .queue
     }
 
-    static func cost(of create: CreateRequest) -> Cost {
-        Cost(
+    static func cost(of create: CreateRequest) -> Int {
+        estimatedNanoseconds(
             lanes: Int(min(create.numEnvs, 1 << 32)), nanosecondsPerLane: nanosecondsPerCreatedLane,
             opensTable: create.extraInfos.contains(where: OptimumInfo.names.contains))
     }

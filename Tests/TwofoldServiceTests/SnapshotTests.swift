@@ -142,16 +142,16 @@ import TwofoldService
 
     @Test func `a reset and a restore cost more than a step of the same lanes`() throws {
         let session = try Session { $0.numEnvs = 2048 }.session
-        #expect(session.cost(.step(.init())).nanoseconds < 80_000)
+        #expect(session.cost(.step(.init())) < 80_000)
         for op in [.reset(.init()), .restore(.init())] as [Request.OneOf_Op] {
-            #expect(session.cost(op).nanoseconds > 80_000)
+            #expect(session.cost(op) > 80_000)
         }
     }
 
     @Test func `the bytes that a restore reads add to its cost, even with few lanes`() throws {
         let session = try Session().session
-        #expect(session.cost(restoring(4), payload: 500).nanoseconds < 80_000)
-        #expect(session.cost(restoring(4), payload: 1 << 20).nanoseconds > 500_000)
+        #expect(session.cost(restoring(4), payload: 500) < 80_000)
+        #expect(session.cost(restoring(4), payload: 1 << 20) > 500_000)
     }
 
     @Test(arguments: [
