@@ -13,7 +13,7 @@ final class EmbeddedService: @unchecked Sendable {
 
     private let settings: ServiceSettings
     /// The reply route of all callers. Callers cannot be distinguished, and each waits for its own reply.
-    private let caller = Route(.anonymous, arrived: EmbeddedService.anyTime)
+    private let caller = Route(nil, arrived: EmbeddedService.anyTime)
     private let lock = Mutex<Void>(())
     private var machine: SessionMachine
     /// The effects of the current event, also protected by `lock`.

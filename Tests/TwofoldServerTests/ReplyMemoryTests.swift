@@ -43,7 +43,7 @@ import ZeroMQ
             for frame in frames { message.append(try Message(copying: frame)) }
             var effects: [SessionMachine.Effect] = []
             machine.take(
-                message, isWhole: true, through: 0, from: { _ in .success(.anonymous) }, at: .now,
+                message, isWhole: true, through: 0, from: { _ in .success(nil) }, at: .now,
                 into: &effects)
             guard case .perform(let work)? = effects.first else {
                 Issue.record("the work was not performed")

@@ -130,7 +130,7 @@ import ZeroMQ
     private func take(_ request: Request, _ machine: SessionMachine) throws -> SessionMachine.Effect? {
         let header = request.bytes.withUnsafeBytes { Frame(copying: $0) }
         var effects: [SessionMachine.Effect] = []
-        machine.take(header: header, payload: nil, from: Route(.anonymous, arrived: .now), into: &effects)
+        machine.take(header: header, payload: nil, from: Route(nil, arrived: .now), into: &effects)
         return effects.first
     }
 

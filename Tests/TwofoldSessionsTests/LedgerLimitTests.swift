@@ -8,8 +8,8 @@ import TwofoldTestSupport
 @testable import TwofoldSessions
 
 @Suite struct LedgerLimitTests {
-    private let alice = Client.key("alice")
-    private let bob = Client.key("bob")
+    private let alice = "alice"
+    private let bob = "bob"
 
     private func ledger(_ change: (inout Limits) -> Void) -> SessionLedger {
         var limits = Limits()
@@ -74,7 +74,7 @@ import TwofoldTestSupport
         _ = try ledger.complete(entry, StoredReply(seq: 1), creating: .small())
         let unknown = try #require(
             try ledger.admit(Request(.step, session: sessionBytes(9), seq: 2)).refusal)
-        for stranger in [bob, .anonymous] {
+        for stranger in [bob, nil] {
             for request in [
                 create(1, lanes: 1), Request(.step, session: sessionBytes(1), seq: 2),
                 Request(.step, session: sessionBytes(1), epoch: 0, seq: 2),

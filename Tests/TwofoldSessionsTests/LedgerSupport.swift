@@ -17,7 +17,7 @@ extension StoredReply {
 
 extension Route {
     /// Creates a route without an address.
-    convenience init(_ client: Client = .anonymous) { self.init(client, arrived: .start) }
+    convenience init(_ client: String? = nil) { self.init(client, arrived: .start) }
 }
 
 extension Moment {
@@ -47,7 +47,7 @@ extension SessionLedger {
         _ request: Request, header: [UInt8]? = nil, payload: [UInt8]? = nil, from route: Route? = nil,
         at now: Moment = .start
     ) throws -> Decision {
-        let (op, route) = (try #require(request.op), route ?? Route(.anonymous, arrived: now))
+        let (op, route) = (try #require(request.op), route ?? Route(nil, arrived: now))
         let header = (header ?? request.bytes).withUnsafeBytes { Frame(copying: $0) }
         let payload = payload?.withUnsafeBytes { Frame(copying: $0) }
         var decision = Decision()

@@ -89,7 +89,7 @@ import TwofoldTestSupport
         var other = ResumeRequest()
         other.holder = sessionBytes(7)
         let request = Request(.resume(other), session: one, epoch: 0, seq: 0)
-        let stranger = Route(.key("stranger"))
+        let stranger = Route("stranger")
         #expect(ledger.resumption(request, from: stranger).refusal?.code == .notFound)
         try ledger.execute(Request(.close, session: one, seq: 2))
         #expect(try resume(7).refusal?.code == .notFound)

@@ -281,7 +281,7 @@ IN_SWIFT = (
     Defect(
         "a saved session loses its owner's key",
         ENTRY,
-        "            if case .key(let key) = owner { saved.clientKey = key }\n",
+        "            if let owner { saved.clientKey = owner }\n",
         "",
     ),
     Defect(

@@ -130,7 +130,7 @@ UNSEEN: dict[str, tuple[Defect, ...]] = {
             "        count(entry, by: -1)\n",
             "        entries[entry.id] = nil\n"
             "        count(entry, by: -1)\n"
-            "        openCounts[entry.owner, default: 0] += 1\n",
+            "        if let owner = entry.owner { openCounts[owner, default: 0] += 1 }\n",
         ),
         Defect(
             "a smaller policy keeps the memory of a larger one",

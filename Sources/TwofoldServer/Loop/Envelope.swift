@@ -68,7 +68,7 @@ extension SessionMachine {
     /// sender is no longer authorised.
     package func take(
         _ message: consuming Multipart, isWhole: Bool, through endpoint: Int,
-        from client: (borrowing Message) -> Result<Client, ServiceError>, at now: Moment,
+        from client: (borrowing Message) -> Result<String?, ServiceError>, at now: Moment,
         into effects: inout [Effect]
     ) {
         guard let delimiter = message.firstIndex(where: { $0.isEmpty }) else {
@@ -78,13 +78,13 @@ extension SessionMachine {
         }
         let frames = message.count - delimiter - 1
         let isRequest = isWhole && (frames == 1 || frames == 2)
-        let sender = isRequest ? client(message[delimiter + 1]) : .success(.anonymous)
+        let sender = isRequest ? client(message[delimiter + 1]) : .success(nil)
         var message = message
         let payload = isRequest && frames == 2 ? Frame(message.removeLast()) : nil
         let header = isRequest ? Frame(message.removeLast()) : Frame()
         message.truncate(to: delimiter + 1)
         let envelope = Envelope(message, through: endpoint)
-        let route = Route((try? sender.get()) ?? .anonymous, arrived: now, address: envelope)
+        let route = Route(try? sender.get(), arrived: now, address: envelope)
         guard isRequest else {
             let count = isWhole ? "\(frames)" : "too many"
             let error = ServiceError(

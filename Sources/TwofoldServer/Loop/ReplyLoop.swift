@@ -177,11 +177,11 @@ final class ReplyLoop {
         return true
     }
 
-    /// Returns the client that sent a frame, or the refusal if the client's key is no longer authorised.
+    /// Returns the key of the client that sent a frame, or the refusal if the key is no longer authorised.
     private func client(
         of frame: borrowing Message, at endpoint: Endpoint, _ now: Moment
-    ) -> Result<Client, ServiceError> {
-        guard endpoint.isEncrypted else { return .success(.anonymous) }
+    ) -> Result<String?, ServiceError> {
+        guard endpoint.isEncrypted else { return .success(nil) }
         guard let authenticator else { preconditionFailure("an encrypted endpoint needs an authenticator") }
         return authenticator.client(of: frame, at: now)
     }
@@ -204,7 +204,7 @@ final class ReplyLoop {
                 machine.finish(work, result, at: .now, into: &effects)
             case .greeted(let client): logger.debug("hello from \(client.prefix(100))")
             case .began(let entry):
-                logger.began(entry, "created", of: authenticator?.name(of: entry.owner))
+                logger.began(entry, "created", of: entry.owner.flatMap { authenticator?.names[$0] })
             case .ended(let entry, let reason):
                 logger.ended(entry, reason, at: now)
                 trimmer.trim(afterFreeing: entry.bytes)

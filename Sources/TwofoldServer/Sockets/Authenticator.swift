@@ -122,19 +122,11 @@ package final class Authenticator {
         }
     }
 
-    /// Returns the client's name from the list: empty for an anonymous client, nil for a key that is not in the list.
-    func name(of client: Client) -> String? {
-        switch client {
-        case .anonymous: ""
-        case .key(let key): names[key]
-        }
-    }
-
-    /// Returns the client that sent a frame to an encrypted endpoint, or the refusal if the client's key has been
+    /// Returns the key of the client that sent a frame to an encrypted endpoint, or the refusal if the key has been
     /// removed from the list since the handshake.
-    func client(of frame: borrowing Message, at now: Moment) -> Result<Client, ServiceError> {
+    func client(of frame: borrowing Message, at now: Moment) -> Result<String?, ServiceError> {
         let key = frame.userID ?? ""
-        guard names[key] == nil else { return .success(.key(key)) }
+        guard names[key] == nil else { return .success(key) }
         report(key, address: frame.peerAddress ?? "", at: now)
         return .failure(
             ServiceError(

@@ -12,8 +12,9 @@ extension SessionLedger {
     ///        refused                or refused
     package final class Entry {
         package let id: SessionID
-        /// The client that created the session. For all other clients, the session does not exist.
-        package let owner: Client
+        /// The key of the client that created the session; nil for a client without a key. For all other clients, the
+        /// session does not exist.
+        package let owner: String?
         /// The number of boards in the create request.
         package let boards: Int
         package let begin: Moment
@@ -66,7 +67,7 @@ extension SessionLedger {
         }
 
         /// Creates the entry of a new session whose create request has been admitted.
-        init(_ id: SessionID, of owner: Client, boards: Int, at now: Moment) {
+        init(_ id: SessionID, of owner: String?, boards: Int, at now: Moment) {
             self.id = id
             self.owner = owner
             self.boards = boards
@@ -264,7 +265,7 @@ extension SessionLedger {
             guard case .idle(let open) = state else { return nil }
             var saved = SavedSession()
             saved.id = id.bytes
-            if case .key(let key) = owner { saved.clientKey = key }
+            if let owner { saved.clientKey = owner }
             saved.epoch = epoch
             saved.holders = open.holders
             saved.lastSeq = open.last.seq
@@ -285,7 +286,7 @@ extension SessionLedger {
                 (1...Self.maxSavedCount).contains(saved.lastSeq)
             else { return nil }
             self.id = id
-            owner = saved.clientKey.isEmpty ? .anonymous : .key(saved.clientKey)
+            owner = saved.clientKey.isEmpty ? nil : saved.clientKey
             boards = host.environment.lanes
             (environmentID, bytes) = (host.environment.id, host.bytes)
             begin = now

@@ -46,7 +46,8 @@ package struct SessionLedger {
     package private(set) var openCount = 0
     /// The total number of boards in all open sessions, including those being created.
     package private(set) var openBoards = 0
-    private var openCounts: [Client: Int] = [:]
+    /// The number of open sessions of each client with a key.
+    private var openCounts: [String: Int] = [:]
     /// The most recently closed sessions, which are remembered so that a repeated close gets its reply. Once there are
     /// ``maxClosed``, each new one replaces the oldest.
     private var closed: [SessionID] = []
@@ -164,13 +165,13 @@ package struct SessionLedger {
     // MARK: limits
 
     /// Throws if a limit prevents the client from creating a session with this many boards.
-    private func checkRoom(boards: Int, of client: Client) throws(ServiceError) {
+    private func checkRoom(boards: Int, of client: String?) throws(ServiceError) {
         guard openCount < limits.maxSessions else {
             throw ServiceError(
                 .resourceExhausted, field: "session",
                 "this server allows max_sessions = \(limits.maxSessions) at a time, and that many are open")
         }
-        if client != .anonymous, openCounts[client, default: 0] >= limits.maxSessionsPerClient {
+        if let client, openCounts[client, default: 0] >= limits.maxSessionsPerClient {
             throw ServiceError(
                 .resourceExhausted, field: "session",
                 "this server allows max_sessions_per_client = \(limits.maxSessionsPerClient) at a time, and "
@@ -193,7 +194,8 @@ package struct SessionLedger {
     private mutating func count(_ entry: Entry, by change: Int) {
         openCount += change
         openBoards += change * entry.boards
-        let ofClient = openCounts[entry.owner, default: 0] + change
-        openCounts[entry.owner] = ofClient == 0 ? nil : ofClient
+        guard let owner = entry.owner else { return }
+        let ofOwner = openCounts[owner, default: 0] + change
+        openCounts[owner] = ofOwner == 0 ? nil : ofOwner
     }
 }

@@ -8,18 +8,18 @@ internal import TwofoldService
 struct StatsWork {
     private var reply: StatsReply
     /// The sessions, in no particular order, without their ids and their clients' names.
-    private var sessions: [(id: SessionID, owner: Client, stats: SessionStats)] = []
+    private var sessions: [(id: SessionID, owner: String?, stats: SessionStats)] = []
     private let names: [String: String]
 
     /// Copies the values of the client's sessions, or of all sessions if the client has no key.
     fileprivate init(
-        _ reply: StatsReply, _ ledger: SessionLedger, names: [String: String], for client: Client,
+        _ reply: StatsReply, _ ledger: SessionLedger, names: [String: String], for client: String?,
         at now: Moment
     ) {
         self.reply = reply
         self.names = names
-        sessions.reserveCapacity(client == .anonymous ? ledger.openCount : 0)
-        for entry in ledger.openEntries where client == .anonymous || entry.owner == client {
+        sessions.reserveCapacity(client == nil ? ledger.openCount : 0)
+        for entry in ledger.openEntries where client == nil || entry.owner == client {
             var stats = SessionStats()
             stats.environmentID = entry.environmentID
             stats.boards = UInt64(entry.boards)
@@ -40,7 +40,7 @@ struct StatsWork {
         reply.sessions = sessions.sorted { $0.stats.age > $1.stats.age }.map { id, owner, stats in
             var stats = stats
             stats.id = "\(id)"
-            if case .key(let key) = owner { stats.client = names[key] ?? "" }
+            if let owner { stats.client = names[owner] ?? "" }
             return stats
         }
         return reply
@@ -50,7 +50,7 @@ struct StatsWork {
 extension SessionMachine {
     /// Collects the server's counters, usage and limits, and the sessions that the client may see: its own, or all
     /// if clients have no keys.
-    func stats(for client: Client, at now: Moment) -> StatsWork {
+    func stats(for client: String?, at now: Moment) -> StatsWork {
         var reply = StatsReply()
         reply.serverVersion = EnvironmentService.version
         reply.uptime = (now - begin) / .seconds(1)

@@ -12,7 +12,7 @@ internal import TwofoldTestSupport
 final class ModelClient {
     private unowned let run: ModelRun
     private let number: Int
-    private let owner: Client
+    private let owner: String?
     private var dice: Dice
     /// The dice for features that were added later. With separate dice, most runs of older seeds stay the same.
     private var laterDice: Dice
@@ -63,7 +63,7 @@ final class ModelClient {
         case intrusion
     }
 
-    init(_ run: ModelRun, number: Int, owner: Client, seed: UInt64) {
+    init(_ run: ModelRun, number: Int, owner: String?, seed: UInt64) {
         self.run = run
         self.owner = owner
         self.number = number

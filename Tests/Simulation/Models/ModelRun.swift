@@ -16,8 +16,8 @@ final class ModelRun {
         let count = 1 + dice.below(12)
         world = World(seed: seed, clients: count, disabled: disabled, suppressed: suppressed)
         var owners = Dice(seed: seed ^ 0x6f77_6e65_7273)
-        let keys = ["a", "b"].map { Client.key(String(repeating: $0, count: 40)) }
-        let known = [.anonymous] + (owners.once(in: 2) ? [] : keys)
+        let keys = ["a", "b"].map { String(repeating: $0, count: 40) }
+        let known: [String?] = [nil] + (owners.once(in: 2) ? [] : keys)
         for number in 0..<count {
             let owner = known[owners.below(known.count)]
             clients.append(ModelClient(self, number: number, owner: owner, seed: dice.next()))

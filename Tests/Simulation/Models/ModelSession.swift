@@ -6,7 +6,7 @@ internal import TwofoldTestSupport
 /// The modelled clients' knowledge of a session. Several clients may use a session; each has its own position in it.
 final class ModelSession {
     let id: SessionID
-    let owner: Client
+    let owner: String?
     let create: CreateRequest
     /// The number of the newest request whose reply has reached a client.
     var acknowledged: UInt64 = 0
@@ -27,7 +27,7 @@ final class ModelSession {
     /// The size in bytes of the weights of the last network form, and the number of bytes that have been sent.
     var network = (bytes: 0, sent: 0)
 
-    init(_ dice: inout Dice, of owner: Client, fork: ModelSession? = nil) {
+    init(_ dice: inout Dice, of owner: String?, fork: ModelSession? = nil) {
         self.owner = owner
         let bytes = dice.bytes(16)
         id = bytes.withUnsafeBytes { SessionID(bytes: $0)! }

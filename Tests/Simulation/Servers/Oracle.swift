@@ -18,7 +18,7 @@ final class Oracle {
     struct Question {
         let request: Request
         let payload: [UInt8]?
-        let owner: Client
+        let owner: String?
 
         init?(_ packet: World.Packet) {
             guard let request = packet.header.withUnsafeBytes({ Request(frame: $0) }),
@@ -49,7 +49,7 @@ final class Oracle {
 
     /// The oracle's record of a session.
     final class Record {
-        let owner: Client
+        let owner: String?
         var seq: UInt64 = 0
         var epoch: UInt32 = 1
         /// The header and payload of the last reply, and its request.
@@ -83,7 +83,7 @@ final class Oracle {
         var isLost = false
         var isClosed = false
 
-        init(of owner: Client) { self.owner = owner }
+        init(of owner: String?) { self.owner = owner }
 
         func isSame(as other: Question) -> Bool {
             question?.isSame(as: other) ?? false

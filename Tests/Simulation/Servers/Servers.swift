@@ -345,17 +345,17 @@ final class SimulatedServer {
                 "\(ledger.openCount) sessions and \(ledger.openBoards) boards are counted; "
                     + "\(entries.count) and \(boards) are open")
         }
-        let clients = entries.reduce(into: [:]) { $0[$1.owner, default: 0] += 1 }
-        if clients.contains(where: { $0.key != .anonymous && $0.value > limits.maxSessionsPerClient }) {
+        let clients = entries.reduce(into: [String?: Int]()) { $0[$1.owner, default: 0] += 1 }
+        if clients.contains(where: { $0.key != nil && $0.value > limits.maxSessionsPerClient }) {
             world.violate("a client has more sessions than its limit, \(limits.maxSessionsPerClient)")
         }
     }
 
     /// Returns true if a limit prevents this client from creating another session.
-    func isFull(for owner: Client) -> Bool {
+    func isFull(for owner: String?) -> Bool {
         let (limits, entries) = (machine.service.limits, Array(machine.ledger.openEntries))
         return entries.count >= limits.maxSessions
-            || owner != .anonymous
+            || owner != nil
                 && entries.filter { $0.owner == owner }.count >= limits.maxSessionsPerClient
     }
 

@@ -33,7 +33,7 @@ final class World {
         /// The request's number on its socket, like the one that ZMQ_REQ_CORRELATE adds.
         let number: UInt32
         /// The client that the connection's key identifies.
-        var owner = Client.anonymous
+        var owner: String?
         var header: [UInt8]
         var payload: [UInt8]?
         /// Whether the message was truncated.
@@ -42,7 +42,7 @@ final class World {
 
     private struct Socket {
         let client: Int
-        let owner: Client
+        let owner: String?
         var number: UInt32 = 0
         var inbox: [Packet] = []
         /// Whether the connection is cut, so that messages in transit are lost.
@@ -231,7 +231,7 @@ final class World {
         queue.add(.wake(client: client, ticket: clients[client].ticket), at: max(now, time))
     }
 
-    func open(_ client: Int, as owner: Client = .anonymous) -> Int {
+    func open(_ client: Int, as owner: String? = nil) -> Int {
         socketCount += 1
         sockets[socketCount] = Socket(client: client, owner: owner)
         clients[client].sockets.insert(socketCount)
