@@ -130,41 +130,40 @@ public func call(
     _ service: UInt64, _ header: UnsafePointer<UInt8>?, _ headerSize: Int,
     _ payload: UnsafePointer<UInt8>?, _ payloadSize: Int, _ reply: UnsafeMutablePointer<twofold_reply>?
 ) -> Int32 {
-    guard let reply, let room = ReplyBuffers(reply),
-        let header = Frame(ofCaller: header, headerSize, width: 1),
+    guard let reply, reply.isValid, let header = Frame(ofCaller: header, headerSize, width: 1),
         payloadSize >= 0, payload != nil || payloadSize == 0
     else { return status(TWOFOLD_BAD_ARGUMENT) }
     guard let service = Services.find(service) else { return status(TWOFOLD_NO_SERVICE) }
     let answer = service.call(
         header, Frame(ofCaller: payload, payloadSize, width: 1),
-        memory: room.takesAnyHeader ? room.payload : nil)
-    if let size = answer.missingRoom { return room.ask(for: size) }
-    return room.put(answer.reply, isStep: false)
+        memory: reply.earlyPayload)
+    if let size = answer.missingRoom { return reply.ask(for: size) }
+    return reply.put(answer.reply, isStep: false)
 }
 
 @_cdecl("twofold_step")
 public func step(
     _ steps: UnsafePointer<twofold_steps>?, _ seq: UInt64, _ actions: UnsafeRawPointer?
 ) -> Int32 {
-    guard let steps, let reply = steps.pointee.reply, let room = ReplyBuffers(reply),
+    guard let steps, let reply = steps.pointee.reply, reply.isValid,
         let actions = Frame(ofCaller: actions, steps.pointee.count, width: steps.pointee.width),
         let id = withUnsafeBytes(of: steps.pointee.session, { SessionID(bytes: $0) })
     else { return status(TWOFOLD_BAD_ARGUMENT) }
     guard let service = Services.find(steps.pointee.service) else { return status(TWOFOLD_NO_SERVICE) }
     let answer = service.step(id, epoch: steps.pointee.epoch, seq: seq, actions: actions)
-    return room.put(answer, isStep: true)
+    return reply.put(answer, isStep: true)
 }
 
 @_cdecl("twofold_learn")
 public func learn(
     _ learner: UnsafeMutablePointer<twofold_learner>?, _ reply: UnsafeMutablePointer<twofold_reply>?
 ) -> Int32 {
-    guard let reply, let room = ReplyBuffers(reply), let learner else { return status(TWOFOLD_BAD_ARGUMENT) }
+    guard let reply, reply.isValid, let learner else { return status(TWOFOLD_BAD_ARGUMENT) }
     do throws(ServiceError) {
         guard try learner.run() else { return status(TWOFOLD_BAD_ARGUMENT) }
-        return room.putEmpty()
+        return reply.putEmpty()
     } catch {
-        return room.put(StoredReply(error, seq: 0), isStep: false)
+        return reply.put(StoredReply(error, seq: 0), isStep: false)
     }
 }
 
@@ -211,49 +210,49 @@ extension UnsafeMutablePointer<twofold_learner> {
     }
 }
 
+/// The maximum header size, in bytes, of a reply whose payload is written before its header.
+private let longestHeader = 4096
+
 /// The caller's memory for a reply.
-private struct ReplyBuffers {
-    private let reply: UnsafeMutablePointer<twofold_reply>
-    private let header: UnsafeMutableRawBufferPointer
-    let payload: UnsafeMutableRawBufferPointer
+extension UnsafeMutablePointer<twofold_reply> {
+    /// Whether all pointers are there and no capacity is negative.
+    fileprivate var isValid: Bool {
+        min(pointee.header_capacity, pointee.payload_capacity) >= 0
+            && (pointee.header != nil || pointee.header_capacity == 0)
+            && (pointee.payload != nil || pointee.payload_capacity == 0)
+    }
 
-    /// The maximum header size, in bytes, of a reply whose payload is written before its header.
-    private static let longestHeader = 4096
-    /// Whether the header buffer has at least `longestHeader` bytes, so that every such header fits.
-    var takesAnyHeader: Bool { header.count >= Self.longestHeader }
+    private var header: UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(start: pointee.header, count: pointee.header_capacity)
+    }
 
-    /// Checks the caller's memory. Returns nil if a pointer is missing or a capacity is negative.
-    init?(_ reply: UnsafeMutablePointer<twofold_reply>) {
-        func room(_ start: UnsafeMutablePointer<UInt8>?, _ count: Int) -> UnsafeMutableRawBufferPointer? {
-            guard count >= 0, start != nil || count == 0 else { return nil }
-            return UnsafeMutableRawBufferPointer(start: start, count: count)
-        }
-        guard let header = room(reply.pointee.header, reply.pointee.header_capacity),
-            let payload = room(reply.pointee.payload, reply.pointee.payload_capacity)
-        else { return nil }
-        self.reply = reply
-        self.header = header
-        self.payload = payload
+    private var payload: UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(start: pointee.payload, count: pointee.payload_capacity)
+    }
+
+    /// The memory for a payload that is written before its header; nil if the header might not fit.
+    fileprivate var earlyPayload: UnsafeMutableRawBufferPointer? {
+        pointee.header_capacity >= longestHeader ? payload : nil
     }
 
     /// Reports the size of the reply's payload, which was not computed. Returns TWOFOLD_TOO_SMALL.
-    func ask(for size: Int) -> Int32 {
-        (reply.pointee.header_size, reply.pointee.payload_size) = (Self.longestHeader, size)
+    fileprivate func ask(for size: Int) -> Int32 {
+        (pointee.header_size, pointee.payload_size) = (longestHeader, size)
         return status(TWOFOLD_TOO_SMALL)
     }
 
     /// Makes the reply empty.
-    func putEmpty() -> Int32 {
-        (reply.pointee.header_size, reply.pointee.payload_size) = (0, 0)
+    fileprivate func putEmpty() -> Int32 {
+        (pointee.header_size, pointee.payload_size) = (0, 0)
         return status(TWOFOLD_ANSWERED)
     }
 
     /// Copies a reply into the caller's memory, or returns TWOFOLD_TOO_SMALL if the reply does not fit.
-    func put(_ answer: StoredReply, isStep: Bool) -> Int32 {
+    fileprivate func put(_ answer: StoredReply, isStep: Bool) -> Int32 {
         let isLean = isStep && answer.isPlainStep
         let frame = isLean ? [] : answer.header
         let size = answer.payload?.count ?? 0
-        (reply.pointee.header_size, reply.pointee.payload_size) = (frame.count, size)
+        (pointee.header_size, pointee.payload_size) = (frame.count, size)
         guard frame.count <= header.count, size <= payload.count else { return status(TWOFOLD_TOO_SMALL) }
         header.copyBytes(from: frame)
         answer.payload?.withBytes { bytes in
