@@ -100,11 +100,8 @@ final class GameEngine<Rules: Game>: BatchEngine {
             lanes.change(index) { lane in
                 var (reward, isTerminated, isTruncated): (Float, Bool, Bool) = (0, false, false)
                 var isOver = false
-                let turn = phases.turn(index)
-                switch turn {
-                case .wait: isOver = phases[index] == .terminated
-                case .start: start(&lane)
-                case .play:
+                let isPlayed = !phases.isFinished(index)
+                if isPlayed {
                     let before = lane.state
                     let transition = game.step(
                         &lane.state, action: Int(actions[index]), generator: &lane.generator)
@@ -115,8 +112,12 @@ final class GameEngine<Rules: Game>: BatchEngine {
                         let move = Move<Rules>(before: before, transition: transition, after: lane.state)
                         reward = report.write(game, move, to: row)
                     }
+                } else if phases.waitsForReset {
+                    isOver = phases[index] == .terminated
+                } else {
+                    start(&lane)
                 }
-                if isReported, turn != .play { report.writeNone(game, to: row) }
+                if isReported, !isPlayed { report.writeNone(game, to: row) }
                 write(lane, isTerminated: isOver, to: row)
                 row.store(reward, keys.reward)
                 row.store(isTerminated, keys.terminated)

@@ -23,14 +23,16 @@ package final class LanePhases: @unchecked Sendable {
     private let memory: OwnedMemory
     /// One byte for each lane. The size is rounded up to a multiple of 64 lanes.
     let bytes: UnsafeMutablePointer<UInt8>
-    private let autoreset: AutoresetMode
+    /// Whether a lane whose episode has ended ignores actions until a reset. Otherwise, the next step ignores the
+    /// lane's action and starts the next episode.
+    let waitsForReset: Bool
 
     init(_ options: BatchOptions) throws(EnvironmentError) {
         // The memory consists of whole blocks.
         memory = try OwnedMemory(
             byteCount: (options.lanes + 63) / 64 * 64, for: "num_envs", reserve: options.reserve)
         bytes = memory.initialized(repeating: LanePhase.playing.rawValue).baseAddress!
-        autoreset = options.autoreset
+        waitsForReset = options.autoreset == .disabled
     }
 
     subscript(lane: Int) -> LanePhase {
@@ -42,25 +44,6 @@ package final class LanePhases: @unchecked Sendable {
     @inline(__always)
     package func isFinished(_ lane: Int) -> Bool { bytes[lane] != LanePhase.playing.rawValue }
 
-    // MARK: the rules of autoreset
-
-    /// The effect of a step on a lane.
-    enum Turn {
-        /// Play the action.
-        case play
-        /// Ignore the action and start the next episode.
-        case start
-        /// Ignore the action and leave the lane as it is until a reset.
-        case wait
-    }
-
-    /// The effect of a step on a lane whose episode has ended.
-    var turnOfFinished: Turn { autoreset == .disabled ? .wait : .start }
-
-    /// Returns the effect of a step on a lane.
-    @inline(__always)
-    func turn(_ lane: Int) -> Turn { isFinished(lane) ? turnOfFinished : .play }
-
     /// Updates the phases of these lanes after a step that has written `terminated` and `truncated` to `arrays`. If
     /// both flags of a lane are 1, its phase becomes `terminated`. If the step did not play a lane's action, both of
     /// its flags are 0.
@@ -70,7 +53,7 @@ package final class LanePhases: @unchecked Sendable {
         let phases = UnsafeMutableRawPointer(bytes + first)
         let terminated = UnsafeRawPointer(arrays.address(keys.terminated, lane: first))
         let truncated = UnsafeRawPointer(arrays.address(keys.truncated, lane: first))
-        let waits = turnOfFinished == .wait
+        let waits = waitsForReset
         var index = 0
         while index &+ 16 <= lanes.count {
             typealias Flags = SIMD16<UInt8>

@@ -45,7 +45,7 @@ final class KernelEngine: BatchEngine {
         rules.stopAtGoal = game.config.stopAtGoal
         rules.illegalTerminates = game.config.illegalAction == .terminate
         rules.maxEpisodeSteps = plan.options.stepLimit
-        rules.holdsFinished = phases.turnOfFinished == .wait
+        rules.holdsFinished = phases.waitsForReset
         rules.isReported = !plan.report.isPlain
         self.rules = rules
         report = plan.report.isPlain ? nil : KernelReport(plan)
