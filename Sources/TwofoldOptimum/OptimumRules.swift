@@ -70,19 +70,14 @@ final class OptimumRules: Sendable {
     /// Returns true if a number encodes a canonical board with this tile sum and no exponent above the
     /// limit.
     func isBoard(_ number: UInt64, _ tileSum: Int) -> Bool {
-        guard number >> UInt64(4 * boards.cells) == 0 else { return false }
-        var (rest, sum) = (number, 0)
-        while rest != 0 {
-            let exponent = Int(rest & 15)
-            guard exponent <= numbers.limit else { return false }
-            if exponent > 0 { sum += 1 << exponent }
-            rest >>= 4
-        }
-        return sum == tileSum && boards.canonical(number) == number
+        number >> UInt64(4 * boards.cells) == 0
+            && (0..<boards.cells).allSatisfy { number >> UInt64(4 * $0) & 15 <= numbers.limit }
+            && self.tileSum(number) == tileSum && boards.canonical(number) == number
     }
 
     /// Returns the sum of a board's tiles.
     func tileSum(_ board: UInt64) -> Int {
-        boards.exponents(board).reduce(0) { $0 + ($1 == 0 ? 0 : 1 << Int($1)) }
+        // A cell's exponent 0 counts as 1 << 0, which the last bit removes.
+        (0..<boards.cells).reduce(0) { $0 + (1 << Int(board >> UInt64(4 * $1) & 15)) & ~1 }
     }
 }
