@@ -41,24 +41,10 @@ import Testing
     private func results(
         _ specs: [ArraySpec], _ count: Int, _ body: (BatchArrays) throws -> Void
     ) throws -> Results {
-        var offsets: [Int] = []
-        var end = 1
-        for spec in specs {
-            offsets.append(end)
-            end += spec.bytesPerLane * count + 1
-        }
-        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: end, alignment: 16)
-        defer { memory.deallocate() }
-        memory.initializeMemory(as: UInt8.self, repeating: 0xc3)
-        try body(BatchArrays(specs) { memory.baseAddress! + offsets[$0] })
-        var results: Results = [:]
-        for (spec, offset) in zip(specs, offsets) {
-            let size = spec.bytesPerLane * count
-            #expect(
-                memory[offset - 1] == 0xc3 && memory[offset + size] == 0xc3, "a write outside \(spec.name)")
-            results[spec.name] = Array(memory[offset..<offset + size])
-        }
-        return results
+        let results = GuardedArrays(specs, rows: count)
+        try body(results.arrays)
+        results.checkGaps()
+        return results.contents()
     }
 
     private func everything(_ rules: BoardRules, _ question: Question) throws -> [String: Results] {
@@ -214,61 +200,11 @@ import Testing
         }
     }
 
-    @Test(arguments: [(2, 2), (4, 4), (3, 6)])
-    func `a move is explained by the board that follows`(rows: Int, columns: Int) throws {
-        let law = SpawnLaw(fourProbability: 0.5)
-        var generator = Generator(seed: 10)
-        var merges = 0
-        for _ in 0..<2000 {
-            let exponents = Self.randomBoard(rows * columns, &generator)
-            let board = Board(rows: rows, columns: columns, exponents: exponents)
-            let direction = Direction(rawValue: UInt8(generator.next(below: 4)))!
-            let slide = Slide(board, towards: direction)
-            guard slide.moved else {
-                #expect(try TrackedBoard.explain(board, direction, board) == [])
-                continue
-            }
-            var next = slide.afterstate
-            next.place(law.draw(on: next, generator: &generator))
-            let actions = try TrackedBoard.explain(board, direction, next)
-            // Applied to the tiles, the listed events must give the next board and its score.
-            var tiles: [Int: Int] = [:]
-            for cell in 0..<board.count where board[cell] != 0 { tiles[cell] = 1 << Int(board[cell]) }
-            var arriving: [Int: [Int]] = [:]
-            var score = 0
-            for action in actions {
-                switch action {
-                case .slide(_, let source, let target, let value):
-                    #expect(tiles.removeValue(forKey: source) == value)
-                    arriving[target, default: []].append(value)
-                case .merge(_, _, _, let target, let value):
-                    let here =
-                        arriving.removeValue(forKey: target)!
-                        + [tiles.removeValue(forKey: target)]
-                        .compactMap { $0 }
-                    #expect(here == [value / 2, value / 2])
-                    arriving[target] = [value]
-                    score += value
-                    merges += 1
-                case .spawn(_, let target, let value):
-                    for (cell, values) in arriving {
-                        #expect(tiles[cell] == nil && values.count == 1)
-                        tiles[cell] = values[0]
-                    }
-                    #expect(tiles.updateValue(value, forKey: target) == nil)
-                }
-            }
-            #expect(score == slide.mergeScore)
-            for cell in 0..<next.count { #expect(tiles[cell] ?? 0 == (1 << Int(next[cell])) & ~1) }
-        }
-        #expect(merges > 100)
-    }
-
     @Test func `a board that the move can't produce is refused`() throws {
         let board = Board(rows: 2, columns: 2, exponents: [1, 1, 0, 0])
         func refusal(_ direction: Direction, _ next: [UInt8]) -> String? {
             do throws(Reason) {
-                _ = try TrackedBoard.explain(board, direction, Board(rows: 2, columns: 2, exponents: next))
+                _ = try MoveAction.explain(board, direction, Board(rows: 2, columns: 2, exponents: next))
                 return nil
             } catch {
                 return error.description

@@ -70,7 +70,7 @@ import Testing
                             Issue.record("\(spec.name) is wrong in the finals")
                         }
                     }
-                    #expect(finals.hasIntactGaps)
+                    finals.checkGaps()
                 }
                 if autoreset == .disabled, !finished.isEmpty {
                     seeds = (0..<lanes).map { _ in generator.nextSeed() }
@@ -83,11 +83,11 @@ import Testing
         }
     }
 
-    private func expect(_ results: CallerArrays, equal batch: TestBatch, _ specs: [ArraySpec]) {
+    private func expect(_ results: GuardedArrays, equal batch: TestBatch, _ specs: [ArraySpec]) {
         for spec in specs where results[spec.name] != batch.bytes(spec.name) {
             Issue.record("\(spec.name) is wrong")
         }
-        #expect(results.hasIntactGaps)
+        results.checkGaps()
     }
 
     /// Compares each field of the states with the bytes of the records in a snapshot.
@@ -236,11 +236,11 @@ extension Generator {
 private final class CallerBoards {
     let environment: Batch
     /// The last results of a step or reset.
-    let results: CallerArrays
+    let results: GuardedArrays
     /// The rows from before the restarts; nil if the batch does not restart lanes in a step.
-    let finals: CallerArrays?
-    private let input: CallerArrays
-    private let rest: CallerArrays
+    let finals: GuardedArrays?
+    private let input: GuardedArrays
+    private let rest: GuardedArrays
     private let inPlace: Bool
 
     /// With `inPlace`, a step reads the states from the memory to which it writes.
@@ -248,11 +248,11 @@ private final class CallerBoards {
         self.environment = environment
         self.inPlace = inPlace
         let lanes = environment.lanes
-        results = CallerArrays(environment.stepArrays, lanes: lanes)
+        results = GuardedArrays(environment.stepArrays, rows: lanes)
         finals =
-            environment.autoreset == .sameStep ? CallerArrays(environment.resetArrays, lanes: lanes) : nil
-        input = CallerArrays(environment.stateArrays, lanes: lanes)
-        rest = CallerArrays(environment.restArrays, lanes: lanes)
+            environment.autoreset == .sameStep ? GuardedArrays(environment.resetArrays, rows: lanes) : nil
+        input = GuardedArrays(environment.stateArrays, rows: lanes)
+        rest = GuardedArrays(environment.restArrays, rows: lanes)
     }
 
     func reset(seeds: [UInt64]) throws {
@@ -263,8 +263,8 @@ private final class CallerBoards {
     /// Gives some lanes the states and rows that a reset with these seeds starts.
     func reset(_ lanes: [Int], seeds: [UInt64]) throws {
         let (results, rest) = (
-            CallerArrays(environment.stepArrays, lanes: environment.lanes),
-            CallerArrays(environment.restArrays, lanes: environment.lanes)
+            GuardedArrays(environment.stepArrays, rows: environment.lanes),
+            GuardedArrays(environment.restArrays, rows: environment.lanes)
         )
         try Self.reset(environment, seeds, results, rest)
         for lane in lanes {
@@ -279,7 +279,7 @@ private final class CallerBoards {
     }
 
     private static func reset(
-        _ environment: Batch, _ seeds: [UInt64], _ results: CallerArrays, _ rest: CallerArrays
+        _ environment: Batch, _ seeds: [UInt64], _ results: GuardedArrays, _ rest: GuardedArrays
     ) throws {
         let bytes = seeds.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }
         try bytes.withUnsafeBytes {
@@ -297,7 +297,7 @@ private final class CallerBoards {
     }
 
     /// Returns the array to which a step writes a field of the states.
-    private func owner(_ spec: ArraySpec) -> CallerArrays {
+    private func owner(_ spec: ArraySpec) -> GuardedArrays {
         environment.restArrays.contains(spec) ? rest : results
     }
 
@@ -327,72 +327,4 @@ private final class CallerBoards {
 
     /// The bytes of all memory.
     var allBytes: [[UInt8]] { [input, results, rest, finals].compactMap { $0?.bytes } }
-}
-
-/// Arrays in memory of a test, at odd addresses and with a gap after each.
-private final class CallerArrays {
-    let specs: [ArraySpec]
-    private let lanes: Int
-    private let memory: UnsafeMutableRawBufferPointer
-    private var offsets: [Int] = []
-
-    private static let gap = 5
-    private static let fill: UInt8 = 0xa5
-
-    init(_ specs: [ArraySpec], lanes: Int) {
-        (self.specs, self.lanes) = (specs, lanes)
-        var end = 1
-        for spec in specs {
-            offsets.append(end)
-            end += spec.bytesPerLane * lanes + Self.gap
-        }
-        memory = .allocate(byteCount: end, alignment: 16)
-        memory.initializeMemory(as: UInt8.self, repeating: Self.fill)
-    }
-
-    deinit { memory.deallocate() }
-
-    var arrays: BatchArrays { BatchArrays(specs) { memory.baseAddress! + offsets[$0] } }
-    var bytes: [UInt8] { Array(memory) }
-
-    /// Whether nothing was written before, between and after the arrays.
-    var hasIntactGaps: Bool {
-        var ends = [1]
-        for (spec, offset) in zip(specs, offsets) {
-            ends.append(offset + spec.bytesPerLane * lanes + Self.gap)
-        }
-        return memory[0] == Self.fill
-            && ends.dropFirst().allSatisfy { end in
-                memory[(end - Self.gap)..<end].allSatisfy { $0 == Self.fill }
-            }
-    }
-
-    private func range(_ name: String) -> Range<Int> {
-        let index = specs.firstIndex { $0.name == name }!
-        return offsets[index]..<offsets[index] + specs[index].bytesPerLane * lanes
-    }
-
-    private func range(_ name: String, _ lane: Int) -> Range<Int> {
-        let whole = range(name)
-        let size = whole.count / lanes
-        return whole.lowerBound + lane * size..<whole.lowerBound + (lane + 1) * size
-    }
-
-    func address(_ name: String) -> UnsafeMutableRawPointer { memory.baseAddress! + range(name).lowerBound }
-
-    /// All bytes of an array.
-    subscript(name: String) -> [UInt8] {
-        get { Array(memory[range(name)]) }
-        set { write(newValue, range(name)) }
-    }
-
-    /// Returns one lane's bytes in an array.
-    func row(_ name: String, _ lane: Int) -> [UInt8] { Array(memory[range(name, lane)]) }
-
-    func setRow(_ name: String, _ lane: Int, _ bytes: [UInt8]) { write(bytes, range(name, lane)) }
-
-    private func write(_ bytes: [UInt8], _ range: Range<Int>) {
-        precondition(bytes.count == range.count)
-        UnsafeMutableRawBufferPointer(rebasing: memory[range]).copyBytes(from: bytes)
-    }
 }

@@ -5,7 +5,7 @@ import Testing
 
 /// Complete games of Concentration played by an independent Python reference
 /// (`Tests/Fixtures/golden/README.md`).
-struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
+struct ConcentrationGoldenFile: GoldenGames {
     var name = ""
     let environmentID: String
     let config: Config
@@ -63,21 +63,7 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
 
     enum CodingKeys: String, CodingKey { case environmentID = "environmentId", config, lanes }
 
-    var testDescription: String { name }
-
-    static func all() throws -> [ConcentrationGoldenFile] {
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        let folder = GoldenFile.folder.appending(path: "concentration")
-        return try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-            .filter { $0.pathExtension == "json" }
-            .sorted { $0.lastPathComponent < $1.lastPathComponent }
-            .map { url in
-                var file = try decoder.decode(ConcentrationGoldenFile.self, from: Data(contentsOf: url))
-                file.name = url.lastPathComponent
-                return file
-            }
-    }
+    static func all() throws -> [ConcentrationGoldenFile] { try all(in: "golden/concentration") }
 
     func game() throws -> Concentration {
         try Concentration(
@@ -128,26 +114,8 @@ struct ConcentrationGoldenFile: Decodable, CustomTestStringConvertible {
                 #expect(batch.isTruncated(lane: lane) == (results.truncated[step] == 1))
             }
         }
-    }
-
-    @Test(arguments: try ConcentrationGoldenFile.all())
-    func `the rules alone end with the same generator state`(file: ConcentrationGoldenFile) throws {
-        let game = try file.game()
-        for golden in file.lanes {
-            var generator = Generator(seed: golden.seed)
-            var state = game.makeState()
-            game.start(&state, generator: &generator)
-            var isFinished = false
-            for (step, action) in golden.actions.enumerated() {
-                if isFinished {
-                    game.start(&state, generator: &generator)
-                } else {
-                    _ = game.step(&state, action: Int(action), generator: &generator)
-                }
-                isFinished = golden.steps.terminated[step] == 1 || golden.steps.truncated[step] == 1
-            }
-            let words = golden.generator
-            #expect(generator.words == (words[0], words[1], words[2], words[3]))
+        for (lane, golden) in golden.enumerated() {
+            #expect(try batch.generator(lane: lane) == golden.generator)
         }
     }
 

@@ -54,39 +54,19 @@ extension NTupleNetwork {
         ) throws -> Results {
             let rollout = try BatchRollout(environment, infos: infos)
             let finalsRoom = 4 * environment.lanes
-            func room(_ specs: [ArraySpec], _ rows: Int) -> (UnsafeMutableRawBufferPointer, BatchArrays) {
-                let size = specs.reduce(1) { $0 + $1.bytesPerLane * rows + 3 }
-                let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
-                memory.initializeMemory(as: UInt8.self, repeating: 0xb7)
-                var end = 1
-                var offsets: [Int] = []
-                for spec in specs {
-                    offsets.append(end)
-                    end += spec.bytesPerLane * rows + 3
-                }
-                return (memory, BatchArrays(specs) { memory.baseAddress! + offsets[$0] })
-            }
-            let (frameMemory, frames) = room(rollout.frameArrays, steps + 1)
-            let (stepMemory, rows) = room(rollout.stepArrays, steps)
-            let (finalMemory, finals) = room(rollout.finalArrays, finalsRoom)
-            defer { for memory in [frameMemory, stepMemory, finalMemory] { memory.deallocate() } }
+            let frames = GuardedArrays(rollout.frameArrays, rows: steps + 1)
+            let rows = GuardedArrays(rollout.stepArrays, rows: steps)
+            let finals = GuardedArrays(rollout.finalArrays, rows: finalsRoom)
             let done = try rollout.run(
-                source, steps: steps, frames: frames, steps: rows,
-                finals: finals, finalsRoom: finalsRoom,
+                source, steps: steps, frames: frames.arrays, steps: rows.arrays,
+                finals: finals.arrays, finalsRoom: finalsRoom,
                 answer: deadline,
                 searchEnd: deadline)
+            for each in [frames, rows, finals] { each.checkGaps() }
             var results = Results(steps: done.steps)
-            func bytes(_ specs: [ArraySpec], _ arrays: BatchArrays, _ rows: Int) -> [String: [UInt8]] {
-                Dictionary(
-                    uniqueKeysWithValues: specs.enumerated().map { index, spec in
-                        let base = arrays.address(array: index, lane: 0)
-                        let size = spec.bytesPerLane * rows
-                        return (spec.name, Array(UnsafeRawBufferPointer(start: base, count: size)))
-                    })
-            }
-            results.arrays = bytes(rollout.frameArrays, frames, done.steps + 1)
-            results.arrays.merge(bytes(rollout.stepArrays, rows, done.steps)) { $1 }
-            results.finals = bytes(rollout.finalArrays, finals, done.finals)
+            results.arrays = frames.contents(first: done.steps + 1)
+            results.arrays.merge(rows.contents(first: done.steps)) { $1 }
+            results.finals = finals.contents(first: done.finals)
             return results
         }
     }

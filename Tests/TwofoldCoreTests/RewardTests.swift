@@ -276,7 +276,7 @@ extension RewardSpec {
 
 /// Complete games under a declared reward, played by an independent Python reference
 /// (`Tests/Fixtures/rewards/README.md`).
-struct RewardGoldenFile: Decodable, CustomTestStringConvertible {
+struct RewardGoldenFile: GoldenGames {
     var name = ""
     let config: Config
     let reward: Spec
@@ -318,20 +318,7 @@ struct RewardGoldenFile: Decodable, CustomTestStringConvertible {
 
     enum CodingKeys: CodingKey { case config, reward, lanes }
 
-    var testDescription: String { name }
-
-    static func all() throws -> [RewardGoldenFile] {
-        let folder = GoldenFile.folder.deletingLastPathComponent().appending(path: "rewards")
-        let decoder = JSONDecoder()
-        decoder.keyDecodingStrategy = .convertFromSnakeCase
-        return try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
-            .filter { $0.pathExtension == "json" }
-            .map { url in
-                var file = try decoder.decode(RewardGoldenFile.self, from: Data(contentsOf: url))
-                file.name = url.lastPathComponent
-                return file
-            }
-    }
+    static func all() throws -> [RewardGoldenFile] { try all(in: "rewards") }
 
     var spec: RewardSpec {
         var spec = RewardSpec(

@@ -15,6 +15,13 @@ extension TestBatch {
         return Array(memory[1..<size + 1])
     }
 
+    /// Returns the words of a lane's random stream, with which its record starts.
+    func generator(lane: Int) throws -> [UInt32] {
+        try snapshot([lane]).withUnsafeBytes { record in
+            (0..<4).map { record.loadUnaligned(fromByteOffset: 4 * $0, as: UInt32.self) }
+        }
+    }
+
     /// Restores these rows of the records to these lanes.
     func restore(_ records: [UInt8], lanes: [Int], rows: [Int], seeds: [UInt64]? = nil) throws {
         let bytes = seeds?.flatMap { seed in (0..<8).map { UInt8(truncatingIfNeeded: seed >> ($0 * 8)) } }

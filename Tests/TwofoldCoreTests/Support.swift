@@ -7,14 +7,91 @@ import Testing
 /// The factor for the number of random boards: 1 in `make test`, higher in `make test-long`.
 let testScale = ProcessInfo.processInfo.environment["TWOFOLD_TEST_SCALE"].flatMap { Int($0) } ?? 1
 
-/// A vector environment with memory for its replies. In tests, it plays the role of the carrier.
-///
-/// The arrays are at odd addresses, where no carrier would place them, and a gap follows each array. Before each call,
-/// the memory is filled with a new byte, so that no result of an earlier call survives. After the call, the gaps must
-/// be unchanged.
+/// Arrays in a test's memory, at odd addresses, where no carrier would place them. A gap follows each array. The memory
+/// is filled with one byte, so that no earlier result survives, and the gaps must keep it.
 ///
 ///     fill | observation | fill … | action_mask | fill … | …
 ///     1 B                  gap B                  gap B
+final class GuardedArrays {
+    let specs: [ArraySpec]
+    /// The number of rows in each array.
+    let rows: Int
+    private let memory: UnsafeMutableRawBufferPointer
+    private let fill: UInt8
+    private var offsets: [Int] = []
+
+    private static let gap = 5
+
+    init(_ specs: [ArraySpec], rows: Int, fill: UInt8 = 0xa5) {
+        (self.specs, self.rows, self.fill) = (specs, rows, fill)
+        var end = 1
+        for spec in specs {
+            offsets.append(end)
+            end += spec.bytesPerLane * rows + Self.gap
+        }
+        memory = .allocate(byteCount: end, alignment: 16)
+        memory.initializeMemory(as: UInt8.self, repeating: fill)
+    }
+
+    deinit { memory.deallocate() }
+
+    var arrays: BatchArrays { BatchArrays(specs) { memory.baseAddress! + offsets[$0] } }
+
+    /// All bytes of the memory.
+    var bytes: [UInt8] { Array(memory) }
+
+    /// Records an issue for each write before, between and after the arrays.
+    func checkGaps() {
+        if memory[0] != fill { Issue.record("a write before the first array") }
+        for (spec, offset) in zip(specs, offsets) {
+            let end = offset + spec.bytesPerLane * rows
+            if memory[end..<end + Self.gap].contains(where: { $0 != fill }) {
+                Issue.record("a write after the array \(spec.name)")
+            }
+        }
+    }
+
+    // MARK: one array
+
+    private func index(_ name: String) -> Int { specs.firstIndex { $0.name == name }! }
+
+    private func range(_ name: String, _ row: Int? = nil) -> Range<Int> {
+        let index = index(name)
+        let size = specs[index].bytesPerLane
+        let first = offsets[index] + (row ?? 0) * size
+        return first..<first + (row == nil ? rows : 1) * size
+    }
+
+    func spec(_ name: String) -> ArraySpec { specs[index(name)] }
+
+    func address(_ name: String) -> UnsafeMutableRawPointer { memory.baseAddress! + offsets[index(name)] }
+
+    /// All bytes of an array.
+    subscript(name: String) -> [UInt8] {
+        get { Array(memory[range(name)]) }
+        set { write(newValue, range(name)) }
+    }
+
+    /// Returns the bytes of one row of an array.
+    func row(_ name: String, _ row: Int) -> [UInt8] { Array(memory[range(name, row)]) }
+
+    func setRow(_ name: String, _ row: Int, _ bytes: [UInt8]) { write(bytes, range(name, row)) }
+
+    private func write(_ bytes: [UInt8], _ range: Range<Int>) {
+        precondition(bytes.count == range.count)
+        UnsafeMutableRawBufferPointer(rebasing: memory[range]).copyBytes(from: bytes)
+    }
+
+    /// Returns the first rows of all arrays, keyed by array name; without `count`, all rows.
+    func contents(first count: Int? = nil) -> [String: [UInt8]] {
+        let pairs = zip(specs, offsets).map { spec, offset in
+            (spec.name, Array(memory[offset..<offset + spec.bytesPerLane * (count ?? rows)]))
+        }
+        return Dictionary(uniqueKeysWithValues: pairs)
+    }
+}
+
+/// A vector environment with memory for its replies. In tests, it plays the role of the carrier.
 final class TestBatch {
     /// The final arrays of some lanes, which can be compared as a whole.
     struct Finals: Equatable {
@@ -33,24 +110,15 @@ final class TestBatch {
     }
 
     let environment: Batch
-    private let memory: UnsafeMutableRawBufferPointer
     private var fill: UInt8 = 0xa5
-    private var reported: [(spec: ArraySpec, offset: Int)] = []
+    private var last: GuardedArrays
     /// The final arrays of the episodes that ended in the last step; SAME_STEP only.
     private(set) var finals = Finals()
 
-    private static let gap = 5
-
     init(_ environment: Batch) {
         self.environment = environment
-        let sizes = [environment.stepArrays, environment.afterstateArrays].map { specs in
-            specs.reduce(1) { $0 + $1.bytesPerLane * environment.lanes + TestBatch.gap }
-        }
-        memory = .allocate(byteCount: sizes.max()!, alignment: 16)
-        memory.initializeMemory(as: UInt8.self, repeating: fill)
+        last = GuardedArrays([], rows: environment.lanes)
     }
-
-    deinit { memory.deallocate() }
 
     /// Creates a batch of boards for the game 2048.
     convenience init(
@@ -103,33 +171,15 @@ final class TestBatch {
             [keys.terminated, keys.truncated].contains { arrays.address($0, lane: lane).load(as: Bool.self) }
         }
         if ended.isEmpty { return }
-        let specs = environment.finalArrays
-        let size = specs.reduce(1) { $0 + $1.bytesPerLane * ended.count + TestBatch.gap }
-        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 16)
-        defer { memory.deallocate() }
-        memory.initializeMemory(as: UInt8.self, repeating: fill)
-        var offsets: [Int] = []
-        var end = 1
-        for spec in specs {
-            offsets.append(end)
-            end += spec.bytesPerLane * ended.count + TestBatch.gap
-        }
-        let count = environment.restartEnded(
-            in: arrays, keeping: BatchArrays(specs) { memory.baseAddress! + offsets[$0] })
+        let rows = GuardedArrays(environment.finalArrays, rows: ended.count, fill: fill)
+        let count = environment.restartEnded(in: arrays, keeping: rows.arrays)
         if count != ended.count { Issue.record("\(count) lanes were restarted instead of \(ended.count)") }
+        rows.checkGaps()
         finals.lanes = ended
-        for (spec, offset) in zip(specs, offsets) {
-            finals.arrays[spec.name] = Array(memory[offset..<offset + spec.bytesPerLane * ended.count])
-        }
+        finals.arrays = rows.contents()
         let named = finals.arrays.removeValue(forKey: "lanes")!
         let expected = ended.flatMap { lane in (0..<8).map { UInt8(truncatingIfNeeded: lane >> ($0 * 8)) } }
         if named != expected { Issue.record("the finals name the lanes \(named) instead of \(expected)") }
-        for (spec, offset) in zip(specs, offsets) {
-            let behind = offset + spec.bytesPerLane * ended.count
-            for index in behind..<behind + TestBatch.gap where memory[index] != fill {
-                Issue.record("a write after the array \(spec.name) of the finals")
-            }
-        }
     }
 
     func observe() throws {
@@ -142,59 +192,31 @@ final class TestBatch {
 
     func call(_ specs: [ArraySpec], _ body: (BatchArrays) throws -> Void) throws {
         fill = ~fill
-        _ = memory.initializeMemory(as: UInt8.self, repeating: fill)
-        var offsets: [Int] = []
-        var end = 1
-        for spec in specs {
-            offsets.append(end)
-            end += spec.bytesPerLane * lanes + TestBatch.gap
-        }
-        (reported, finals) = ([], Finals())
-        try body(BatchArrays(specs) { memory.baseAddress! + offsets[$0] })
-        for (spec, offset) in zip(specs, offsets) {
-            reported.append((spec, offset))
-            let size = spec.bytesPerLane * lanes
-            for index in offset + size..<offset + size + TestBatch.gap where memory[index] != fill {
-                Issue.record("a write after the array \(spec.name)")
-            }
-        }
-        if memory[0] != fill { Issue.record("a write before the first array") }
+        (last, finals) = (GuardedArrays(specs, rows: lanes, fill: fill), Finals())
+        try body(last.arrays)
+        last.checkGaps()
     }
 
     // MARK: the last reply
 
     /// The names of the last reply's arrays.
-    var names: Set<String> { Set(reported.map(\.spec.name)) }
-
-    private func find(_ name: String) -> (spec: ArraySpec, offset: Int) {
-        reported.first { $0.spec.name == name }!
-    }
+    var names: Set<String> { Set(last.specs.map(\.name)) }
 
     /// Returns one lane's bytes in one array.
-    func bytes(_ name: String, lane: Int) -> [UInt8] {
-        let (spec, offset) = find(name)
-        return Array(memory[offset + lane * spec.bytesPerLane..<offset + (lane + 1) * spec.bytesPerLane])
-    }
+    func bytes(_ name: String, lane: Int) -> [UInt8] { last.row(name, lane) }
 
     /// Returns all bytes of one array.
-    func bytes(_ name: String) -> [UInt8] {
-        let (spec, offset) = find(name)
-        return Array(memory[offset..<offset + spec.bytesPerLane * lanes])
-    }
+    func bytes(_ name: String) -> [UInt8] { last[name] }
 
     /// All bytes of the last reply, keyed by array name.
-    var reply: [String: [UInt8]] { Dictionary(uniqueKeysWithValues: names.map { ($0, bytes($0)) }) }
+    var reply: [String: [UInt8]] { last.contents() }
 
     /// Returns true if another batch's last reply has the same arrays, in the same order and with the same bytes.
     func hasReply(of other: TestBatch) -> Bool {
-        reported.count == other.reported.count
-            && zip(reported, other.reported).allSatisfy { mine, others in
-                let size = mine.spec.bytesPerLane * lanes
-                if mine.spec.name != others.spec.name || size != others.spec.bytesPerLane * other.lanes {
-                    return false
-                }
-                let left = memory.baseAddress! + mine.offset
-                return memcmp(left, other.memory.baseAddress! + others.offset, size) == 0
+        lanes == other.lanes && last.specs == other.last.specs
+            && last.specs.allSatisfy { spec in
+                let (left, right) = (last.address(spec.name), other.last.address(spec.name))
+                return memcmp(left, right, spec.bytesPerLane * lanes) == 0
             }
     }
 
@@ -204,10 +226,10 @@ final class TestBatch {
     )
         -> Value
     {
-        let (spec, offset) = find(name)
+        let spec = last.spec(name)
         precondition(dtypes.contains(spec.dtype), "\(name) does not consist of \(Value.self)")
-        return memory.loadUnaligned(
-            fromByteOffset: offset + lane * spec.bytesPerLane + element * spec.dtype.size, as: Value.self)
+        return last.address(name).loadUnaligned(
+            fromByteOffset: lane * spec.bytesPerLane + element * spec.dtype.size, as: Value.self)
     }
 
     func integer(_ name: String, lane: Int = 0) -> Int {
@@ -247,7 +269,7 @@ private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointe
 
 // MARK: engines
 
-/// A trait that runs each test of a suite once for every engine, because all engines must behave identically.
+/// A trait that runs a test or a suite once for every engine, because all engines must behave identically.
 struct EveryEngine: SuiteTrait, TestTrait, TestScoping {
     /// The engine of the environments that `TestBatch` creates.
     @TaskLocal static var current = Engine.automatic

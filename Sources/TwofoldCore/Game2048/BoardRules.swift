@@ -170,7 +170,7 @@ public struct BoardRules: Sendable {
             let after = nextBoards.board(index, rows, columns)
             let direction = Direction(rawValue: actions[index])!
             do throws(Reason) {
-                report(index, try TrackedBoard.explain(before, direction, after))
+                report(index, try MoveAction.explain(before, direction, after))
             } catch {
                 throw .invalid("next_board", lane: index, "next_board \(index) \(error)")
             }
