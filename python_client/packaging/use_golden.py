@@ -12,15 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from games import GAMES
+import golden
 from loops import number
 from make_golden import GOLDEN
 from servers import Server
@@ -32,26 +28,11 @@ def digest(endpoint: str) -> str:
     """Returns a hash of all results of the golden games, played at an endpoint."""
     found = hashlib.sha256()
     for path in sorted(GOLDEN.rglob("*.json")):
-        for results in play(json.loads(path.read_text()), endpoint):
+        games, envs = golden.load(path, endpoint)
+        for _, results in golden.play(games, envs):
             found.update(b"%d " % number(results))
+        envs.close()
     return found.hexdigest()
-
-
-def play(golden: dict[str, Any], endpoint: str) -> Iterator[tuple[Any, ...]]:
-    """Plays the games of a golden file, and yields the results of each reset and step."""
-    config, lanes = golden["config"], golden["lanes"]
-    size = (config.pop("rows"), config.pop("columns"))
-    if "peeks" in config and config["peeks"] is None:
-        config["peeks"] = "unlimited"
-    make: Any = GAMES[golden["environment_id"].removeprefix("twofold/").removesuffix("-v0")]
-    envs = make(len(lanes), endpoint=endpoint, size=size, **config)
-    yield envs.reset(seed=[lane["seed"] for lane in lanes])
-    for step in range(len(lanes[0]["actions"])):
-        ended = [any(entry["step"] == step for entry in lane.get("resets", ())) for lane in lanes]
-        if any(ended):
-            yield envs.reset(options={"reset_mask": np.array(ended)})
-        yield envs.step([lane["actions"][step] for lane in lanes])
-    envs.close()
 
 
 def session(endpoint: str) -> str:

@@ -7,16 +7,14 @@ reference.py and reference_concentration.py play the games. The actions come fro
 therefore always writes the same files. Tests/Fixtures/golden/README.md describes the format.
 """
 
-import itertools
 import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import reference_concentration
-from numpy import float32
-from reference import Game
+from reference import Game, Lane
+from reference_concentration import Game as Cards
 
 GOLDEN = Path(__file__).resolve().parents[2] / "Tests" / "Fixtures" / "golden"
 CONCENTRATION = GOLDEN / "concentration"
@@ -62,18 +60,27 @@ for mode in ("same_step", "disabled"):
     TRAJECTORIES[f"4x4-{name}"] = (250, 0.1, [62, 63], {**at_most, "max_episode_steps": 120})
 
 
-def choose(game: Game, rng: random.Random, illegal_share: float) -> int:
-    """Returns a random legal action, sometimes an illegal one, or any action before a reset."""
+def choose(game: Lane, rng: random.Random, illegal_share: float, peek_share: float = 0.0) -> int:
+    """Returns a random legal action, sometimes a peek or an illegal action.
+
+    Before a reset, returns any action.
+    """
+    actions = range(4)
+    if isinstance(game, Cards):
+        actions = game.each_card()
+        if game.num_actions > game.cards and rng.random() < peek_share:
+            return game.cards
     legal = game.mask()
     wanted = 0 if rng.random() < illegal_share else 1
-    actions = [action for action in range(4) if legal[action] == wanted] or range(4)
-    return actions[int(rng.random() * len(actions))]
+    chosen = [action for action in actions if legal[action] == wanted] or actions
+    return chosen[int(rng.random() * len(chosen))]
 
 
-def play(config: dict[str, Any], seed: int, steps: int, illegal_share: float) -> dict[str, Any]:
-    """Returns one lane's trajectory: actions and, per step, an entry in each column."""
+def play(
+    game: Lane, seed: int, steps: int, illegal_share: float, peek_share: float = 0.0
+) -> dict[str, Any]:
+    """Returns the trajectory of a new lane: actions and, per step, an entry in each column."""
     rng = random.Random(seed)
-    game = Game(seed, **config)
     initial, actions = game.told(), []
     resets: list[dict[str, Any]] = []
     finals: list[dict[str, Any]] = []
@@ -84,7 +91,7 @@ def play(config: dict[str, Any], seed: int, steps: int, illegal_share: float) ->
         if game.autoreset_mode == "disabled" and (game.terminated or game.truncated):
             game.start()
             resets.append({"step": step, **game.told()})
-        actions.append(choose(game, rng, illegal_share))
+        actions.append(choose(game, rng, illegal_share, peek_share))
         reward = game.step(actions[-1])
         told = {
             **game.told(),
@@ -166,51 +173,22 @@ CARDS: dict[str, tuple[int, float, float, list[int], dict[str, Any]]] = {
 }
 
 
-def choose_card(
-    game: reference_concentration.Game, rng: random.Random, illegal_share: float, peek_share: float
-) -> int:
-    """Returns a random legal action, sometimes a peek or an illegal action."""
-    if game.num_actions > game.cards and rng.random() < peek_share:
-        return game.cards
-    legal = game.mask()
-    wanted = 0 if rng.random() < illegal_share else 1
-    cards = range(game.cards)
-    actions = [action for action in cards if legal[action] == wanted] or cards
-    return actions[int(rng.random() * len(actions))]
-
-
-def play_cards(
-    config: dict[str, Any], seed: int, steps: int, illegal_share: float, peek_share: float
-) -> dict[str, Any]:
-    """Returns one lane's trajectory."""
-    rng = random.Random(seed)
-    game = reference_concentration.Game(seed, **config)
-    initial, actions = game.told(), []
-    columns: dict[str, list[Any]] = {
-        name: [] for name in (*initial, "reward", "terminated", "truncated")
+def files() -> Iterator[tuple[str, str]]:
+    """Yields the path and text of every golden file."""
+    defaults: dict[str, Any] = {
+        "rows": 4,
+        "columns": 4,
+        "goal": 2048,
+        "stop_at_goal": False,
+        "four_probability": 0.1,
+        "start_tiles": 2,
+        "illegal_action": "noop",
+        "max_episode_steps": None,
     }
-    for _ in range(steps):
-        actions.append(choose_card(game, rng, illegal_share, peek_share))
-        reward = game.step(actions[-1])
-        told = {
-            **game.told(),
-            "reward": float(float32(reward)),
-            "terminated": int(game.terminated),
-            "truncated": int(game.truncated),
-        }
-        for name, value in told.items():
-            columns[name].append(value)
-    return {
-        "seed": seed,
-        "initial": initial,
-        "actions": actions,
-        "steps": columns,
-        "generator": list(game.generator.words),
-    }
-
-
-def card_files() -> Iterator[tuple[str, str]]:
-    """Yields the name and text of every golden file for Concentration."""
+    for name, (steps, illegal_share, seeds, changes) in TRAJECTORIES.items():
+        config = {**defaults, **changes}
+        lanes = [play(Game(seed, **config), seed, steps, illegal_share) for seed in seeds]
+        yield f"{name}.json", text_of("Game2048", config, lanes)
     defaults = {
         "rows": 4,
         "columns": 4,
@@ -223,32 +201,19 @@ def card_files() -> Iterator[tuple[str, str]]:
     }
     for name, (steps, illegal_share, peek_share, seeds, changes) in CARDS.items():
         config = {**defaults, **changes}
-        lanes = [play_cards(config, seed, steps, illegal_share, peek_share) for seed in seeds]
-        golden = {"environment_id": "twofold/Concentration-v0", "config": config, "lanes": lanes}
-        yield f"concentration/{name}.json", json.dumps(golden, separators=(",", ":")) + "\n"
+        lanes = [
+            play(Cards(seed, **config), seed, steps, illegal_share, peek_share) for seed in seeds
+        ]
+        yield f"concentration/{name}.json", text_of("Concentration", config, lanes)
 
 
-def files() -> Iterator[tuple[str, str]]:
-    """Yields the name and text of every golden file for 2048."""
-    defaults = {
-        "rows": 4,
-        "columns": 4,
-        "goal": 2048,
-        "stop_at_goal": False,
-        "four_probability": 0.1,
-        "start_tiles": 2,
-        "illegal_action": "noop",
-        "max_episode_steps": None,
-    }
-    for name, (steps, illegal_share, seeds, changes) in TRAJECTORIES.items():
-        config = {**defaults, **changes}
-        lanes = [play(config, seed, steps, illegal_share) for seed in seeds]
-        golden = {"environment_id": "twofold/Game2048-v0", "config": config, "lanes": lanes}
-        yield f"{name}.json", json.dumps(golden, separators=(",", ":")) + "\n"
+def text_of(game: str, config: dict[str, Any], lanes: list[dict[str, Any]]) -> str:
+    golden = {"environment_id": f"twofold/{game}-v0", "config": config, "lanes": lanes}
+    return json.dumps(golden, separators=(",", ":")) + "\n"
 
 
 if __name__ == "__main__":
     CONCENTRATION.mkdir(exist_ok=True)
-    for name, text in itertools.chain(files(), card_files()):
+    for name, text in files():
         (GOLDEN / name).write_text(text)
         print(f"{len(text):7,} bytes  {name}")

@@ -6,6 +6,7 @@ trajectories that all tests share. Boards are flat tuples of exponents in row-ma
 0 is empty.
 """
 
+import abc
 import functools
 from collections.abc import Iterator
 from typing import Any
@@ -85,13 +86,61 @@ def moved(board: Board, rows: int, columns: int, action: int) -> tuple[Board, in
     return tuple(after), reward
 
 
-class Game:
-    """One lane. `step` returns the reward; a step's other results are attributes.
+class Lane(abc.ABC):
+    """One lane of any game. `step` returns the reward; a step's other results are attributes.
 
     Under SAME_STEP, if an episode ended in the last step, `final` has its last results, and the
     attributes already describe the new episode, except `terminated` and `truncated`. Under
     DISABLED, `start` must be called before the step that follows an episode's end.
     """
+
+    def __init__(self, seed: int, max_episode_steps: int | None, autoreset_mode: str) -> None:
+        self.max_episode_steps, self.autoreset_mode = max_episode_steps, autoreset_mode
+        self.final: dict[str, Any] | None = None
+        self.generator = Xoshiro128PlusPlus.seeded(seed)
+        self.start()
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Starts a new episode on a random board."""
+
+    @abc.abstractmethod
+    def mask(self) -> list[int]:
+        """Returns 1 for each legal action, and 0 for the others."""
+
+    @abc.abstractmethod
+    def told(self) -> dict[str, Any]:
+        """Returns the current observation and infos, by the names of the environment's arrays."""
+
+    @abc.abstractmethod
+    def play(self, action: int) -> float:
+        """Plays one action in an episode, sets `terminated`, and returns the reward."""
+
+    def begin_episode(self) -> None:
+        self.episode_length = 0
+        self.terminated = self.truncated = self.no_action = False
+
+    def step(self, action: int) -> float:
+        self.final = None
+        if self.autoreset_mode == "next_step" and (self.terminated or self.truncated):
+            self.start()  # the action is ignored
+            return 0
+        if self.autoreset_mode == "disabled":
+            assert not any((self.terminated, self.truncated)), "reset it first"
+        self.terminated = False
+        self.episode_length += 1
+        reward = self.play(action)
+        self.no_action = self.terminated
+        self.truncated = self.episode_length == self.max_episode_steps
+        if self.autoreset_mode == "same_step" and (self.terminated or self.truncated):
+            ended, self.final = (self.terminated, self.truncated), self.told()
+            self.start()
+            self.terminated, self.truncated = ended
+        return reward
+
+
+class Game(Lane):
+    """One lane of 2048."""
 
     def __init__(
         self,
@@ -106,15 +155,12 @@ class Game:
         max_episode_steps: int | None = None,
         autoreset_mode: str = "next_step",
     ) -> None:
-        self.autoreset_mode = autoreset_mode
-        self.final: dict[str, Any] | None = None
         self.rows, self.columns, self.start_tiles = rows, columns, start_tiles
         self.goal, self.stop_at_goal = goal, stop_at_goal
-        self.illegal_action, self.max_episode_steps = illegal_action, max_episode_steps
+        self.illegal_action = illegal_action
         scaled = four_probability * 2**32  # exact: only the float's exponent changes
         self.threshold = int(scaled) + (scaled - int(scaled) >= 0.5)
-        self.generator = Xoshiro128PlusPlus.seeded(seed)
-        self.start()
+        super().__init__(seed, max_episode_steps, autoreset_mode)
 
     def start(self) -> None:
         """Starts a new episode on a board of start tiles."""
@@ -125,9 +171,9 @@ class Game:
 
     def begin(self, board: Board) -> None:
         """Starts a new episode on a given board."""
+        self.begin_episode()
         self.board = board
-        self.score = self.moves = self.episode_length = 0
-        self.terminated = self.truncated = self.no_action = False
+        self.score = self.moves = 0
         self.goal_reached = 2 ** max(board) >= self.goal
 
     def spawn(self) -> None:
@@ -148,7 +194,6 @@ class Game:
         return [int(action in legal) for action in range(4)]
 
     def told(self) -> dict[str, Any]:
-        """Returns the current observation and infos, by the names of the environment's arrays."""
         return {
             "observation": list(self.board),
             "action_mask": self.mask(),
@@ -159,36 +204,15 @@ class Game:
             "goal_reached": int(self.goal_reached),
         }
 
-    def step(self, action: int) -> int:
-        if self.autoreset_mode == "next_step" and (self.terminated or self.truncated):
-            self.start()  # the action is ignored
-            return 0
-        if self.autoreset_mode == "disabled":
-            assert not any((self.terminated, self.truncated)), "reset it first"
-        if self.autoreset_mode != "same_step":
-            return self.play(action)
-        reward = self.play(action)
-        ended, self.final = (self.terminated, self.truncated), None
-        if any(ended):
-            self.final = self.told()
-            self.start()
-            self.terminated, self.truncated = ended
-        return reward
-
     def play(self, action: int) -> int:
-        """Plays one action on a board in play."""
-        self.terminated = self.no_action = False
-        self.episode_length += 1
-        self.truncated = self.episode_length == self.max_episode_steps
         after, reward = self.afterstate(action)
         if after == self.board:
             # A start tile can be the goal.
             at_goal = self.stop_at_goal and self.goal_reached
-            self.terminated = self.no_action = at_goal or self.illegal_action == "terminate"
+            self.terminated = at_goal or self.illegal_action == "terminate"
             return 0
         self.board, self.score, self.moves = after, self.score + reward, self.moves + 1
         self.spawn()
         self.goal_reached = self.goal_reached or 2 ** max(self.board) >= self.goal
         self.terminated = not self.legal() or (self.stop_at_goal and self.goal_reached)
-        self.no_action = self.terminated
         return reward

@@ -9,16 +9,16 @@ trajectories.
 from collections.abc import Sequence
 from typing import Any
 
-from reference import Xoshiro128PlusPlus
+import numpy as np
+from reference import Lane
 
 WEIGHTS = {"match": 1.0, "mismatch": -0.1, "face_up_touch": -0.1, "peek": -0.5}
 
 
-class Game:
-    """One lane. `step` returns the default reward; a step's other results are attributes.
+class Game(Lane):
+    """One lane of Concentration. `step` returns the default reward, as the environment's float32.
 
-    `terms` has the last step's non-zero reward terms. `final` and `start` are as in
-    `reference.Game`.
+    `terms` has the last step's non-zero reward terms.
     """
 
     def __init__(
@@ -34,16 +34,12 @@ class Game:
         max_episode_steps: int | None = None,
         autoreset_mode: str = "next_step",
     ) -> None:
-        self.autoreset_mode = autoreset_mode
-        self.final: dict[str, Any] | None = None
         self.terms: dict[str, float] = {}
         self.cards, self.symbols, self.peek_budget = rows * columns, symbols, peeks
         self.matched_cards, self.illegal_action = matched_cards, illegal_action
         self.observe_last_action = observe_last_action
-        self.max_episode_steps = max_episode_steps
         self.num_actions = self.cards + (peeks != 0)
-        self.generator = Xoshiro128PlusPlus.seeded(seed)
-        self.start()
+        super().__init__(seed, max_episode_steps, autoreset_mode)
 
     def start(self) -> None:
         """Shuffles sorted cards: swaps each card, from the last one down, with a random card."""
@@ -55,13 +51,13 @@ class Game:
 
     def begin(self, deck: Sequence[int]) -> None:
         """Starts a new episode with a given deck."""
+        self.begin_episode()
         self.deck = list(deck)
         self.found: dict[int, int] = {}  # card: the step that found its mate
         self.turn: list[int] = []  # the cards of the running turn
         self.shown: set[int] = set()  # the other cards that this observation shows
-        self.turns = self.peeks = self.episode_length = 0
+        self.turns = self.peeks = 0
         self.last_action = self.num_actions
-        self.terminated = self.truncated = self.no_action = False
 
     @property
     def pairs(self) -> int:
@@ -95,7 +91,6 @@ class Game:
         return told + [self.last_action] * self.observe_last_action
 
     def told(self) -> dict[str, Any]:
-        """Returns the current observation and infos, by the names of the environment's arrays."""
         return {
             "observation": self.observation(),
             "action_mask": self.mask(),
@@ -107,26 +102,11 @@ class Game:
         }
 
     def step(self, action: int) -> float:
-        self.terms, self.final = {}, None
-        if self.autoreset_mode == "next_step" and (self.terminated or self.truncated):
-            self.start()  # the action is ignored
-            return 0.0
-        if self.autoreset_mode == "disabled":
-            assert not any((self.terminated, self.truncated)), "reset it first"
-        self.play(action)
-        ended = self.terminated, self.truncated
-        if self.autoreset_mode == "same_step" and any(ended):
-            self.final = self.told()
-            self.start()
-            self.terminated, self.truncated = ended
-        return sum(WEIGHTS.get(term, 0.0) * value for term, value in self.terms.items())
+        self.terms = {}
+        return float(np.float32(super().step(action)))
 
-    def play(self, action: int) -> None:
-        """Plays one action on a table in play."""
+    def play(self, action: int) -> float:
         legal = self.mask()[action]
-        self.terminated = False
-        self.episode_length += 1
-        self.truncated = self.episode_length == self.max_episode_steps
         self.last_action = action
         self.shown = set()
         if legal:
@@ -138,7 +118,7 @@ class Game:
             self.terms["cleared"] = 1
         if legal and not self.terminated:
             self.terms["survival"] = 1
-        self.no_action = self.terminated
+        return sum(WEIGHTS.get(term, 0.0) * value for term, value in self.terms.items())
 
     def choose(self, action: int) -> None:
         """Executes a legal action."""

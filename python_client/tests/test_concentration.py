@@ -1,14 +1,11 @@
-"""Concentration from Python: rules, presets, exact expectations, golden games."""
+"""Concentration from Python: rules, presets, exact expectations."""
 
-import json
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import make_golden
 import numpy as np
 import pytest
 import reference_concentration
@@ -20,7 +17,6 @@ from twofold import ConcentrationVectorEnv, errors
 from twofold.policies import PerfectMemory
 
 ID = "twofold/Concentration-v0"
-GOLDEN_FILES = sorted(make_golden.CONCENTRATION.glob("*.json"))
 
 
 @pytest.fixture
@@ -197,43 +193,6 @@ def test_the_deck_is_returned_only_on_request() -> None:
     without = ConcentrationVectorEnv(1, endpoint="embedded")
     assert "deck" not in without.reset(seed=0)[1]
     without.close()
-
-
-@pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: path.stem)
-def test_every_carrier_reproduces_the_golden_games(endpoint: str, path: Path) -> None:
-    golden = json.loads(path.read_text())
-    config = dict(golden["config"])
-    size = (config.pop("rows"), config.pop("columns"))
-    if config["peeks"] is None:
-        config["peeks"] = "unlimited"
-    lanes = golden["lanes"]
-    envs = ConcentrationVectorEnv(len(lanes), endpoint=endpoint, size=size, **config)
-    observations, infos = envs.reset(seed=[lane["seed"] for lane in lanes])
-    told: dict[str, Any] = {"observation": observations, **infos}
-    for index, lane in enumerate(lanes):
-        for name, value in lane["initial"].items():
-            assert told[name][index].ravel().tolist() == np.ravel(value).tolist(), name
-    for step in range(len(lanes[0]["actions"])):
-        observations, rewards, terminations, truncations, infos = envs.step(
-            [lane["actions"][step] for lane in lanes]
-        )
-        told = {
-            "observation": observations,
-            "reward": rewards,
-            "terminated": terminations,
-            "truncated": truncations,
-            **infos,
-        }
-        for index, lane in enumerate(lanes):
-            for name, column in lane["steps"].items():
-                expected = np.ravel(column[step]).tolist()
-                assert told[name][index].ravel().tolist() == expected, (step, name)
-    envs.close()
-
-
-def test_golden_files_equal_the_references_results() -> None:
-    written = {f"concentration/{path.name}": path.read_text() for path in GOLDEN_FILES}
-    assert written == dict(make_golden.card_files())
 
 
 # ---- exact mathematics ---------------------------------------------------------------------------

@@ -1,20 +1,20 @@
 """A trajectory is a pure function of config, seed and actions."""
 
 import hashlib
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import golden
 import make_golden
+import make_reward_golden
 import numpy as np
 import pytest
 from games import GAMES, MakeBatch
 from servers import PATIENCE, Server
 
-import twofold
 from twofold import TwofoldVectorEnv
 
 STEPS = 60
@@ -130,53 +130,9 @@ def test_two_clients_at_once_get_the_same_results_as_alone(server: Server) -> No
     assert outputs == expected
 
 
-@pytest.mark.parametrize("path", sorted(make_golden.GOLDEN.glob("*.json")), ids=lambda p: p.stem)
-def test_a_server_reproduces_the_golden_trajectories(server: Server, path: Path) -> None:
-    golden: dict[str, Any] = json.loads(path.read_text())
-    config = dict(golden["config"])
-    size = (config.pop("rows"), config.pop("columns"))
-    lanes = golden["lanes"]
-    envs = twofold.Game2048VectorEnv(len(lanes), endpoint=server.ipc, size=size, **config)
-    observations, infos = envs.reset(seed=[lane["seed"] for lane in lanes])
-
-    def check(told: dict[str, Any], index: int, expected: dict[str, Any]) -> None:
-        for name, value in expected.items():
-            assert told[name][index].ravel().tolist() == np.ravel(value).tolist(), name
-
-    for index, lane in enumerate(lanes):
-        check({"observation": observations, **infos}, index, lane["initial"])
-    for step in range(len(lanes[0]["actions"])):
-        resets = at_step(lanes, "resets", step)
-        if resets:
-            mask = np.isin(np.arange(len(lanes)), list(resets))
-            observations, infos = envs.reset(options={"reset_mask": mask})
-            for index, expected in resets.items():
-                check({"observation": observations, **infos}, index, expected)
-        actions = [lane["actions"][step] for lane in lanes]
-        observations, rewards, terminations, truncations, infos = envs.step(actions)
-        told = {
-            "observation": observations,
-            "reward": rewards,
-            "terminated": terminations,
-            "truncated": truncations,
-            **infos,
-        }
-        for index, lane in enumerate(lanes):
-            check(told, index, {name: column[step] for name, column in lane["steps"].items()})
-        finals = at_step(lanes, "finals", step)
-        assert ("final_obs" in infos) == bool(finals)
-        for index, expected in finals.items():
-            assert infos["_final_obs"][index]
-            told = {"observation": infos["final_obs"], **infos["final_info"]}
-            check(told, index, expected)
-    envs.close()
+GOLDEN_FILES = [*make_golden.GOLDEN.rglob("*.json"), *make_reward_golden.FOLDER.glob("*.json")]
 
 
-def at_step(lanes: list[dict[str, Any]], key: str, step: int) -> dict[int, dict[str, Any]]:
-    """Returns a golden file's values under `key` for a step, by the lane's index."""
-    return {
-        index: {name: value for name, value in entry.items() if name != "step"}
-        for index, lane in enumerate(lanes)
-        for entry in lane.get(key, [])
-        if entry["step"] == step
-    }
+@pytest.mark.parametrize("path", sorted(GOLDEN_FILES), ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_every_carrier_reproduces_the_golden_games(endpoint: str, path: Path) -> None:
+    golden.check(*golden.load(path, endpoint))

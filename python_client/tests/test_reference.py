@@ -88,7 +88,8 @@ def test_different_seeds_give_different_games() -> None:
 
 
 def test_golden_files_equal_the_references_results() -> None:
-    written = {path.name: path.read_text() for path in GOLDEN_FILES}
+    files = make_golden.GOLDEN.rglob("*.json")
+    written = {str(path.relative_to(make_golden.GOLDEN)): path.read_text() for path in files}
     assert written == dict(make_golden.files())
 
 

@@ -330,39 +330,6 @@ def test_the_golden_files_equal_the_references_results() -> None:
         assert (make_reward_golden.FOLDER / name).read_text() == text
 
 
-@pytest.mark.parametrize("path", sorted(make_reward_golden.FOLDER.glob("*.json")), ids=str)
-def test_the_server_plays_the_golden_files(path: Path) -> None:
-    golden = json.loads(path.read_text())
-    config = dict(golden["config"])
-    size = (config.pop("rows"), config.pop("columns"))
-    lanes = golden["lanes"]
-    envs = twofold.Game2048VectorEnv(
-        len(lanes),
-        size=size,
-        **config,
-        reward=golden["reward"],
-        extra_infos=EXTRA,
-        endpoint="embedded",
-    )
-    envs.reset(seed=[lane["seed"] for lane in lanes])
-    infos: Any
-    for index in range(len(lanes[0]["actions"])):
-        observations, rewards, terminations, truncations, infos = envs.step(
-            [lane["actions"][index] for lane in lanes]
-        )
-        told = {
-            "observation": observations,
-            "reward": rewards,
-            "terminated": terminations,
-            "truncated": truncations,
-            **{name: infos[name] for name in EXTRA},
-        }
-        for lane, columns in enumerate(lanes):
-            for name, column in columns["steps"].items():
-                assert told[name][lane].ravel().tolist() == np.ravel(column[index]).tolist(), name
-    envs.close()
-
-
 # ---- shaping changes no optimal policy -----------------------------------------------------------
 
 GAMMA = 0.97
