@@ -19,7 +19,7 @@ from twofold.envs.seeding import Seed, board_seeds
 from twofold.envs.snapshots import finished, snapshot
 from twofold.errors import DeadlineExceeded, InvalidArgument
 from twofold.policies import served_policies
-from twofold.policies.choosers import OpenFunction, OpenServed
+from twofold.policies.choosers import OpenFunction
 from twofold.v1 import envelope_pb2 as envelope
 from twofold.v1 import environment_pb2 as environment
 from twofold.v1 import rollout_pb2 as wire
@@ -38,7 +38,7 @@ def rollout(
     session: Session,
     results: Results,
     steps: int,
-    chooser: OpenServed | OpenFunction | None,
+    chooser: OpenFunction | served_policies.Policy | None,
     *,
     actions: ArrayLike | None,
     policy_seed: Seed,
@@ -55,7 +55,7 @@ def rollout(
     game, num_envs = results.game, results.num_envs
     played = None if actions is None else _actions_to_play(session, actions, steps)
     seeds, _ = board_seeds(policy_seed, num_envs, "policy_seed", may_omit=False)
-    served = chooser.policy if isinstance(chooser, OpenServed) else None
+    served = None if isinstance(chooser, OpenFunction) else chooser
     if policy_seed is not None and served is None:
         raise InvalidArgument(
             "policy_seed applies to server-side policies only; omit it for a function or actions=",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -28,14 +29,7 @@ from twofold.evaluation.seeds import FIRST_SEED, Seeds
 from twofold.evaluation.sources import Rollouts, Steps
 from twofold.games.concentration import Concentration
 from twofold.games.rewards import extra_info_names
-from twofold.policies.choosers import (
-    CheckedChooser,
-    Chooser,
-    OpenChooser,
-    OpenServed,
-    PolicyLike,
-    ServedChooser,
-)
+from twofold.policies.choosers import Chooser, OpenChooser, PolicyLike, ServedChooser
 from twofold.policies.lookup import resolve
 
 PROTOCOLS = {
@@ -140,19 +134,43 @@ def evaluate(
     return plan.play(progress) if executor is None else executor.evaluate(plan, progress)
 
 
-@dataclass(frozen=True)
 class _Setup:
-    """Everything that an evaluation needs before the first game."""
+    """Everything that an evaluation needs for this number of games. `stack` closes it afterwards.
 
-    chooser: Chooser
-    envs: VectorEnv[Any, Any, Any]
-    opened: OpenChooser
-    card: dict[str, Any]
-    results: GameResults
-    recorder: ActionRecorder | None
-    meter: RegretMeter | None
-    observers: Sequence[Observer]
-    source: Source[Schedule, Segment]
+    Attributes:
+        opened: The open policy; None if the service plays it.
+    """
+
+    def __init__(
+        self, plan: Plan, games: int, stack: contextlib.ExitStack, progress: Progress | None = None
+    ) -> None:
+        self.chooser = chooser = plan.chooser.for_env(plan.env)
+        envs = stack.enter_context(plan.environment(chooser, min(games, chooser.lanes)))
+        if not isinstance(chooser, ServedChooser):
+            _check_autoreset(envs)
+        opened = chooser.open(envs, plan.policy_timeout)
+        self.opened = opened if isinstance(opened, OpenChooser) else None
+        if self.opened is not None:
+            stack.callback(self.opened.close)
+        self.results = GameResults(games)
+        self.recorder = ActionRecorder(envs) if plan.record else None
+        self.meter = RegretMeter(envs, games) if plan.regret else None
+        report = None if progress is None else ProgressReport(progress)
+        every = self.results, self.recorder, self.meter, report
+        self.observers: list[Observer] = [each for each in every if each is not None]
+        self.card = {
+            **environment_card(envs),
+            **policy_card(chooser, plan.card),
+            **chooser.conditions,
+            "boards at once": envs.num_envs,
+            "twofold": VERSION,
+            "python": platform.python_version(),
+        }
+        self.source: Source[Schedule, Segment]
+        if isinstance(opened, OpenChooser):
+            self.source = Steps(envs, opened, self.observers)
+        else:
+            self.source = Rollouts(envs, opened, self.observers)
 
     def evaluation(self, seeds: Seeds, start: float, *, is_whole: bool) -> Evaluation:
         """Returns the evaluation of the finished games.
@@ -168,10 +186,10 @@ class _Setup:
             seeds=seeds.games[self.results.finished],
             **self.results.fields(),
             seconds=time.perf_counter() - start,
-            policy_seconds=self.opened.seconds,
+            policy_seconds=math.nan if self.opened is None else self.opened.seconds,
             log=self.recorder.log if self.recorder is not None and is_whole else None,
             failures=self.results.sorted_failures() if self.chooser.may_fail else None,
-            player=dict(self.opened.summary()),
+            player={} if self.opened is None else dict(self.opened.summary()),
             regret=self.meter.result() if self.meter is not None and is_whole else None,
             secret=seeds.secret,
         )
@@ -201,14 +219,15 @@ class Plan:
         """Plays all episodes, or only those in the range `part`."""
         part = range(len(self.seeds)) if part is None else part
         seeds = self.seeds.part(part)
-        with self._set_up(len(part), progress) as setup:
+        with contextlib.ExitStack() as stack:
+            setup = _Setup(self, len(part), stack, progress)
             card = setup.card
             if seeds.secret is not None:
                 card["seeds"] = "drawn for these games" if seeds.is_new else "known before"
                 if card.get("sandbox") == "off":
                     card["seeds"] += ", and readable by the program"
             start = time.perf_counter()
-            schedule = Schedule(seeds, setup.envs.num_envs, part.start)
+            schedule = Schedule(seeds, card["boards at once"], part.start)
             try:
                 play(setup.source, schedule, [observer.add for observer in setup.observers])
             except BaseException as error:
@@ -217,50 +236,18 @@ class Plan:
                 raise
             return setup.evaluation(seeds, start, is_whole=True)
 
-    def check(self) -> OpenChooser:
+    def check(self) -> OpenChooser | None:
         """Checks whether the policy plays in the environment, without asking a function.
 
-        Returns the policy, which has been closed.
+        Returns the policy, which has been closed; None if the service plays it.
         """
-        with self._set_up(1) as setup:
+        with contextlib.ExitStack() as stack:
+            setup = _Setup(self, 1, stack)
             if isinstance(setup.source, Rollouts):
                 setup.source.check()
             return setup.opened
 
-    @contextlib.contextmanager
-    def _set_up(self, games: int, progress: Progress | None = None) -> Iterator[_Setup]:
-        """Makes everything that this number of games needs, and closes it afterwards."""
-        chooser = self.chooser.for_env(self.env)
-        with contextlib.ExitStack() as stack:
-            envs = stack.enter_context(self._environment(chooser, min(games, chooser.lanes)))
-            if not isinstance(chooser, ServedChooser):
-                _check_autoreset(envs)
-            opened = chooser.open(envs, self.policy_timeout)
-            stack.callback(opened.close)
-            results = GameResults(games)
-            recorder = ActionRecorder(envs) if self.record else None
-            meter = RegretMeter(envs, games) if self.regret else None
-            report = None if progress is None else ProgressReport(progress)
-            observers = [each for each in (results, recorder, meter, report) if each is not None]
-            card = {
-                **environment_card(envs),
-                **policy_card(chooser, self.card),
-                **chooser.conditions,
-                "boards at once": envs.num_envs,
-                "twofold": VERSION,
-                "python": platform.python_version(),
-            }
-            source: Source[Schedule, Segment]
-            if isinstance(opened, OpenServed):
-                source = Rollouts(envs, opened.policy, observers)
-            else:
-                assert isinstance(opened, CheckedChooser)
-                source = Steps(envs, opened, observers)
-            yield _Setup(
-                chooser, envs, opened, card, results, recorder, meter, tuple(observers), source
-            )
-
-    def _environment(
+    def environment(
         self, chooser: Chooser, lanes: int
     ) -> contextlib.AbstractContextManager[VectorEnv[Any, Any, Any]]:
         """Returns a context manager that closes the environment only if it is new.

@@ -18,7 +18,7 @@ from twofold.errors import InvalidArgument, TwofoldError
 from twofold.evaluation.observers import Observer
 from twofold.evaluation.schedule import Schedule, Segment
 from twofold.policies import served_policies
-from twofold.policies.choosers import CheckedChooser, rows
+from twofold.policies.choosers import OpenChooser, rows
 
 # The infos that contain a game's results. In 2048, they keep their values from before the step in
 # which a player failed.
@@ -43,7 +43,7 @@ class Steps:
     """
 
     def __init__(
-        self, envs: VectorEnv[Any, Any, Any], chooser: CheckedChooser, observers: Sequence[Observer]
+        self, envs: VectorEnv[Any, Any, Any], chooser: OpenChooser, observers: Sequence[Observer]
     ) -> None:
         self._envs, self._chooser = envs, chooser
         self._names = [name for observer in observers for name in observer.infos]

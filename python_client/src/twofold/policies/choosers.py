@@ -65,8 +65,8 @@ class Chooser(abc.ABC):
         return self
 
     @abc.abstractmethod
-    def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser:
-        """Prepares the chooser to play in one environment, and returns it.
+    def open(self, envs: Envs, timeout: float = math.inf) -> OpenChooser | served_policies.Policy:
+        """Prepares the chooser to play in one environment. A policy of the service is ready.
 
         Args:
             envs: The environment.
@@ -75,34 +75,6 @@ class Chooser(abc.ABC):
         Raises:
             InvalidArgument: The chooser can't play in this environment.
         """
-
-
-class OpenChooser:
-    """A chooser that is ready to play in one environment.
-
-    Attributes:
-        seconds: The time in seconds spent choosing; nan for choices in the service.
-    """
-
-    seconds = math.nan
-
-    def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
-        """Prepares for new episodes on some lanes.
-
-        Args:
-            lanes: bool (N,), True for lanes that begin an episode.
-            seeds: uint64 (N,), the seeds for a player's own random numbers in the episodes.
-
-        Raises:
-            PolicyError: The policy raised an exception.
-        """
-
-    def summary(self) -> Mapping[str, Any]:
-        """Returns statistics of a player for the evaluation's summary; empty for other policies."""
-        return {}
-
-    def close(self) -> None:
-        """Ends the processes and threads of a player."""
 
 
 @dataclass(frozen=True)
@@ -128,24 +100,18 @@ class ServedChooser(Chooser):
             )
         return replace(self.local, name=self.name)
 
-    def open(self, envs: Envs, timeout: float = math.inf) -> OpenServed:
-        """Returns the policy in a form that `envs.rollout` can play."""
-        return OpenServed(self.policy)
+    def open(self, envs: Envs, timeout: float = math.inf) -> served_policies.Policy:
+        """Returns the policy."""
+        return self.policy
 
 
-@dataclass(frozen=True)
-class OpenServed(OpenChooser):
-    """A policy that the service plays in one environment, through `envs.rollout`."""
-
-    policy: served_policies.Policy
-
-
-class CheckedChooser(OpenChooser, abc.ABC):
-    """A chooser that runs outside the service. Its choices are checked.
+class OpenChooser(abc.ABC):
+    """A chooser that is ready to play in one environment. Its choices are checked.
 
     Attributes:
         num_actions: The number of actions in the environment.
         calls: The number of choices so far.
+        seconds: The time in seconds spent choosing.
         failures: The games that failed in the last choice, by lane.
     """
 
@@ -165,6 +131,25 @@ class CheckedChooser(OpenChooser, abc.ABC):
         self._dtype = space.dtype
         self._name = name
         self._remembers = False
+
+    @abc.abstractmethod
+    def begin(self, lanes: NDArray[np.bool_], seeds: NDArray[np.uint64] | None = None) -> None:
+        """Prepares for new episodes on some lanes.
+
+        Args:
+            lanes: bool (N,), True for lanes that begin an episode.
+            seeds: uint64 (N,), the seeds for a player's own random numbers in the episodes.
+
+        Raises:
+            PolicyError: The policy raised an exception.
+        """
+
+    def summary(self) -> Mapping[str, Any]:
+        """Returns statistics of a player for the evaluation's summary; empty for a function."""
+        return {}
+
+    def close(self) -> None:  # noqa: B027 - a function has nothing to end
+        """Ends the processes and threads of a player."""
 
     def choose(
         self, observations: Any, mask: Array, playing: NDArray[np.bool_], place: Place
@@ -252,7 +237,7 @@ def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
     return policy
 
 
-class OpenFunction(CheckedChooser):
+class OpenFunction(OpenChooser):
     """A Python function that plays in one environment.
 
     Args:
@@ -338,7 +323,7 @@ class PlayerChooser(Chooser):
         return OpenPlayer(self.name, envs, self.policy.make(envs))
 
 
-class OpenPlayer(CheckedChooser):
+class OpenPlayer(OpenChooser):
     """A program or a chat model that plays in one environment."""
 
     def __init__(self, name: str, envs: Envs, player: Player) -> None:

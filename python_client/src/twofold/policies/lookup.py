@@ -22,7 +22,6 @@ from twofold.policies.choosers import (
     Envs,
     FunctionChooser,
     OpenFunction,
-    OpenServed,
     PlayerChooser,
     ServedChooser,
     described,
@@ -96,18 +95,18 @@ def resolve(policy: object, name: str | None = None) -> Chooser:
 
 def open_for_rollouts(
     policy: object, envs: Envs, timeout: float = math.inf
-) -> OpenServed | OpenFunction:
+) -> OpenFunction | served_policies.Policy:
     """Opens a policy for use in rollouts. Returns an open one unchanged.
 
     Raises:
         InvalidArgument: The policy is a player, which can play only in evaluations; or see
             `resolve`.
     """
-    if isinstance(policy, (OpenServed, OpenFunction)):
+    if isinstance(policy, OpenFunction):
         return policy
     chooser = resolve(policy)
     opened = None if chooser.may_fail else chooser.open(envs, timeout)
-    if not isinstance(opened, (OpenServed, OpenFunction)):
+    if not isinstance(opened, (OpenFunction, served_policies.Policy)):
         raise InvalidArgument(
             f"{chooser.name} may fail in some games; pass it to twofold.evaluate", field="policy"
         )
