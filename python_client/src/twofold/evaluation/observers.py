@@ -23,12 +23,11 @@ class Observer(abc.ABC):
     """An observer of games in progress.
 
     Attributes:
-        infos: The names of the infos that the observer needs from each step.
-        needs_boards: Whether the observer needs the boards before each step.
+        infos: The names of the infos that the observer needs from each step. If there are any, it
+            also gets the boards before each step.
     """
 
     infos: tuple[str, ...] = ()
-    needs_boards = False
 
     @abc.abstractmethod
     def add(self, segment: Segment, schedule: Schedule) -> None:

@@ -148,8 +148,6 @@ class RegretMeter(Observer):
         episodes: The number of games E.
     """
 
-    needs_boards = True
-
     def __init__(self, envs: Any, episodes: int) -> None:
         game = Game2048.played_by(envs)
         if game is None or not set(INFOS) <= set(envs.unwrapped.extra_infos):

@@ -20,7 +20,7 @@ class Segment(NamedTuple):
         actions: (T, N), the actions of the steps.
         playing: bool (T, N), True for steps that count: the lane was playing an episode, and its
             player did not fail.
-        boards: (T, N, …), the boards before the steps; None if no observer needs them.
+        boards: (T, N, …), the boards before the steps; None if no observer needs infos.
         infos: The infos that observers need, (T, N) each. If a player failed, the lane's infos
             describe the substitute move that the environment played.
         ended: (k,), the lanes whose episodes ended.

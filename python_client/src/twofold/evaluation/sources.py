@@ -47,7 +47,6 @@ class Steps:
     ) -> None:
         self._envs, self._chooser = envs, chooser
         self._names = [name for observer in observers for name in observer.infos]
-        self._needs_boards = any(observer.needs_boards for observer in observers)
         # Without a mask in the infos, all actions are legal.
         self._every_action = np.ones((envs.num_envs, chooser.num_actions), np.int8)
         self._observations: Any = None
@@ -55,7 +54,6 @@ class Steps:
         self._infos: dict[str, Any] = {}
         self._rewards = np.zeros(envs.num_envs)
         self._lengths = np.zeros(envs.num_envs, np.int64)
-        self._has: dict[str, bool] = {}
 
     def begin(self, schedule: Schedule) -> None:
         """Resets each lane that begins an episode, with the episode's seed."""
@@ -63,7 +61,6 @@ class Steps:
         if self._observations is None:
             self._observations, self._infos = _reset_all(self._envs, schedule.lane_seeds)
             self._mask = self._infos.get("action_mask", self._every_action)
-            self._has = {name: name in self._infos for name in _RESULTS}
             self._chooser.begin(schedule.active, schedule.lane_player_seeds)
             return
         self._rewards[lanes] = self._lengths[lanes] = 0
@@ -89,7 +86,7 @@ class Steps:
         if chooser.failures:
             before = {name: before[name].copy() for name in _RESULTS}
         base: Any = self._envs.unwrapped
-        boards = base.boards()[np.newaxis] if self._needs_boards else None
+        boards = base.boards()[np.newaxis] if self._names else None
         self._observations, rewards, terminations, truncations, stepped = self._envs.step(actions)
         infos = stepped
         if chooser.failures:
@@ -100,10 +97,6 @@ class Steps:
         self._lengths += ~failed
         self._rewards += rewards
         ended = np.flatnonzero((terminations | truncations | failed) & active)
-        if len(ended):
-            # Some environments report these infos only in a reset, or not in the last step.
-            for name in self._has:
-                self._has[name] &= _is_reported(infos, name, ended)
         return Segment(
             actions=actions[np.newaxis],
             playing=(active & ~failed)[np.newaxis],
@@ -115,7 +108,9 @@ class Steps:
         )
 
     def _results(self, ended: NDArray[np.intp]) -> dict[str, Array]:
-        reported = {name: self._infos[name][ended] for name, has in self._has.items() if has}
+        # Some environments report these infos only in a reset, or not in the last step.
+        named = [name for name in _RESULTS if _is_reported(self._infos, name, ended)]
+        reported = {name: self._infos[name][ended] for name in named}
         return {**reported, "length": self._lengths[ended], "reward": self._rewards[ended]}
 
 
