@@ -180,15 +180,19 @@ def train(
     saved = checkpoints.load(file) if resume and file is not None else None
     if saved is not None and num_envs is None:
         num_envs = saved["arguments"]["num_envs"]
-    plan = _Plan.read(
-        patterns,
+    game = _game(env_arguments)
+    threads = _arguments.integer("threads", threads, 1, 1024)
+    if num_envs is None:
+        num_envs = _BOARDS_OF_A_THREAD * threads
+    plan = _Plan(
+        game=game,
+        tuples=_tuples(patterns, game),
         threads=threads,
-        num_envs=num_envs,
-        seed=seed,
-        learning_rate=learning_rate,
-        initial_value=initial_value,
-        exponents=exponents,
-        env_arguments=env_arguments,
+        num_envs=_arguments.integer("num_envs", num_envs, 1, 2**31 - 1),
+        seed=_arguments.integer("seed", seed, 0, 2**64 - 1),
+        learning_rate=_arguments.real("learning_rate", learning_rate),
+        initial_value=_arguments.real("initial_value", initial_value, -1e9, 1e9),
+        exponents=_arguments.integer("exponents", exponents, 2, 32),
     )
     if seconds is None and steps is None:
         seconds = _DEFAULT_SECONDS
@@ -252,53 +256,6 @@ class _Plan:
     initial_value: float
     exponents: int
 
-    @classmethod
-    def read(
-        cls,
-        patterns: Patterns,
-        *,
-        threads: object,
-        num_envs: object,
-        seed: object,
-        learning_rate: object,
-        initial_value: object,
-        exponents: object,
-        env_arguments: Mapping[str, Any],
-    ) -> _Plan:
-        """Checks the arguments of `train`, which describes them and the errors."""
-        if "endpoint" in env_arguments:
-            raise InvalidArgument(
-                "endpoint is given, but a network learns only in this process, because a long "
-                "request would hold the server; omit it",
-                field="endpoint",
-            )
-        if env_arguments.get("reward") is not None:
-            raise InvalidArgument(
-                "reward is given, but a network learns the raw score; omit it", field="reward"
-            )
-        game, others = Game2048.split(env_arguments)
-        if game.objective != "score":
-            raise InvalidArgument(
-                f"objective is {game.objective!r}, but a network learns the score; omit it",
-                field="objective",
-            )
-        Settings.read("train", game, others)
-        for name in others:
-            raise InvalidArgument(f"{name} has no meaning for training; omit it", field=name)
-        checked_threads = _arguments.integer("threads", threads, 1, 1024)
-        if num_envs is None:
-            num_envs = _BOARDS_OF_A_THREAD * checked_threads
-        return cls(
-            game=game,
-            tuples=_tuples(patterns, game),
-            threads=checked_threads,
-            num_envs=_arguments.integer("num_envs", num_envs, 1, 2**31 - 1),
-            seed=_arguments.integer("seed", seed, 0, 2**64 - 1),
-            learning_rate=_arguments.real("learning_rate", learning_rate),
-            initial_value=_arguments.real("initial_value", initial_value, -1e9, 1e9),
-            exponents=_arguments.integer("exponents", exponents, 2, 32),
-        )
-
     @property
     def features(self) -> int:
         """The number of weights in the value of a board."""
@@ -339,6 +296,30 @@ class _Plan:
             if error.field == "tuples":
                 error.field = "patterns"
             raise
+
+
+def _game(env_arguments: Mapping[str, Any]) -> Game2048:
+    """Returns the game with these rules, after checking that a network can learn it."""
+    if "endpoint" in env_arguments:
+        raise InvalidArgument(
+            "endpoint is given, but a network learns only in this process, because a long request "
+            "would hold the server; omit it",
+            field="endpoint",
+        )
+    if env_arguments.get("reward") is not None:
+        raise InvalidArgument(
+            "reward is given, but a network learns the raw score; omit it", field="reward"
+        )
+    game, others = Game2048.split(env_arguments)
+    if game.objective != "score":
+        raise InvalidArgument(
+            f"objective is {game.objective!r}, but a network learns the score; omit it",
+            field="objective",
+        )
+    Settings.read("train", game, others)
+    for name in others:
+        raise InvalidArgument(f"{name} has no meaning for training; omit it", field=name)
+    return game
 
 
 def _tuples(patterns: Patterns, game: Game2048) -> tuple[tuple[int, ...], ...]:
