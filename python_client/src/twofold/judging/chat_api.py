@@ -103,7 +103,7 @@ class ChatEndpoint:
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = timeout
-        self._opener = urllib.request.build_opener(_NoRedirects, _Http, _Https)
+        self._opener = urllib.request.build_opener(_NoRedirects, _Connections)
         self._closed, self._lock = threading.Event(), threading.Lock()
         self._exchanges: set[_Exchange] = set()
         # `close` ends waits on the system's clock; a test brings its own clock.
@@ -381,29 +381,22 @@ def _connected(place: tuple[str, int], timeout: float) -> socket.socket:
     raise error or OSError(f"{place[0]} has no address")
 
 
-class _Connection(http.client.HTTPConnection):
-    """An HTTP connection whose socket is created by its `_Exchange`."""
-
-    def __init__(self, exchange: _Exchange, host: str, **arguments: Any) -> None:
-        super().__init__(host, **arguments)
-        self._create_connection = exchange.connect
-
-
-class _TlsConnection(_Connection, http.client.HTTPSConnection):
-    """A `_Connection` with TLS."""
+def _connection(kind: Any, exchange: _Exchange, host: str, **arguments: Any) -> Any:
+    """Returns an HTTP or HTTPS connection whose socket is created by its exchange."""
+    connection = kind(host, **arguments)
+    connection._create_connection = exchange.connect
+    return connection
 
 
-class _Http(urllib.request.HTTPHandler):
+class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
     @override
     def http_open(self, req: Any) -> Any:
-        make: Any = functools.partial(_Connection, req)
+        make: Any = functools.partial(_connection, http.client.HTTPConnection, req)
         return self.do_open(make, req)
 
-
-class _Https(urllib.request.HTTPSHandler):
     @override
     def https_open(self, req: Any) -> Any:
-        make: Any = functools.partial(_TlsConnection, req)
+        make: Any = functools.partial(_connection, http.client.HTTPSConnection, req)
         return self.do_open(make, req, context=getattr(self, "_context", None))
 
 
