@@ -77,13 +77,7 @@ class Memory:
         return rows, place, column, newer | (held >> at + 1) << at
 
     def remember(self, held: Array, first: Array, second: Array) -> Array:
-        """Returns `held` after a turn without a pair.
-
-        Args:
-            held: The remembered cards before the turn, (N, symbols).
-            first: The columns of the first cards' symbols, (N,).
-            second: The columns of the second cards' symbols, (N,).
-        """
+        """Returns `held` after a turn without a pair of cards with symbols in these columns."""
         rows = np.arange(len(held))
         if self.capacity is None:
             held = held.copy()

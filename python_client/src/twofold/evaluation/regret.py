@@ -141,12 +141,7 @@ def _shares(rows: dict[str, NDArray[np.float64]], total: float) -> dict[str, dic
 
 
 class RegretMeter(Observer):
-    """An observer that adds up the regrets of games.
-
-    Args:
-        envs: The environment. Its extra_infos must include INFOS.
-        episodes: The number of games E.
-    """
+    """An observer that adds up the regrets of games."""
 
     def __init__(self, envs: Any, episodes: int) -> None:
         game = Game2048.played_by(envs)

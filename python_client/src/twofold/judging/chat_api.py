@@ -72,9 +72,7 @@ class ChatEndpoint:
         url: The base URL, such as http://127.0.0.1:8000/v1. If it has a query, /chat/completions is
             inserted before the query.
         api_key: The bearer token. Surrounding white space is removed; "" sends no token.
-        timeout: The time limit in seconds for one request, from connecting to the reply's last
-            byte.
-        surroundings: The clock for the waits between attempts.
+        timeout, surroundings: See `ChatModel`.
 
     Raises:
         InvalidArgument: `url` is not http or https, contains a user name, or has an invalid host
@@ -114,7 +112,7 @@ class ChatEndpoint:
 
         Raises:
             ModelUnavailable: The request was refused, all attempts failed, or `close` was called.
-            ResourceExhausted: The process can't start a thread for the time limit.
+            ResourceExhausted: See `start_thread`.
         """
         body = json.dumps({**options, "messages": list(messages)}).encode()
         for attempt in range(1, ATTEMPTS + 1):
@@ -148,13 +146,7 @@ class ChatEndpoint:
                 exchange.end()
 
     def _post(self, body: bytes) -> _Reply:
-        """Sends one request and returns the reply, whatever its status.
-
-        Raises:
-            ResourceExhausted: The process can't start a thread for the time limit.
-            TimeoutError: The whole reply did not arrive in time.
-            OSError, http.client.HTTPException, ValueError: No reply arrived, or it is too large.
-        """
+        """Sends one request and returns the reply, whatever its status."""
         exchange = _Exchange(self._url, body, self._headers)
         timer = threading.Timer(self._timeout, exchange.end)
         timer.daemon = True

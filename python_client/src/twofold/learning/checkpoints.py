@@ -3,6 +3,9 @@
 The file contains the arrays of `twofold.policies.NTuple.save`. For table k, it also contains the
 places of the corrected weights (`places_k`) and their sums of errors (`errors_k`). Finally, it
 contains the boards (`state`) and, as JSON, the arguments and the progress (`training`).
+
+Functions that read a file raise InvalidArgument, with the `field` "file", if it is not a checkpoint
+or is damaged, and OSError if it can't be read.
 """
 
 from __future__ import annotations
@@ -104,12 +107,7 @@ def _places(errors: NDArray[np.float32]) -> Iterator[NDArray[np.uint32]]:
 
 
 def load(path: str | PathLike[str]) -> dict[str, Any]:
-    """Loads the `training` of a checkpoint, with an `Evaluation` for each text in `evaluations`.
-
-    Raises:
-        InvalidArgument: The file is not a checkpoint, or is damaged; `field` is "file".
-        OSError: The file can't be read.
-    """
+    """Loads the `training` of a checkpoint, with an `Evaluation` for each text in `evaluations`."""
     with _reading(path) as arrays:
         training: dict[str, Any] = json.loads(str(arrays["training"]))
         missing = _TRAINING - training.keys()
@@ -156,12 +154,7 @@ def _check(name: str, numbers: Any, types: Sequence[type]) -> None:
 
 
 def restore(path: str | PathLike[str], learner: EmbeddedLearner) -> None:
-    """Fills a learner with the network and the state of a checkpoint.
-
-    Raises:
-        InvalidArgument: The file is damaged, or belongs to another learner; `field` is "file".
-        OSError: The file can't be read.
-    """
+    """Fills a learner with the network and the state of a checkpoint."""
     form = learner.form
     with _reading(path) as arrays:
         symmetric = bool(arrays["symmetric"])

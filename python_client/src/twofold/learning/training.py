@@ -425,12 +425,7 @@ class _Run:
             evaluated(*found)
 
     def save(self) -> None:
-        """Saves the network and the state of the training to its file, if it has one.
-
-        Raises:
-            InvalidArgument: The file was changed meanwhile, so another one was saved.
-            OSError: The file can't be written.
-        """
+        """Saves the network and the state of the training to its file, if it has one."""
         if self.file is None:
             return
         training = {
@@ -458,12 +453,7 @@ class _Run:
             )
 
     def resume(self, file: str | PathLike[str], saved: dict[str, Any]) -> None:
-        """Continues the training run in a file. `saved` is the result of `checkpoints.load`.
-
-        Raises:
-            InvalidArgument: The run had different arguments, or the file is damaged.
-            OSError: The file can't be read.
-        """
+        """Continues the training run in a file. `saved` is the result of `checkpoints.load`."""
         for name, value in self.plan.as_json().items():
             before = saved["arguments"].get(name)
             if before != value:

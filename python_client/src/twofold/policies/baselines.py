@@ -57,9 +57,6 @@ class FixedOrderPolicy:
 
     In 2048, it tries up, right, down and left, in this order, whatever their action numbers.
 
-    Args:
-        envs: The environment to play in.
-
     Raises:
         InvalidArgument: The policy's episodes would never end.
     """
@@ -87,18 +84,7 @@ class FixedOrderPolicy:
 
 
 class CardPlayer(abc.ABC):
-    """The base class of policies that remember games of Concentration. It decodes observations.
-
-    Args:
-        envs: The Concentration environment to play in: vector or single, wrapped or not.
-
-    Attributes:
-        game: The game.
-        num_envs: The number of boards.
-
-    Raises:
-        InvalidArgument: The game is not Concentration, or the observations are not cards.
-    """
+    """The base class of policies that remember games of Concentration. It decodes observations."""
 
     card: Mapping[str, Any] = {"search_max_layers": 0, "weights_mb": 0.0, "threads": 1}
 

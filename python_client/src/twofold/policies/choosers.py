@@ -240,9 +240,6 @@ def given(policy: PolicyFunction, envs: object) -> PolicyFunction:
 class OpenFunction(OpenChooser):
     """A Python function that plays in one environment.
 
-    Args:
-        timeout: The time limit for one call, in seconds.
-
     Attributes:
         first_lane: The number of the environment's first lane in messages about rollouts.
         steps: The number of steps that rollouts have played.

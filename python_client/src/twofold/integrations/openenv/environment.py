@@ -81,10 +81,8 @@ class GameEnvironment(_interfaces.Environment):  # type: ignore[misc]  # mypy do
         """Plays an action.
 
         Raises:
-            FailedPrecondition: This connection has no episode, or the last action got no answer and
-                must be repeated first.
-            StaleEpoch: Another connection has taken over the episode.
-            InvalidArgument, OutOfSequence, Conflict, TransportError: See `Episode.step`.
+            FailedPrecondition: This connection has no episode. For other errors, see `Episode.step`
+                and `Registry.check`.
         """
         entry = self._entry
         if entry is None:

@@ -55,12 +55,8 @@ class Entry(Generic[EpisodeT]):
 class Registry(Generic[EpisodeT]):
     """The episodes of a process, by id. Threads may share a registry.
 
-    Methods return the episodes that they removed. The caller must close these episodes.
-
-    Args:
-        keep_seconds: The time in seconds for which a dropped episode is kept.
-        keep_episodes: The maximum number of dropped episodes; the oldest are removed first.
-        clock: A function that returns the current time in seconds.
+    Methods return the episodes that they removed. The caller must close these episodes. The
+    arguments are those of `make_openenv_app`.
     """
 
     def __init__(self, keep_seconds: float, keep_episodes: int, clock: Callable[[], float]) -> None:
