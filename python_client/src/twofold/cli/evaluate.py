@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from twofold import _arguments, _text
 from twofold.cli import playing
@@ -177,36 +178,32 @@ def _policies(arguments: argparse.Namespace) -> Iterator[PolicyLike]:
             yield load(name, trust_pickle=arguments.trust_pickle)
 
 
-class _Output(NamedTuple):
-    """A file to write after the evaluations."""
-
-    path: Path
-    evaluations: int
-    """The number of evaluations that the file needs."""
-    write: Callable[[Sequence[Evaluation]], object]
+_Outputs: TypeAlias = "list[tuple[Path, Callable[[Sequence[Evaluation]], object]]]"
+"""The files to write after the evaluations, and the functions that write them."""
 
 
-def _outputs(arguments: argparse.Namespace) -> list[_Output]:
-    outputs = []
+def _outputs(arguments: argparse.Namespace) -> _Outputs:
+    outputs: _Outputs = []
     if arguments.save:
         names = [arguments.save]
         if arguments.against is not None:
             save = arguments.save
             names.append(save.parent / f"{save.stem}.against{save.suffix}")
         for index, path in enumerate(names):
-            outputs.append(_Output(path, index + 1, functools.partial(_save, path, index)))
+            outputs.append((path, functools.partial(_save, path, index)))
     for which, name in arguments.record:
         path = Path(name)
-        outputs.append(_Output(path, 1, functools.partial(_record, path, which)))
+        outputs.append((path, functools.partial(_record, path, which)))
     if arguments.plot:
         path = check_plot(arguments.plot)
-        outputs.append(_Output(path, 1, lambda results: results[0].plot(path, *results[1:])))
+        outputs.append((path, lambda results: results[0].plot(path, *results[1:])))
     return outputs
 
 
 def _save(path: Path, index: int, results: Sequence[Evaluation]) -> None:
-    with _text.whole_file(path) as file:
-        file.write(results[index].to_json(games=True).encode() + b"\n")
+    if index < len(results):  # the second evaluation may be missing
+        with _text.whole_file(path) as file:
+            file.write(results[index].to_json(games=True).encode() + b"\n")
 
 
 def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
@@ -214,15 +211,15 @@ def _record(path: Path, which: str, results: Sequence[Evaluation]) -> None:
         results[0].recording(which).save(path)
 
 
-def _check(arguments: argparse.Namespace, outputs: Sequence[_Output], games: int) -> None:
+def _check(arguments: argparse.Namespace, paths: Sequence[Path], games: int) -> None:
     """Checks, before any game is played, everything that is used only afterwards."""
     for which, _ in arguments.record:
         _arguments.game(which, games)
     inputs = policy_files(arguments.policy, arguments.against)
     inputs += [each for each in (arguments.strategy, arguments.prompt) if each is not None]
-    for output in outputs:
-        check_output(output.path, *inputs)
-    check_different(output.path for output in outputs)
+    for path in paths:
+        check_output(path, *inputs)
+    check_different(paths)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[Result]:
@@ -239,7 +236,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Result]:
         arguments.secret,
     )
     outputs = _outputs(arguments)
-    _check(arguments, outputs, len(seeds))
+    _check(arguments, [path for path, _ in outputs], len(seeds))
     env_arguments = playing.environment_arguments(arguments)
     plans = [
         Plan(
@@ -309,7 +306,7 @@ def _command(arguments: argparse.Namespace, result: Evaluation, games: int) -> s
 
 
 def _report(
-    arguments: argparse.Namespace, outputs: Sequence[_Output], results: Sequence[Evaluation]
+    arguments: argparse.Namespace, outputs: _Outputs, results: Sequence[Evaluation]
 ) -> Iterator[Result]:
     """Yields the report and then writes the files, even if printing the report fails."""
     try:
@@ -326,17 +323,6 @@ def _report(
                 {"evaluations": documents, "comparison": json.loads(comparison.to_json())},
             )
     finally:
-        _write(outputs, results)
-
-
-def _write(outputs: Sequence[_Output], results: Sequence[Evaluation]) -> None:
-    """Writes all files, even if one of them fails, and then raises the first error."""
-    first: Exception | None = None
-    for output in outputs:
-        if output.evaluations <= len(results):
-            try:
-                output.write(results)
-            except Exception as error:
-                first = first or error
-    if first is not None:
-        raise first
+        with contextlib.ExitStack() as stack:  # writes all files, even if one of them fails
+            for _, write in reversed(outputs):
+                stack.callback(write, results)
