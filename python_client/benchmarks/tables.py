@@ -5,11 +5,16 @@ Each measuring command also prints its own rows as a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from figures import Row
 
 Lines = Iterable[Sequence[str]]
+Cell = str | Callable[[Row], str]
+"""A row's cell: a format string such as "{games:,}", or a function."""
+Columns = Mapping[str, Cell]
+"""The cell of each column, by the column's name."""
 
 
 def markdown(head: Sequence[str], rows: Lines, align: str = "") -> str:
@@ -28,6 +33,43 @@ def markdown(head: Sequence[str], rows: Lines, align: str = "") -> str:
         for line in ([*head], rule, *rows)
     )
     return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
+
+
+def table(rows: Iterable[Row], columns: Columns, align: str = "") -> str:
+    """Returns a table with a line for each row."""
+    head, *lines = _lines(rows, columns)
+    return markdown(head, lines, align)
+
+
+def turned(rows: Iterable[Row], columns: Columns) -> str:
+    """Returns a table with a column for each row; the first of `columns` names it."""
+    head, *lines = zip(*_lines(rows, columns), strict=True)
+    return markdown(head, lines, "lr")
+
+
+def _lines(rows: Iterable[Row], columns: Columns) -> list[list[str]]:
+    """Returns the names of the columns, and then the cells of each row."""
+    cells = [cell.format_map if isinstance(cell, str) else cell for cell in columns.values()]
+    return [[*columns], *([cell(row) for cell in cells] for row in rows)]
+
+
+def matrix(corner: str, cells: Mapping[tuple[str, str], str], align: str = "lr") -> str:
+    """Returns a table, given each cell by the names of its line and its column."""
+    lines, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    body = ([line, *(cells.get((line, column), "") for column in columns)] for line in lines)
+    return markdown([corner, *columns], body, align)
+
+
+def figure(render: Callable[[Any], str], *path: str) -> Cell:
+    """Returns a cell with the figure at a path in the row; the cell is empty without a figure."""
+
+    def cell(row: Row) -> str:
+        found: Any = row
+        for name in path:
+            found = None if found is None else found.get(name)
+        return "" if found is None else render(found)
+
+    return cell
 
 
 def interval(values: Sequence[float], digits: int = 0) -> str:
@@ -83,19 +125,17 @@ class Bench:
         }
         self._split = [one for one in rows if "python" in one]
         self._engines = [one for one in rows if "threads" in one]
-        self._sizes = sorted({size for _, size, condition in self._found if condition == "alone"})
 
     def rates(self, labels: Iterable[str] = RATES) -> str:
         """Returns the table of contestants' rates when run alone, in millions of steps/s."""
-        rows = []
+        sizes = sorted({size for _, size, condition in self._found if condition == "alone"})
+        cells = {}
         for label in labels:
-            cells = []
-            for size in self._sizes:
+            for size in sizes:
                 found = [self._found.get((name, size, "alone"), {}) for name in RATES[label]]
-                rates = [one["rate"] / 1e6 for one in found if one.get("rate")]
-                cells.append(" / ".join(map(significant, rates)))
-            rows.append([label, *cells])
-        return markdown(["boards N", *(f"{size:,}" for size in self._sizes)], rows, "lr")
+                rates = [significant(one["rate"] / 1e6) for one in found if one.get("rate")]
+                cells[label, f"{size:,}"] = " / ".join(rates)
+        return matrix("boards N", cells)
 
     def calls(self) -> str:
         """Returns the table of call times (mean / p99), alone and next to a busy process."""
@@ -119,46 +159,42 @@ class Bench:
             {condition for _, _, condition in self._found if condition.startswith("learner")},
             key=lambda condition: float(condition.split()[1]),
         )
-        rows = []
+        cells = {}
         for label, name in LOOPS.items():
-            cells = []
             for condition in conditions:
                 row, nothing = found[name, condition], found["nothing", condition]
                 share = f" ({100 * row['rate'] / nothing['rate']:.0f} %)"
-                cells.append(f"{row['rate'] / row['size']:,.0f}{'' if row is nothing else share}")
-            rows.append([label, *cells])
-        heads = [condition.removeprefix("learner, ") for condition in conditions]
-        return markdown(["the policy takes", *heads], rows, "lr")
+                cells[label, condition.removeprefix("learner, ")] = (
+                    f"{row['rate'] / row['size']:,.0f}{'' if row is nothing else share}"
+                )
+        return matrix("the policy takes", cells)
 
     def split(self) -> str:
         """Returns the table of the parts of an in-process step, in microseconds."""
-        parts = {
-            "a step": "step",
-            "Python": "python",
-            "crossing": "crossing",
-            "session": "session",
-            "engine": "engine",
+        columns: Columns = {
+            "boards N": "{size:,}",
+            "a step": "{step:.1f}",
+            "Python": figure("{:.1f}".format, "python"),
+            "crossing": figure("{:.1f}".format, "crossing"),
+            "session": figure("{:.1f}".format, "session"),
+            "engine": figure("{:.1f}".format, "engine"),
         }
-        rows = [
-            [
-                f"{one['size']:,}",
-                *("" if one[part] is None else f"{one[part]:.1f}" for part in parts.values()),
-            ]
-            for one in self._split
-        ]
-        return markdown(["boards N", *parts], rows, "r")
+        return table(self._split, columns, "r")
 
     def engines(self) -> str:
         """Returns the table of the engines' rates, also relative to the scalar engine."""
         scalar = self._engines[-1]["rate"]
-        rows = [
-            [one["engine"], f"{one['rate'] / 1e6:.0f}", f"{one['rate'] / scalar:.1f}"]
-            for one in self._engines
-        ]
-        return markdown(["engine", "million steps per second", "times row tables"], rows, "lr")
+        columns: Columns = {
+            "engine": "{engine}",
+            "million steps per second": lambda row: f"{row['rate'] / 1e6:.0f}",
+            "times row tables": lambda row: f"{row['rate'] / scalar:.1f}",
+        }
+        return table(self._engines, columns, "lr")
 
 
 # ---- agents --------------------------------------------------------------------------------------
+
+TILES = ("2048", "4096", "8192")
 
 
 def evaluated(found: Row) -> Row:
@@ -171,121 +207,90 @@ def evaluated(found: Row) -> Row:
     }
 
 
+def _share(share: Sequence[float]) -> str:
+    """Returns a share of games as text, with its interval if that is known."""
+    middle, *ends = (f"{100 * value:.4g}" for value in share)
+    if ends:
+        return f"{middle} % ({' ... '.join(ends)})"
+    return f"{middle} %" if share[0] else "0"
+
+
+PLAYED: Columns = {
+    "games": "{games:,}",
+    "mean score": lambda row: interval(row["mean"], 1 if row["games"] >= 100_000 else 0),
+    **{tile: figure(_share, "reached", tile) for tile in TILES},
+}
+"""The columns with the results of an evaluation."""
+AGENT: Columns = {"agent": "{agent}", "depth": "{depth}", **PLAYED}
+
+
 def demo(rows: Iterable[Row]) -> str:
     """Returns the table of the agent of `make demo` and two baselines."""
-    lines = [
-        [
-            row["agent"],
-            f"{row['games']:,}",
-            interval(row["mean"]),
-            *(_share(row["reached"][tile][:1]) for tile in TILES),
-        ]
-        for row in rows
-    ]
-    return markdown(["agent", "games", "mean score", *TILES], lines, "lr")
+    shares = {tile: figure(lambda share: _share(share[:1]), "reached", tile) for tile in TILES}
+    return table(rows, {"agent": "{agent}", **PLAYED, **shares}, "lr")
 
 
 def agents(rows: Iterable[Row]) -> str:
     """Returns the table of agents: scores, shares of games that reach each tile, and commands."""
-    lines = [
-        [*_agent(row), f"{row['moves_per_second']:,.0f}", f"`{row['command']}`"] for row in rows
-    ]
-    return markdown([*AGENT, "moves/s", "command: `twofold evaluate` …"], lines, "llrrrrrrl")
+    others: Columns = {
+        "moves/s": "{moves_per_second:,.0f}",
+        "command: `twofold evaluate` …": "`{command}`",
+    }
+    return table(rows, {**AGENT, **others}, "llrrrrrrl")
 
 
 def trainings(rows: Iterable[Row]) -> str:
     """Returns the table of agents from several training runs."""
-    return markdown(AGENT, map(_agent, rows), "llr")
-
-
-TILES = ("2048", "4096", "8192")
-AGENT = ("agent", "depth", "games", "mean score", *TILES)
-
-
-def _agent(row: Row) -> list[str]:
-    digits = 1 if row["games"] >= 100_000 else 0
-    shares = (_share(row["reached"].get(tile)) for tile in TILES)
-    return [
-        row["agent"],
-        row["depth"],
-        f"{row['games']:,}",
-        interval(row["mean"], digits),
-        *shares,
-    ]
-
-
-def _share(share: Sequence[float] | None) -> str:
-    """Returns a share of games as text, with its interval if that is known."""
-    match share:
-        case None:
-            return ""
-        case [value]:
-            return f"{_percent(value)} %" if value else "0"
-        case [value, low, high]:
-            return f"{_percent(value)} % ({_percent(low)} ... {_percent(high)})"
-    raise AssertionError(share)
-
-
-def _percent(share: float) -> str:
-    """Returns a share as a percentage, rounded to four digits."""
-    return f"{100 * share:.4g}"
+    return table(rows, AGENT, "llr")
 
 
 def learning(rows: Iterable[Row]) -> str:
     """Returns the table of mean scores after equal numbers of games, moves and minutes."""
     units = {"games": 1, "million moves": 1e6, "minutes": 60}
-    lines = [
-        [
-            row["axis"],
-            f"{row['after'] / units[row['axis']]:,.0f}",
-            f"{row['median']:,.0f}",
-            f"{row['lowest']:,.0f} to {row['highest']:,.0f}",
-        ]
-        for row in rows
-    ]
-    return markdown(["after", "", "median of the mean scores", "lowest to highest"], lines, "lrrl")
+    columns: Columns = {
+        "after": "{axis}",
+        "": lambda row: f"{row['after'] / units[row['axis']]:,.0f}",
+        "median of the mean scores": "{median:,.0f}",
+        "lowest to highest": "{lowest:,.0f} to {highest:,.0f}",
+    }
+    return table(rows, columns, "lrrl")
 
 
 def score_per_second(rows: Sequence[Row]) -> str:
     """Returns the table of learners' scores after the same training time."""
-    minutes = sorted({float(each) for row in rows for each in row["scores"]})
-    head = ["learner", "policy", "hardware", "moves/s with learning"]
-    lines = []
-    for row in rows:
-        scores = {float(each): interval(score) for each, score in row["scores"].items()}
+
+    def hardware(row: Row) -> str:
         cores = f"{row['cores']} {'core' if row['cores'] == 1 else 'cores'}"
-        lines.append(
-            [
-                row["learner"],
-                row["policy"],
-                f"{row['processor']}, {cores}, {row['cores_used']:.2f} used",
-                f"{row['moves_per_second']:,.0f}",
-                *(scores.get(each, "") for each in minutes),
-            ]
-        )
-    return markdown([*head, *(f"after {each:g} min" for each in minutes)], lines, "lllr")
+        return f"{row['processor']}, {cores}, {row['cores_used']:.2f} used"
+
+    minutes = sorted({each for row in rows for each in row["scores"]}, key=float)
+    columns: Columns = {
+        "learner": "{learner}",
+        "policy": "{policy}",
+        "hardware": hardware,
+        "moves/s with learning": "{moves_per_second:,.0f}",
+        **{f"after {each} min": figure(interval, "scores", each) for each in minutes},
+    }
+    return table(rows, columns, "lllr")
 
 
 def regret(rows: Sequence[Row]) -> str:
     """Returns the table of regret per game on small boards, also as a share of the optimum."""
-    boards = list(dict.fromkeys(row["board"] for row in rows))
     optima = {row["board"]: row for row in rows if row["learner"] == "optimum"}
-    cells = {(row["learner"], row["board"]): row for row in rows}
-    learners = [name for name in dict.fromkeys(row["learner"] for row in rows) if name != "optimum"]
-    lines = []
-    for learner in learners:
-        line = [learner]
-        for board in boards:
-            optimum = optima[board]["score"]
-            found = cells.get((learner, board))
-            line.append(_regret(found["regret"], optimum) if found and found["regret"] else "")
-        lines.append(line)
-    lines.append(["the optimum's score", *(f"{optima[each]['score']:,.3f}" for each in boards)])
-    heads = [f"{each}, {optima[each]['moves'] / 1e6:g} M moves" for each in boards]
-    return markdown(["regret of a game", *heads], lines)
+    cells = {}
+    for row in sorted(rows, key=lambda row: row["learner"] == "optimum"):  # the optimum comes last
+        optimum = optima[row["board"]]
+        head = f"{row['board']}, {optimum['moves'] / 1e6:g} M moves"
+        if row is optimum:
+            cells["the optimum's score", head] = f"{row['score']:,.3f}"
+        else:
+            cells[row["learner"], head] = _regret(row["regret"], optimum["score"])
+    return matrix("regret of a game", cells, "l")
 
 
 def _regret(values: Sequence[float], optimum: float) -> str:
+    if not values:
+        return ""
     digits = 2 if optimum < 100 else 0
     text = interval(values, digits) if len(values) == 3 else f"{values[0]:,.{digits}f}"
     return f"{text}, {values[0] / optimum:.1%}"
@@ -294,130 +299,95 @@ def _regret(values: Sequence[float], optimum: float) -> str:
 def training(rows: Iterable[Row], agents: Iterable[Row]) -> str:
     """Returns the table of scores with each RL library, also relative to two baselines."""
     baselines = {row["agent"].partition(":")[0]: row["mean"][0] for row in agents}
-    lines = [
-        [
-            row["learner"],
-            row["library"],
-            str(row["glue"]),
-            row["autoreset"],
-            f"{row['steps_per_second']:,.0f}",
-            f"{row['usual']:,.0f}" if row["usual"] else "",
-            f"{row['minutes']:g}",
-            f"{row['score'][0]:,.0f}",
-            f"{row['score'][1]:,.0f} to {row['score'][2]:,.0f}",
-            *(f"{row['score'][0] / baselines[name]:.1f}" for name in ("random", "fixed order")),
-        ]
-        for row in rows
-    ]
-    head = [
-        "learner",
-        "library",
-        "lines of glue",
-        "autoreset",
-        "steps/s",
-        "with gymnasium-2048",
-        "minutes",
-        "mean score, median of the seeds",
-        "lowest to highest",
-        "times random play",
-        "times fixed order",
-    ]
-    return markdown(head, lines, "llrlrrrrlrr")
+    columns: Columns = {
+        "learner": "{learner}",
+        "library": "{library}",
+        "lines of glue": "{glue}",
+        "autoreset": "{autoreset}",
+        "steps/s": "{steps_per_second:,.0f}",
+        "with gymnasium-2048": figure("{:,.0f}".format, "usual"),
+        "minutes": "{minutes:g}",
+        "mean score, median of the seeds": "{score[0]:,.0f}",
+        "lowest to highest": "{score[1]:,.0f} to {score[2]:,.0f}",
+        "times random play": lambda row: f"{row['score'][0] / baselines['random']:.1f}",
+        "times fixed order": lambda row: f"{row['score'][0] / baselines['fixed order']:.1f}",
+    }
+    return table(rows, columns, "llrlrrrrlrr")
 
 
 def ppo(rows: Iterable[Row]) -> str:
     """Returns the table of scores during and after the training of two PPO programs."""
     minutes = ("1", "2", "5", "10")
-    lines = [
-        [
-            row["learner"],
-            row["library"],
-            f"{row['cores_used']:.2f}",
-            f"{row['steps_per_second']:,.0f}",
-            *(f"{row['scores'][at]:,.0f}" if at in row["scores"] else "" for at in minutes),
-            interval(row["greedy"]),
-        ]
-        for row in rows
-    ]
-    heads = [f"at {at} min" for at in minutes]
-    head = ["learner", "library", "core used", "steps/s", *heads, "after training, greedy"]
-    return markdown(head, lines, "llr")
+    columns: Columns = {
+        "learner": "{learner}",
+        "library": "{library}",
+        "core used": "{cores_used:.2f}",
+        "steps/s": "{steps_per_second:,.0f}",
+        **{f"at {at} min": figure("{:,.0f}".format, "scores", at) for at in minutes},
+        "after training, greedy": lambda row: interval(row["greedy"]),
+    }
+    return table(rows, columns, "llr")
 
 
 def published(rows: Iterable[Row]) -> str:
     """Returns the table of published networks."""
-    lines = ([name, *cells] for name, _, *cells in (_agent(row | {"depth": ""}) for row in rows))
-    return markdown(["network", *AGENT[2:]], lines, "lr")
+    return table(rows, {"network": "{agent}", **PLAYED}, "lr")
 
 
 def recurrent(rows: Iterable[Row]) -> str:
     """Returns the table of turns per game of `recurrent_ppo.py`, during and after training."""
-    lines, steps = [], ["40960", "81920", "122880"]
-    for row in rows:
-        while_training = [row.get("turns_at", {}).get(each) for each in steps]
-        rate = row.get("steps_per_second")
-        lines.append(
-            [
-                row["player"],
-                f"{row['turns']:.2f}",
-                *("" if turns is None else f"{turns:.2f}" for turns in while_training),
-                "" if rate is None else f"{rate:,.0f}",
-            ]
-        )
-    heads = [f"at {int(each):,}{' steps' if each == steps[0] else ''}" for each in steps]
-    return markdown(["`python recurrent_ppo.py` …", "turns", *heads, "steps/s"], lines, "lr")
+    steps = {"40960": "at 40,960 steps", "81920": "at 81,920", "122880": "at 122,880"}
+    columns: Columns = {
+        "`python recurrent_ppo.py` …": "{player}",
+        "turns": "{turns:.2f}",
+        **{head: figure("{:.2f}".format, "turns_at", each) for each, head in steps.items()},
+        "steps/s": figure("{:,.0f}".format, "steps_per_second"),
+    }
+    return table(rows, columns, "lr")
 
 
 def ceilings(rows: Iterable[Row]) -> str:
     """Returns the table of the highest possible return for each number of remembered cards."""
-    head = ["preset", "remembered cards", "return", "steps", "turns", "cleared"]
-    return markdown(head, _ceilings(rows), "lr")
-
-
-def _ceilings(rows: Iterable[Row]) -> Iterator[list[str]]:
-    for row in rows:
-        yield [
-            row["preset"],
-            row["memory"],
-            f"{row['return']:.4f}",
-            f"{row['steps']:.2f}",
-            f"{row['turns']:.2f}",
-            f"{100 * row['cleared']:.2f} %",
-        ]
+    columns: Columns = {
+        "preset": "{preset}",
+        "remembered cards": "{memory}",
+        "return": "{return:.4f}",
+        "steps": "{steps:.2f}",
+        "turns": "{turns:.2f}",
+        "cleared": lambda row: f"{100 * row['cleared']:.2f} %",
+    }
+    return table(rows, columns, "lr")
 
 
 def memory_of_cards(rows: Sequence[Row]) -> str:
     """Returns the table of mean returns by the number of cards that a player remembers."""
-    presets = list(dict.fromkeys(row["preset"] for row in rows))
-    found = {(row["memory"], row["preset"]): interval(row["return"], 3) for row in rows}
-    lines = [
-        ["random play" if memory == "random" else memory]
-        + [found.get((memory, preset), "") for preset in presets]
-        for memory in dict.fromkeys(row["memory"] for row in rows)
-    ]
-    return markdown(["remembered cards", *(f"`{one}`" for one in presets)], lines, "lr")
+    cells = {}
+    for row in rows:
+        line = "random play" if row["memory"] == "random" else row["memory"]
+        cells[line, f"`{row['preset']}`"] = interval(row["return"], 3)
+    return matrix("remembered cards", cells)
 
 
 def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
     """Returns the table of returns: POPGym's GRU, random play and the maximum possible."""
     most = {(row["preset"], row["memory"]): row["return"] for row in ceilings}
-    lines: dict[str, list[str]] = {}
-    for row in rows:
-        low, high = row["interval"]
-        cells = {
-            "steps of training": f"{row['steps']:,}",
-            "MMER": f"{row['mmer']:.4f}",
-            "mean return of 1,000 games afterwards": f"{row['return']:.4f}",
-            "its 95 % interval": f"{low:.4f} to {high:.4f}",
-            "random play of any card": f"{row['random']:.4f}",
-            "MMER of random play, same number and size of batches": f"{row['random_mmer']:.4f}",
-            "maximum with a memory of 0 cards": f"{most[row['preset'], '0']:.4f}",
-            "maximum with a memory of 4 cards": f"{most[row['preset'], '4']:.4f}",
-            "maximum with all cards": f"{most[row['preset'], 'all']:.4f}",
-        }
-        for label, cell in cells.items():
-            lines.setdefault(label, [label]).append(cell)
-    return markdown(["", *(f"`{row['preset']}`" for row in rows)], lines.values(), "lr")
+
+    def maximum(memory: str) -> Cell:
+        return lambda row: f"{most[row['preset'], memory]:.4f}"
+
+    columns: Columns = {
+        "": "`{preset}`",
+        "steps of training": "{steps:,}",
+        "MMER": "{mmer:.4f}",
+        "mean return of 1,000 games afterwards": "{return:.4f}",
+        "its 95 % interval": "{interval[0]:.4f} to {interval[1]:.4f}",
+        "random play of any card": "{random:.4f}",
+        "MMER of random play, same number and size of batches": "{random_mmer:.4f}",
+        "maximum with a memory of 0 cards": maximum("0"),
+        "maximum with a memory of 4 cards": maximum("4"),
+        "maximum with all cards": maximum("all"),
+    }
+    return turned(rows, columns)
 
 
 # ---- the optimum, the simulation, and other measurements -----------------------------------------
@@ -426,82 +396,72 @@ def gru(rows: Sequence[Row], ceilings: Iterable[Row]) -> str:
 def optimum(rows: Sequence[Row]) -> str:
     """Returns the table of the results of `twofold solve` for each board."""
 
-    def tile(row: Row, at: int) -> str:
-        value, share = row["tiles"][at]
-        return f"{value}, {100 * share:.4f} %"
+    def tile(at: int) -> Cell:
+        return lambda row: f"{row['tiles'][at][0]}, {100 * row['tiles'][at][1]:.4f} %"
 
-    def small(value: float | None) -> str:
-        return "" if value is None else f"{value:g}"
-
-    lines = {
-        "boards up to symmetry": [f"{row['boards']:,}" for row in rows],
-        "terminal ones among them": [f"{row['terminal']:,}" for row in rows],
-        "expected score": [f"{row['score']:,.6f}" for row in rows],
-        "expected moves": [f"{row['moves']:,.4f}" for row in rows],
-        "highest tile, and its probability": [tile(row, 0) for row in rows],
-        "the tile before it": [tile(row, 1) for row in rows],
-        "file, MB": [small(row["megabytes"]) for row in rows],
-        "processor time, s": [small(row["processor_seconds"]) for row in rows],
-        "peak memory in this run, GB": [small(row["memory_gigabytes"]) for row in rows],
+    columns: Columns = {
+        "": lambda row: row["board"].replace("x", " x "),
+        "boards up to symmetry": "{boards:,}",
+        "terminal ones among them": "{terminal:,}",
+        "expected score": "{score:,.6f}",
+        "expected moves": "{moves:,.4f}",
+        "highest tile, and its probability": tile(0),
+        "the tile before it": tile(1),
+        "file, MB": figure("{:g}".format, "megabytes"),
+        "processor time, s": figure("{:g}".format, "processor_seconds"),
+        "peak memory in this run, GB": figure("{:g}".format, "memory_gigabytes"),
     }
-    body = [[label, *cells] for label, cells in lines.items()]
-    return markdown(["", *(row["board"].replace("x", " x ") for row in rows)], body, "lr")
+    return turned(rows, columns)
 
 
 def optimal_play(rows: Iterable[Row], optima: Iterable[Row]) -> str:
     """Returns the table of results of optimal play, with their distance from the exact optimum."""
     expected = {row["board"]: row["score"] for row in optima}
-    lines = []
-    for row in rows:
-        deviation = abs(row["mean"] - expected[row["board"]]) / row["standard_error"]
-        score = f"{row['mean']:,.2f} ± {row['standard_error']:.2f}"
-        shares = (f"{tile} in {100 * share:.4g} %" for tile, share in row["tiles"])
-        line = [row["board"].replace("x", " x "), f"{row['games']:,}", score, f"{deviation:.1f}"]
-        lines.append([*line, ", ".join(shares)])
-    distance = "distance from the optimum, in standard errors"
-    head = ["board", "games", "mean score, standard error", distance]
-    return markdown([*head, "tiles"], lines, "lrrrl")
+
+    def distance(row: Row) -> str:
+        return f"{abs(row['mean'] - expected[row['board']]) / row['standard_error']:.1f}"
+
+    columns: Columns = {
+        "board": lambda row: row["board"].replace("x", " x "),
+        "games": "{games:,}",
+        "mean score, standard error": "{mean:,.2f} ± {standard_error:.2f}",
+        "distance from the optimum, in standard errors": distance,
+        "tiles": lambda row: ", ".join(f"{t} in {100 * share:.4g} %" for t, share in row["tiles"]),
+    }
+    return table(rows, columns, "lrrrl")
 
 
 def optimum_infos(rows: Sequence[Row]) -> str:
     """Returns the table of speeds on 3 x 3 with the optimum's infos (millions of steps/s)."""
-    names = list(dict.fromkeys(row["infos"] for row in rows))
-    games = list(dict.fromkeys(row["games"] for row in rows))
-    rates = {(row["games"], row["infos"]): row["rate"] / 1e6 for row in rows}
-    lines = [[each, *(f"{rates[each, name]:.1f}" for name in names)] for each in games]
-    heads = [name if " " in name else f"`{name}`" for name in names]
-    return markdown(["games", *heads], lines, "lr")
+    cells = {}
+    for row in rows:
+        name = row["infos"] if " " in row["infos"] else f"`{row['infos']}`"
+        cells[row["games"], name] = f"{row['rate'] / 1e6:.1f}"
+    return matrix("games", cells)
 
 
 def scans(rows: Iterable[Row]) -> str:
     """Returns the table of rates inside `jax.lax.scan` (millions of steps/s, ratios)."""
     labels = {"twofold": "Twofold", "pgx": "pgx", "jumanji": "Jumanji"}
-    lines: dict[str, list[str]] = {}
-    sizes = []
+    cells = {}
     for row in rows:
         ratio = "" if row["package"] == "twofold" else f" ({significant(row['ratio'])} x)"
         label = f"{labels[row['package']]}, {row['actions']} actions"
-        lines.setdefault(label, []).append(f"{significant(row['rate'] / 1e6)}{ratio}")
-        sizes.append(row["size"])
-    heads = [f"{size:,}" for size in sorted(set(sizes))]
-    return markdown(["boards N", *heads], ([label, *cells] for label, cells in lines.items()), "lr")
+        cells[label, f"{row['size']:,}"] = f"{significant(row['rate'] / 1e6)}{ratio}"
+    return matrix("boards N", cells)
 
 
 def campaigns(rows: Iterable[Row]) -> str:
     """Returns the table of simulation campaigns that found no violation."""
-    lines = [
-        [
-            row["clients"],
-            f"{row['seeds'][0]:,} ... {row['seeds'][1]:,}",
-            f"{row['steps']:,}",
-            f"{row['requests']:,}",
-            f"{row['requests_per_second']:,.0f}",
-            f"{row['simulated_hours']:,.1f} h",
-        ]
-        for row in rows
-    ]
-    head = ["clients", "seeds", "runs of", "requests", "a second", "simulated time"]
-    return markdown(head, lines, "llr")
+    columns: Columns = {
+        "clients": "{clients}",
+        "seeds": "{seeds[0]:,} ... {seeds[1]:,}",
+        "runs of": "{steps:,}",
+        "requests": "{requests:,}",
+        "a second": "{requests_per_second:,.0f}",
+        "simulated time": "{simulated_hours:,.1f} h",
+    }
+    return table(rows, columns, "llr")
 
 
 MARKS = {
@@ -521,26 +481,21 @@ MARKS = {
 
 def marks(rows: Sequence[Row]) -> str:
     """Returns the table of rare events (marks), with their counts in each campaign."""
-    lines = []
-    for name, happened in MARKS.items():
-        counts = [row["marks"].get(name) for row in rows]
-        lines.append([happened, *("" if count is None else f"{count:,}" for count in counts)])
-    heads = [f"{row['clients']}, seeds from {row['seeds'][0]:,}" for row in rows]
-    return markdown(["what happened", *heads], lines, "lr")
+    counts = {happened: figure("{:,}".format, "marks", name) for name, happened in MARKS.items()}
+    return turned(rows, {"what happened": "{clients}, seeds from {seeds[0]:,}", **counts})
 
 
 def defects(rows: Iterable[Row]) -> str:
     """Returns the table of planted defects: the time and the requests until each was found."""
-    lines = [
-        [
-            row["defect"],
-            row["in"],
-            "not found" if row["seconds"] is None else f"{row['seconds']:.1f} s",
-            "" if row["requests"] is None else f"{row['requests']:,}",
-        ]
-        for row in rows
-    ]
-    return markdown(["defect", "in", "found after", "requests"], lines, "llr")
+    columns: Columns = {
+        "defect": "{defect}",
+        "in": "{in}",
+        "found after": lambda row: (
+            "not found" if row["seconds"] is None else f"{row['seconds']:.1f} s"
+        ),
+        "requests": figure("{:,}".format, "requests"),
+    }
+    return table(rows, columns, "llr")
 
 
 def unseen(rows: Sequence[Row]) -> str:
@@ -558,68 +513,50 @@ def unseen(rows: Sequence[Row]) -> str:
 
 def restarts(rows: Iterable[Row]) -> str:
     """Returns the table of how long servers take to save and restore sessions."""
-    lines = [
-        [
-            f"{row['sessions']:,}",
-            f"{row['boards']}" if row["sessions"] else "",
-            interval(row["stop"], 2),
-            interval(row["start"], 2),
-            f"{row['lost']}" if row["sessions"] else "",
-        ]
-        for row in rows
-        if "stop" in row
-    ]
-    head = ["sessions", "boards in each", "stop, s", "start, s", "sessions lost"]
-    return markdown(head, lines, "r")
+    columns: Columns = {
+        "sessions": "{sessions:,}",
+        "boards in each": figure(str, "boards"),
+        "stop, s": lambda row: interval(row["stop"], 2),
+        "start, s": lambda row: interval(row["start"], 2),
+        "sessions lost": figure(str, "lost"),
+    }
+    return table((row for row in rows if "stop" in row), columns, "r")
 
 
 def waiting(rows: Iterable[Row]) -> str:
     """Returns the table of sessions that were lost while their requests waited for the server."""
-    lines = [
-        [
-            row["while"],
-            f"{row['waiting_sessions']:,}",
-            f"{row['idle_timeout']} s",
-            str(row["lost"]),
-        ]
-        for row in rows
-        if "while" in row
-    ]
-    head = ["while", "sessions with a waiting request", "idle timeout", "sessions lost"]
-    return markdown(head, lines, "lr")
+    columns: Columns = {
+        "while": "{while}",
+        "sessions with a waiting request": "{waiting_sessions:,}",
+        "idle timeout": "{idle_timeout} s",
+        "sessions lost": "{lost}",
+    }
+    return table((row for row in rows if "while" in row), columns, "lr")
 
 
 def foresight(rows: Iterable[Row]) -> str:
     """Returns the table of scores of a program that searches for its game's seed."""
-    lines = [
-        [
-            row["seeds"],
-            row["program"],
-            f"{row['games']:,}",
-            f"{row['mean']:,.0f}",
-            "" if row["difference"] is None else interval(row["difference"]),
-        ]
-        for row in rows
-    ]
-    head = ["seeds", "program", "games", "mean score", "more than without looking"]
-    return markdown(head, lines, "llr")
+    columns: Columns = {
+        "seeds": "{seeds}",
+        "program": "{program}",
+        "games": "{games:,}",
+        "mean score": "{mean:,.0f}",
+        "more than without looking": figure(interval, "difference"),
+    }
+    return table(rows, columns, "llr")
 
 
 def openenv(rows: Iterable[Row]) -> str:
     """Returns the table of move times over a thousand OpenEnv connections to one server."""
-    lines = [
-        [
-            f"{row['server']}, {row['load']}",
-            f"{row['moves_per_second']:,.0f}",
-            f"{significant(row['p50'])} ms",
-            f"{significant(row['p99'])} ms",
-            f"{row['server_ms']:.1f} ms",
-            f"{row['megabytes']:.0f} MB",
-        ]
-        for row in rows
-    ]
-    heads = ["moves/s", "half within", "99 % within", "processor time per move", "memory"]
-    return markdown(["1,000 connections", *heads], lines, "lr")
+    columns: Columns = {
+        "1,000 connections": "{server}, {load}",
+        "moves/s": "{moves_per_second:,.0f}",
+        "half within": lambda row: f"{significant(row['p50'])} ms",
+        "99 % within": lambda row: f"{significant(row['p99'])} ms",
+        "processor time per move": "{server_ms:.1f} ms",
+        "memory": "{megabytes:.0f} MB",
+    }
+    return table(rows, columns, "lr")
 
 
 def arm64(rows: Iterable[Row]) -> str:
@@ -653,33 +590,27 @@ def arm64(rows: Iterable[Row]) -> str:
 
 def times(rows: Iterable[Row]) -> str:
     """Returns the table of how long each step of `make test` takes."""
-    lines = [
-        [
-            row["step"],
-            f"{row['seconds']:.0f}",
-            "" if row["busy"] is None else f"{row['busy']:.1f}",
-        ]
-        for row in rows
-        if "step" in row
-    ]
-    return markdown(["step", "s", "processors busy"], lines, "lr")
+    columns: Columns = {
+        "step": "{step}",
+        "s": "{seconds:.0f}",
+        "processors busy": figure("{:.1f}".format, "busy"),
+    }
+    return table((row for row in rows if "step" in row), columns, "lr")
 
 
 def slowest(rows: Iterable[Row]) -> str:
     """Returns the table of the slowest tests of `make test`."""
     found = sorted((row for row in rows if "test" in row), key=lambda row: -row["seconds"])
-    lines = [[row["test"], f"{row['seconds']:.0f}"] for row in found]
-    return markdown(["test", "s"], lines, "lr")
+    return table(found, {"test": "{test}", "s": "{seconds:.0f}"}, "lr")
 
 
 def commands(rows: Iterable[Row]) -> str:
     """Returns the table of the time and memory that `twofold` commands take."""
-    lines = [
-        [
-            f"`{row['command']}`" if row["command"].startswith("twofold ") else row["command"],
-            f"{row['seconds']:.1f}",
-            "" if row["megabytes"] is None else f"{row['megabytes']:,.0f}",
-        ]
-        for row in rows
-    ]
-    return markdown(["", "s", "peak memory, MB"], lines, "lr")
+    columns: Columns = {
+        "": lambda row: (
+            f"`{row['command']}`" if row["command"].startswith("twofold ") else row["command"]
+        ),
+        "s": "{seconds:.1f}",
+        "peak memory, MB": figure("{:,.0f}".format, "megabytes"),
+    }
+    return table(rows, columns, "lr")

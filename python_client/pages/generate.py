@@ -283,6 +283,15 @@ SHORT = [label for label in tables.RATES if label.startswith(("Twofold, ", "numb
 """The labels of the rows in README.md's table of rates."""
 
 FIGURES: dict[str, Callable[[], str]] = {
+    **{
+        table.__name__.replace("_", " "): measured(table.__name__, table)
+        for table in (
+            *(tables.demo, tables.agents, tables.score_per_second, tables.regret, tables.ppo),
+            *(tables.published, tables.recurrent, tables.ceilings, tables.memory_of_cards),
+            *(tables.optimum, tables.optimum_infos, tables.campaigns, tables.defects),
+            *(tables.unseen, tables.arm64, tables.foresight, tables.openenv, tables.times),
+        )
+    },
     "rates": measured("bench", lambda rows: tables.Bench(rows).rates()),
     "short rates": measured("bench", lambda rows: tables.Bench(rows).rates(SHORT)),
     "calls": lambda: bench().calls(),
@@ -290,40 +299,22 @@ FIGURES: dict[str, Callable[[], str]] = {
     "split": lambda: bench().split(),
     "engines": lambda: bench().engines(),
     "jax": measured("jax", tables.scans),
-    "demo": measured("demo", tables.demo),
-    "agents": measured("agents", tables.agents),
     "trainings": lambda: tables.trainings(row for row in rows("learning") if "agent" in row),
     "learning": measured(
         "learning", lambda rows: tables.learning(row for row in rows if "axis" in row)
     ),
-    "score per second": measured("score_per_second", tables.score_per_second),
     "ntuple learners": measured("ntuple_learners", tables.score_per_second),
     "long training": measured("long_training", tables.score_per_second),
-    "regret": measured("regret", tables.regret),
     "training": measured("training", lambda found: tables.training(found, rows("agents"))),
-    "ppo": measured("ppo", tables.ppo),
-    "published": measured("published", tables.published),
-    "recurrent": measured("recurrent", tables.recurrent),
-    "ceilings": measured("ceilings", tables.ceilings),
-    "memory of cards": measured("memory_of_cards", tables.memory_of_cards),
     "gru": measured("gru", lambda found: tables.gru(found, rows("ceilings"))),
-    "optimum": measured("optimum", tables.optimum),
     "optimal play": measured(
         "optimal_play", lambda found: tables.optimal_play(found, rows("optimum"))
     ),
-    "optimum infos": measured("optimum_infos", tables.optimum_infos),
-    "campaigns": measured("campaigns", tables.campaigns),
     "marks": lambda: tables.marks([row for row in rows("campaigns") if row["marks"]]),
-    "defects": measured("defects", tables.defects),
-    "unseen": measured("unseen", tables.unseen),
     "restarts": measured(
         "restarts", lambda rows: f"{tables.restarts(rows)}\n{tables.waiting(rows)}"
     ),
-    "arm64": measured("arm64", tables.arm64),
-    "foresight": measured("foresight", tables.foresight),
-    "openenv": measured("openenv", tables.openenv),
     "times of commands": measured("commands", tables.commands),
-    "times": measured("times", tables.times),
     "slowest": lambda: tables.slowest(rows("times")),
 }
 """The parts that come from docs/figures."""

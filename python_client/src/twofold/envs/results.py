@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import NotRequired, TypedDict, TypeVar
 
 from twofold.client.carrier import DONE
-from twofold.client.payloads import Buffer, BufferPool, Layout
+from twofold.client.payloads import DTYPES, Buffer, BufferPool, Layout
 from twofold.client.session import Session
 from twofold.envs.observations import ObservationForm
 from twofold.errors import ProtocolError
@@ -178,7 +177,15 @@ class Results:
         ]
         of_finals = {array.name for array in spec.finals.arrays}
         self._of_last_steps = [name for name in self._only_of_steps if name not in of_finals]
-        self._final_layout = self._of_final_info(spec.step)
+        infos = [array for array in spec.step.arrays if array.name not in _NO_INFOS]
+        self._final_info = np.dtype(
+            [
+                # The first mask belongs to the observations, the second to `final_info` itself.
+                ("masks", np.bool_, (len(infos) + 2, num_envs)),
+                *((array.name, DTYPES[array.dtype], tuple(array.shape)) for array in infos),
+            ],
+            align=True,
+        )
         self._finals_layouts: dict[bytes, Layout] = {}
 
     def buffer(self, target: Target | None = None) -> Buffer:
@@ -271,22 +278,6 @@ class Results:
                 extended.size += self.num_envs
         return extended
 
-    def _of_final_info(self, wire: environment.PayloadLayout) -> Layout:
-        """Returns the layout of `final_info`: all masks, followed by the arrays.
-
-        The masks are (names + 2, N). The first belongs to the observations, the second to
-        `final_info` itself.
-        """
-        arrays = [array for array in wire.arrays if array.name not in _NO_INFOS]
-        shape = (len(arrays) + 2, self.num_envs)
-        layout = environment.PayloadLayout(size=math.prod(shape))
-        layout.arrays.add(name="masks", dtype=environment.DATA_TYPE_BOOL, shape=shape)
-        for array in arrays:
-            layout.arrays.add(name=array.name, dtype=array.dtype, shape=array.shape)
-            layout.arrays[-1].offset = -(-layout.size // 8) * 8
-            layout.size = layout.arrays[-1].offset + Layout.bytes_of(array)
-        return Layout(layout, ("masks",))
-
     def _views(self, memory: NDArray[np.uint8]) -> Stepped[Any, Any]:
         """Returns views of a step's results, in the server's action order and without finals."""
         memory[self._end_of_payload :].fill(True)
@@ -335,7 +326,8 @@ class Results:
         for name in self._of_last_steps:
             finals[name] = infos[name][lanes]
             infos["_" + name][lanes] = False
-        final_info: Infos = self._final_layout.split(np.zeros(self._final_layout.size, np.uint8))
+        record: Any = np.zeros((), self._final_info)
+        final_info: Infos = {name: record[name] for name in record.dtype.names}
         masks = final_info.pop("masks")
         masks[:, lanes] = True
         for name, mask in zip(finals, masks[2:], strict=True):
