@@ -140,7 +140,6 @@ CONTESTANTS = (
         "transport limit, tcp (bare echo)",
         ("zmq_echo.py", "tcp"),
     ),
-    Contestant("numba", "numba loop, in process", ("numba_loop.py",), environment="numba"),
     Contestant(
         "numba-bitboard",
         "numba over bitboards, in process",
@@ -154,7 +153,6 @@ CONTESTANTS = (
         ("numba_bitboard.py", "parallel"),
         environment="numba",
     ),
-    Contestant("numpy", "numpy with row tables, in process", ("numpy_tables.py",)),
     Contestant(
         "envpool",
         "EnvPool `Game2048-v1`, dm",

@@ -40,7 +40,7 @@ LINES = (
     Line("Twofold, in the process", ("twofold",), "C0", "o", is_bold=True),
     Line("Twofold, over ipc", ("twofold-ipc",), "C0", "o"),
     Line("Twofold, over tcp", ("twofold-tcp",), "C0", "o", "--"),
-    Line("numba loop", ("numba", "numba-bitboard", "numba-parallel"), "C5", "s"),
+    Line("numba loop", ("numba-bitboard", "numba-parallel"), "C5", "s"),
     Line("EnvPool", ("envpool", "envpool-play"), "C3", "^"),
     Line("pgx", ("pgx",), "C2", "D"),
     Line("Jumanji", ("jumanji",), "C1", "v"),
