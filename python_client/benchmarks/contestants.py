@@ -1,11 +1,10 @@
-"""The benchmark's contestants, measurement conditions and targets.
+"""The benchmark's contestants and measurement conditions.
 
 The contestants are Twofold, the limit of its transport, and the peers: other packages.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ class Condition(NamedTuple):
 
 
 ALONE = Condition("alone")
-BESIDE = (Condition("beside one", busy=1), Condition("beside two", busy=2))
+BESIDE = Condition("beside one", busy=1)
 LEARNERS = tuple(
     Condition(f"learner, {milliseconds:g} ms", thinking=milliseconds / 1000)
     for milliseconds in (0.1, 0.3, 3.0)
@@ -186,79 +185,3 @@ CONTESTANTS = (
 
 # The rate of a learner's loop without any environment; measured next to learners only.
 NOTHING = Contestant("nothing", "no environment at all", ("nothing.py",), has_learner=True)
-
-
-@dataclass(frozen=True)
-class Target:
-    """A target for one figure of the benchmark."""
-
-    what: str
-    size: int
-    of: str
-    """The name of the measured contestant."""
-    to: str | None
-    """The contestant to compare with; None if the figure is a step's time in microseconds."""
-    bound: float
-    """The lower limit if the figure is a ratio of rates; the upper limit if `is_time`."""
-    is_time: bool = False
-    is_percentage: bool = False
-    condition: Condition = ALONE
-
-
-def _targets() -> tuple[Target, ...]:
-    held, fresh = "`copy=False`", "`copy=True`"
-    targets = [
-        Target(f"{held}, microseconds", 1, "twofold-held", None, 7, is_time=True),
-        Target(f"{held}, microseconds", 16, "twofold-held", None, 7, is_time=True),
-        Target(f"{fresh}, microseconds", 1, "twofold", None, 12, is_time=True),
-        Target(f"{held}: times numba over bitboards", 256, "twofold-held", "numba-bitboard", 1.3),
-        Target(f"{held}: times numba over bitboards", 4096, "twofold-held", "numba-bitboard", 2.5),
-        Target(
-            f"{held}: times the same on all cores", 65536, "twofold-held", "numba-parallel", 1.3
-        ),
-    ]
-    for size in (256, 4096, 65536):
-        of = f"{fresh}: of {held}"
-        targets.append(Target(of, size, "twofold", "twofold-held", 0.6, is_percentage=True))
-    for peer, label in PACKAGES.items():
-        targets += [
-            Target(f"{held}: times {label}", size, "twofold-held", peer, 5)
-            for size in SIZES
-            if size <= _largest(peer)
-        ]
-    same = "SAME_STEP: times as long as NEXT_STEP"
-    targets += [
-        Target(f"{same}, in the process", 4096, "twofold-same-step", "twofold", 2, is_time=True),
-        Target(f"{same}, tcp", 4096, "twofold-tcp-same-step", "twofold-tcp", 1.3, is_time=True),
-        Target(
-            f"{held}, 0.3 ms of policy: of the loop without an environment",
-            LEARNER_SIZE,
-            "twofold-held",
-            NOTHING.name,
-            0.9,
-            is_percentage=True,
-            condition=LEARNERS[1],
-        ),
-    ]
-    for carrier, size in itertools.product(("ipc", "tcp"), (4096, 65536)):
-        of, to = f"twofold-{carrier}", f"limit-{carrier}"
-        what = f"{carrier}, beside one busy process: of the echo"
-        targets.append(Target(what, size, of, to, 0.55, is_percentage=True, condition=BESIDE[0]))
-    return tuple(sorted(targets, key=lambda target: target.size))
-
-
-# Packages from PyPI that are in use today.
-PACKAGES = {
-    "envpool": "EnvPool",
-    "envpool-play": "EnvPool, `Play2048-v1`",
-    "pgx": "pgx",
-    "jumanji": "Jumanji",
-    "gymnasium-2048": "gymnasium-2048",
-}
-
-
-def _largest(name: str) -> int:
-    return next(one.largest for one in CONTESTANTS if one.name == name)
-
-
-TARGETS = _targets()

@@ -42,7 +42,6 @@ from contestants import (
     NOTHING,
     SIZES,
     SPLIT_SIZES,
-    TARGETS,
     Contestant,
 )
 from environments import VENVS
@@ -83,7 +82,7 @@ def measure(arguments: argparse.Namespace) -> int:
     run |= {"split": [], "halves": [], "idle": []}
     try:
         for size in arguments.sizes:
-            chosen, conditions = list(arguments.only), [ALONE, *BESIDE]
+            chosen, conditions = list(arguments.only), [ALONE, BESIDE]
             if size == LEARNER_SIZE:
                 chosen.insert(0, NOTHING)
                 conditions += LEARNERS
@@ -117,7 +116,6 @@ def write(out: Path, run: dict[str, Any], rounds: Rounds, *, publish: bool) -> N
     (out / "end_to_end.md").write_text(text)
     results = rounds.results
     content = run | {
-        "targets": [asdict(one) | {"rounds": report.figures(one, results)} for one in TARGETS],
         "results": [asdict(one) | {"rates": one.rates} for one in results.values()],
     }
     (out / "end_to_end.json").write_text(json.dumps(content, indent=1) + "\n")

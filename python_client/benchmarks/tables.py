@@ -55,7 +55,8 @@ def _lines(rows: Iterable[Row], columns: Columns) -> list[list[str]]:
 
 def matrix(corner: str, cells: Mapping[tuple[str, str], str], align: str = "lr") -> str:
     """Returns a table, given each cell by the names of its line and its column."""
-    lines, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    lines = dict.fromkeys(line for line, _ in cells)
+    columns = dict.fromkeys(column for _, column in cells)
     body = ([line, *(cells.get((line, column), "") for column in columns)] for line in lines)
     return markdown([corner, *columns], body, align)
 
@@ -126,33 +127,37 @@ class Bench:
         self._split = [one for one in rows if "python" in one]
         self._engines = [one for one in rows if "threads" in one]
 
-    def rates(self, labels: Iterable[str] = RATES) -> str:
+    def rates(self, contestants: Mapping[str, Sequence[str]] = RATES) -> str:
         """Returns the table of contestants' rates when run alone, in millions of steps/s."""
         sizes = sorted({size for _, size, condition in self._found if condition == "alone"})
         cells = {}
-        for label in labels:
+        for label, names in contestants.items():
             for size in sizes:
-                found = [self._found.get((name, size, "alone"), {}) for name in RATES[label]]
+                found = [self._found.get((name, size, "alone"), {}) for name in names]
                 rates = [significant(one["rate"] / 1e6) for one in found if one.get("rate")]
                 cells[label, f"{size:,}"] = " / ".join(rates)
         return matrix("boards N", cells)
 
-    def calls(self) -> str:
+    def calls(
+        self, contestants: Mapping[str, str] = CALLS, sizes: Iterable[int] = CALL_SIZES
+    ) -> str:
         """Returns the table of call times (mean / p99), alone and next to a busy process."""
-        columns = [(size, at) for size in CALL_SIZES for at in ("alone", "beside one")]
+        columns = [(size, at) for size in sizes for at in ("alone", "beside one")]
         head = [f"N = {size:,}" if at == "alone" else "busy" for size, at in columns]
         rows = []
-        for label, name in CALLS.items():
-            found = (self._found[name, size, condition] for size, condition in columns)
+        for label, name in contestants.items():
+            found = (self._found.get((name, *column)) for column in columns)
             rows.append([label, *map(self._call, found)])
         return markdown(["", *head], rows, "lr")
 
     @staticmethod
-    def _call(row: Row) -> str:
+    def _call(row: Row | None) -> str:
+        if row is None:
+            return ""
         mean = row["microseconds"]
         return f"{mean:,.{0 if mean >= 10 else 1}f} / {row['p99']:,.0f}"
 
-    def loops(self) -> str:
+    def loops(self, contestants: Mapping[str, str] = LOOPS) -> str:
         """Returns the table of a learner's loops per second, relative to a loop without boards."""
         found = {(name, at): row for (name, _, at), row in self._found.items()}
         conditions = sorted(
@@ -160,13 +165,14 @@ class Bench:
             key=lambda condition: float(condition.split()[1]),
         )
         cells = {}
-        for label, name in LOOPS.items():
+        for label, name in contestants.items():
             for condition in conditions:
-                row, nothing = found[name, condition], found["nothing", condition]
-                share = f" ({100 * row['rate'] / nothing['rate']:.0f} %)"
-                cells[label, condition.removeprefix("learner, ")] = (
-                    f"{row['rate'] / row['size']:,.0f}{'' if row is nothing else share}"
-                )
+                row, nothing = (found.get((each, condition)) for each in (name, "nothing"))
+                if row is not None and nothing is not None:
+                    share = f" ({100 * row['rate'] / nothing['rate']:.0f} %)"
+                    cells[label, condition.removeprefix("learner, ")] = (
+                        f"{row['rate'] / row['size']:,.0f}{'' if row is nothing else share}"
+                    )
         return matrix("the policy takes", cells)
 
     def split(self) -> str:

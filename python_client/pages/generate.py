@@ -279,8 +279,12 @@ def bench() -> tables.Bench:
     return tables.Bench(rows("bench"))
 
 
-SHORT = [label for label in tables.RATES if label.startswith(("Twofold, ", "numba", "pgx", "Env"))]
-"""The labels of the rows in README.md's table of rates."""
+SHORT = {
+    label: names
+    for label, names in tables.RATES.items()
+    if label.startswith(("Twofold, ", "numba", "pgx", "Env"))
+}
+"""The contestants in README.md's table of rates, by label."""
 
 FIGURES: dict[str, Callable[[], str]] = {
     **{

@@ -29,7 +29,6 @@ def test_the_benchmark_measures_reports_and_draws(tmp_path: Path) -> None:
     assert {one["condition"] for one in results if one["slices"]} == {
         "alone",
         "beside one",
-        "beside two",
         "learner, 0.1 ms",
         "learner, 0.3 ms",
         "learner, 3 ms",
